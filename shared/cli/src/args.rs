@@ -214,7 +214,7 @@ impl JobArgs {
 /// far in the future can hold them.
 ///
 /// # Errors
-/// What is wrong with the option, to be told as [`Failure::Usage`].
+/// The problem with the option, for [`Failure::Usage`].
 pub fn seconds(option: &str, value: f64) -> Result<Duration, String> {
     if (0.0..=1e9).contains(&value) {
         return Ok(Duration::from_secs_f64(value));

@@ -66,7 +66,7 @@ impl Console {
         }
         let spool = Spool::start(QUEUE_BYTES, |text| io::stderr().lock().write_all(text))
             .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
-        // Another clone may have been first; then its queue is used.
+        // Another clone may have created it first; then its queue is used.
         self.queue.set(spool).ok();
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Ignored {
 /// whatever it describes continues; it is reported and skipped, unless `strict` is set.
 ///
 /// # Errors
-/// What `take` fails with; [`Failure::Input`] where `strict` is set, where nothing can be read, and
+/// The error of `take`; [`Failure::Input`] where `strict` is set, where nothing can be read, and
 /// where there is no event at all.
 pub fn each_event(
     path: &Path,

@@ -20,7 +20,7 @@ enum Role {
 #[derive(Debug, Clone)]
 struct Entry {
     role: Role,
-    /// What messages call it.
+    /// Its name in messages.
     shown: String,
     /// Device and inode, the same for every name of a file. Absent for an output that is not
     /// there yet.
@@ -37,7 +37,7 @@ pub(crate) struct Files {
     entries: Vec<Entry>,
 }
 
-/// Those of this process: like the standard streams, there is one set of them.
+/// The files of this process: like the standard streams, there is one set of them.
 static OPEN: Mutex<Files> = Mutex::new(Files {
     entries: Vec::new(),
 });

@@ -22,14 +22,14 @@ const PAGES: [&str; 12] = [
     "mt-workload(5)",
 ];
 
-/// What the text after the options of `--help` says, by its paragraphs.
+/// The paragraphs after the options of `--help`.
 #[derive(Debug, Default, PartialEq)]
 struct After {
-    /// Of the paragraphs that begin with `Examples:`.
+    /// Paragraphs that begin with `Examples:`.
     examples: String,
-    /// Of the paragraphs that begin with `Exit codes:`.
+    /// Paragraphs that begin with `Exit codes:`.
     exit: String,
-    /// Of all others.
+    /// All other paragraphs.
     notes: String,
 }
 

@@ -14,8 +14,7 @@ const MORE: &str =
 #[derive(Debug, Default)]
 pub(super) struct Held {
     documents: Vec<u8>,
-    /// Whether records of profiles and runs wait as well. Those of a tool that answers event by event
-    /// cannot.
+    /// Whether records of profiles and runs wait as well. Tools that answer event by event cannot.
     pub(super) records: bool,
 }
 

@@ -23,7 +23,7 @@ use crate::progress::Progress;
 /// device's way after another is changed until nothing improves.
 const LISTED: usize = 1 << 14;
 
-/// What the samples of a device are worth.
+/// Value of the samples of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worth {
     tasks: Vec<Own>,
@@ -82,8 +82,8 @@ impl Worth {
         })
     }
 
-    /// What the device does with these batch sizes (the reference if one is unknown), worth that of its
-    /// samples; `end_s` is when it ends, which with less to train on is the deadline.
+    /// Contribution of the device with these batch sizes (the reference if one is unknown), with all
+    /// its samples; `end_s` is when it ends, which with less to train on is the deadline.
     #[must_use]
     pub fn way(
         &self,

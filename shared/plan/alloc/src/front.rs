@@ -53,7 +53,7 @@ impl Skyline {
             .for_each(drop);
     }
 
-    /// Of points with this `x`, one with a smaller `y` changes nothing.
+    /// Among points with this `x`, one with a smaller `y` changes nothing.
     fn cutoff(&self, x: f64) -> f64 {
         let at = self.entries.partition_point(|e| e.0 < x);
         self.entries.get(at).map_or(f64::NEG_INFINITY, |e| e.1)

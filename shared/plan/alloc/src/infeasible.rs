@@ -114,7 +114,7 @@ fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> In
 }
 
 /// The most tasks that fit into memory together, each at the size that needs least: the smallest go
-/// in first, so no other choice of as many needs less. With what they need.
+/// in first, so no other choice of as many needs less. With their needs.
 pub(crate) fn fitting(problem: &Problem) -> (Vec<usize>, f64) {
     let least = |(task, sizes): (&Task, Vec<Batch>)| {
         let needs = sizes

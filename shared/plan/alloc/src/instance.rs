@@ -62,7 +62,7 @@ impl Fold {
     }
 }
 
-/// What a choice reaches.
+/// Result of a choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judged {
     pub value: f64,
@@ -90,7 +90,7 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub width: usize,
     /// `S_i`, row by row ([`Problem::solo`]).
     pub solo: Vec<f64>,
-    /// What a sample per second is worth for the objective `progress` by rates, row by row.
+    /// Value of a sample per second for the objective `progress` by rates, row by row.
     pub worth: Vec<f64>,
     /// Bytes, row by row.
     pub memory: Vec<f64>,

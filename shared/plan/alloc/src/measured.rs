@@ -48,8 +48,8 @@ pub(crate) struct Choose {
 }
 
 impl MeasuredConfig {
-    /// The measured co-runs of a model. Those of the same configuration are one, with the mean.
-    /// Tasks that the workload does not have are left out.
+    /// The measured co-runs of a model. Measurements of the same configuration are merged into
+    /// their mean. Tasks that the workload does not have are left out.
     #[must_use]
     pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
         let exact = workload.device.kind == DeviceKind::Sim;
@@ -96,7 +96,7 @@ impl MeasuredConfig {
         }
     }
 
-    /// What each task ran with.
+    /// Settings of each task.
     #[must_use]
     pub fn settings(&self) -> &[Setting] {
         &self.settings
@@ -563,7 +563,7 @@ mod tests {
         // By the model 50 s at 2.0/s each, and at 1.9/s 52.6 s: a measured round of 83 s is not the plan.
         let made = chosen(&round, &[whole, rest]);
         assert_eq!(made, Some((Chosen::Predicted, Some(1))));
-        // One that ends at once needs no other.
+        // A choice that ends at once needs no other.
         let even = chosen(&round, &[corun(3, 50.0, 2.0, None)]);
         assert_eq!(even, Some((Chosen::Measured, Some(3))));
     }

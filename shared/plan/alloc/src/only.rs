@@ -21,9 +21,9 @@ pub enum OnlyError {
     /// The model has no such tasks.
     #[error("--only {unknown}: the model has the tasks {known}")]
     Unknown {
-        /// Those asked for that it has not.
+        /// Requested tasks that it does not have.
         unknown: String,
-        /// Those that it has.
+        /// Tasks that it has.
         known: String,
     },
     /// The table of rates would be too long.
@@ -120,7 +120,7 @@ fn settings(plan: &Plan) -> Vec<(Batch, Share)> {
     }
 }
 
-/// What is predicted of every set of the plan's tasks; `places` are theirs in the model. A set with a
+/// Predictions for every set of the plan's tasks; `places` are theirs in the model. A set with a
 /// predicted rate of 0 has no row.
 fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) -> Vec<RateRow> {
     let (batches, shares): (Vec<Batch>, Vec<Share>) = settings(plan).into_iter().unzip();

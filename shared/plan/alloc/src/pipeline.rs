@@ -167,7 +167,7 @@ impl Best {
         Some(chosen.candidates)
     }
 
-    /// Beside a measured plan the best by the model is a runner-up.
+    /// If the plan is measured, the model's best is a runner-up.
     fn runners_up(&mut self, workload: &Workload, plan: &Solution, top: usize) {
         let best = self.parts.first().map(|p| &p.solution);
         if let Some(best) = best.filter(|b| b.settings != plan.settings) {

@@ -103,7 +103,7 @@ impl Planner {
         Ok(plan)
     }
 
-    /// What of the last plan the model answers without measurements nearby, in words.
+    /// Which parts of the last plan have no measurements nearby, in words.
     #[must_use]
     pub fn outside(&self, plan: &Plan) -> Vec<String> {
         let Some(solved) = &self.last else {

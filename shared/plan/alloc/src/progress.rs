@@ -9,10 +9,10 @@ use efficiency::Law;
 use units::Batch;
 use units::corun::Setting;
 
-/// What the samples of a task are worth, and how far its target is.
+/// Value of the samples of a task, and distance to its target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// What a sample is worth at each batch size; absent: the same at all.
+    /// Value of a sample at each batch size; absent: the same at all.
     pub law: Option<Law>,
     /// Rounds to the target at the reference batch size, above 0.
     pub rounds: f64,
@@ -34,7 +34,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// What a workload says of a task, as the only one.
+    /// The workload's declarations of a task, as the only one.
     #[must_use]
     pub fn of_task(task: &doc::Task) -> Self {
         Self {

@@ -7,9 +7,9 @@ use crate::problem::Limits;
 /// What is requested of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is maximised.
+    /// The objective.
     pub objective: ObjectiveKind,
-    /// What has to hold.
+    /// The constraints.
     pub limits: Limits,
     /// How to search; `top` counts the plan itself.
     pub options: SearchOptions,
@@ -34,7 +34,7 @@ pub struct Request {
 /// Options of the command line for a request, some of which may be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
-    /// What is maximised.
+    /// The objective.
     pub objective: Option<ObjectiveKind>,
     /// Starvation floor.
     pub floor: Option<f64>,

@@ -137,7 +137,7 @@ impl Round {
     pub(crate) fn restricted(&self, places: &[usize]) -> Option<Self> {
         let jobs = places.iter().map(|&i| self.instance.jobs()[i]).collect();
         Some(Self {
-            // Of tasks that are fine a part is, and only none of them are none.
+            // A part of a valid list of jobs is valid, unless it is empty.
             instance: Instance::new(jobs, self.instance.link()).ok()?,
             divides: self.divides,
             exact: places.len() <= EXACT_TASKS,

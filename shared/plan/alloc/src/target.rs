@@ -35,7 +35,7 @@ impl Problem {
         phases(&rounds.collect::<Vec<_>>())
     }
 
-    /// What the objective makes of the times to target: the weighted mean, or the last.
+    /// Objective from the times to target: the weighted mean, or the last.
     pub(crate) fn joined_times(&self, times: &[f64]) -> f64 {
         match self.objective {
             ObjectiveKind::ProgressLast => times.iter().copied().fold(0.0, f64::max),

@@ -11,8 +11,8 @@ use crate::search::{CLIMBED, Point, affordable_points};
 const SAME: f64 = 1e-12;
 /// Relative throughput that a tie must gain, so that rounding does not prolong a climb.
 const GAIN: f64 = 1e-9;
-/// Changes looked at, at most: a sweep of 8 tasks has about 600, and few sweeps gain. Of 20 tasks
-/// and more what a climb affords is less.
+/// Changes looked at, at most: a sweep of 8 tasks has about 600, and few sweeps gain. With 20 tasks
+/// and more, the budget of a climb is smaller.
 const LOOKS: u64 = 4_000;
 
 /// Climbs in total throughput from the best choice for an objective, while that stays.

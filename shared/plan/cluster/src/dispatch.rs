@@ -134,7 +134,7 @@ impl<'p> Player<'p> {
         self.play(state, now, priorities, cutoff, |_| {})
     }
 
-    /// As [`Player::cost`] without cut-off; the assignments made go to `out`.
+    /// Like [`Player::cost`] without cut-off; the assignments made go to `out`.
     pub fn record(
         &mut self,
         state: &State,

@@ -1,6 +1,6 @@
 //! GPUs for tasks that run at the same time.
 
-/// What a gang wants.
+/// Requirements of a gang.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wants<'a> {
     /// Tasks, each on a GPU of its own.

@@ -25,7 +25,7 @@ pub struct Recipe {
     pub seed: u64,
 }
 
-/// What of a recipe is invalid.
+/// Invalid parts of a recipe.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RecipeError {
     /// A type that the evaluation does not have.

@@ -37,9 +37,9 @@ pub enum ImportError {
         line: u64,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The text found.
         value: String,
-        /// What would be right.
+        /// The valid form.
         expected: &'static str,
     },
     /// A model has no rate.

@@ -73,7 +73,7 @@ pub struct OnlineSettings {
     pub seed: u64,
 }
 
-/// What of the settings of a play is invalid.
+/// Invalid settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// With all of a duration as noise a task could end before it starts.
@@ -140,7 +140,7 @@ impl Live {
         }
     }
 
-    /// What is known of the problem.
+    /// The part of the problem that is known.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }

@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Queue {
     }
 }
 
-/// What is looked at of a job; all of it absent where it is no object.
+/// The fields of a job that are used; all absent if it is not an object.
 #[derive(Default)]
 struct SlurmJob {
     job_id: Option<Value>,
@@ -117,9 +117,9 @@ pub enum OrderError {
         index: usize,
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// What would be right.
+        /// The valid form.
         wanted: &'static str,
     },
 }

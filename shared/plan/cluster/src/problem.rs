@@ -65,7 +65,8 @@ impl TrainingJob {
         self.arrival + self.rounds as f64 * self.shortest_round
     }
 
-    /// What completing it at a moment costs: its weight for each second, and more for each after its deadline.
+    /// Cost of completing it at a given time: its weight for each second, and more for each after its
+    /// deadline.
     pub fn cost_at(&self, completion: f64) -> f64 {
         self.weight * (completion + LATE * (completion - self.deadline).max(0.0))
     }

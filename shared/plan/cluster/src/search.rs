@@ -179,8 +179,8 @@ impl Search<'_> {
     }
 }
 
-/// What a start counts for in a budget. Holes are searched for on every GPU. An event looks at every
-/// waiting job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
+/// Cost of a start in a budget. Holes are searched for on every GPU. An event looks at every waiting
+/// job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
 fn price(problem: &Problem, decoder: Decoder) -> u64 {
     match decoder {
         Decoder::Events => 1 + problem.jobs.len() as u64 / 60,

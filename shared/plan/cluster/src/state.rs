@@ -2,7 +2,7 @@
 
 use crate::Problem;
 
-/// What decides between ready tasks.
+/// Priority among ready tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priorities {
     /// Jobs, the most urgent first.
@@ -106,7 +106,7 @@ impl Underway {
     }
 }
 
-/// What trains of job n is expected to take as long as the problem says now.
+/// Running tasks of job n are expected to take the time that the problem now gives.
 pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
     let own = running.iter().filter(|r| r.job == n);
     let all: Vec<usize> = own.map(|r| r.gpu).collect();
@@ -165,7 +165,7 @@ impl State {
             let open = round < job.rounds;
             let whole = open && started == job.tasks;
             Progress {
-                // Of a round that runs as a whole the next is what is waited for.
+                // For a round that runs as a whole, the next event is the next round.
                 round: round + usize::from(whole),
                 started: if open && !whole { started } else { 0 },
                 ready: if whole { synced } else { ready },

@@ -50,7 +50,7 @@ pub const HIT_S: f64 = 0.9e-3;
 /// least reported switch is 2.42 ms, for the same model.
 pub const CLEAN_S: f64 = 1.5e-3;
 
-/// What switching needs to know of a job.
+/// Properties of a job that switching depends on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Footprint {
     /// Bytes and forward seconds of each group of layers.
@@ -96,7 +96,7 @@ pub struct Switched {
     pub schedule: Schedule,
     /// Switches to another job.
     pub switches: usize,
-    /// Of them to a model still in memory, as charged.
+    /// Switches to a model that is still in memory, as charged.
     pub hits: usize,
     /// Hits if the newest models stay.
     pub hits_newest: usize,
@@ -181,7 +181,7 @@ pub fn retimed(
             *present = first.round;
         }
         let gpus: Vec<usize> = these.iter().map(|a| a.gpu).collect();
-        // Who is ready to train waits for the others.
+        // Tasks that are ready to train wait for the others.
         let seconds = gpus.iter().map(|&m| switch(m)).fold(0.0, f64::max);
         let free_all = gpus.iter().map(|&m| free[m]).fold(0.0, f64::max);
         let start = free_all.max(ready[first.job]);
@@ -208,7 +208,7 @@ pub fn retimed(
 enum Keep {
     /// The newest, Hare's rule.
     Newest,
-    /// Those that are used next (Belady 1966: the farthest next use goes).
+    /// Models that are used next (Belady 1966: evict the farthest next use).
     NextUse,
 }
 
@@ -235,7 +235,7 @@ fn resident(sequence: &[usize], footprints: &[Footprint], memory: f64, keep: Kee
         }
         kept.retain(|&(job, _)| {
             room -= footprints[job].bytes();
-            // What does not fit goes; a smaller one behind it may still stay.
+            // A model that does not fit is evicted; a smaller one after it may still stay.
             let stays = room >= 0.0;
             if !stays {
                 room += footprints[job].bytes();

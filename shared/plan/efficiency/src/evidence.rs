@@ -7,7 +7,7 @@ use crate::curve::LossCurve;
 use crate::fit::{Fit, Reached, fit};
 use crate::noise::{Moments, NoiseScale, Unknown};
 
-/// What profiles and runs show of the efficiency of tasks.
+/// Evidence from profiles and runs about the efficiency of tasks.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     tasks: BTreeMap<TaskId, Shown>,

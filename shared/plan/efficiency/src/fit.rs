@@ -3,7 +3,7 @@ use units::Batch;
 
 use crate::noise::{around, efficiency, student};
 
-/// What one training took to the loss that all reached.
+/// Samples that one training took to the loss that all reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
     /// Batch size.

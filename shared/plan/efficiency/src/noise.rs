@@ -22,7 +22,7 @@ pub enum NormsError {
     /// The noise shows in the difference between two sizes.
     #[error("the small batch must have at least one sample and fewer than the large one")]
     Sizes,
-    /// Another program's idea of norms.
+    /// Norms from a program that defines them differently.
     #[error(
         "not of the form {{\"small\":b,\"small_sq\":x,\"large\":B,\"large_sq\":y}} with whole sizes"
     )]
@@ -163,7 +163,7 @@ pub struct NoiseScale {
 /// Why there is no noise scale.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Unknown {
-    /// Nobody reported norms.
+    /// No norms were reported.
     #[error("the training reports no norms of gradients")]
     NoNorms,
     /// Too few parts to tell the error.

@@ -25,7 +25,7 @@ impl Snapshot {
             .filter(|&i| self.stuck[i].is_none())
             .collect();
         if sound.is_empty() {
-            // Nobody is kept from anything, and no order among them means anything.
+            // No training is held back, and no order among them matters.
             return self.by_rule(Policy::Equal);
         }
         let held = self.held(&sound);

@@ -94,7 +94,7 @@ impl Prior {
         let mean = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>() / part.len() as f64;
         let head = &points[..points.len().min(REACHED_REPORTS)];
         let tail = &points[points.len().saturating_sub(REACHED_REPORTS)..];
-        // Of the whole fall: a loss that is exactly at its target, or flat without noise.
+        // Relative to the whole fall: a loss that is exactly at its target, or flat without noise.
         let least = (1e-4 * (mean(head) - target).abs()).max(1e-12 * target.abs().max(1e-300));
         let losses: Vec<f64> = since(0.5, 8).iter().map(|p| p.loss).collect();
         let noise = noise(&losses);

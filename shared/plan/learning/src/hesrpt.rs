@@ -22,9 +22,9 @@ pub fn shares(weights: &[f64], p: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`.
-/// What a cap leaves goes where the remainder of the share is largest; GPUs stay idle only when
-/// all are at their cap.
+/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`. GPUs
+/// left over by a cap go where the remainder of the share is largest; GPUs stay idle only when all
+/// are at their cap.
 #[must_use]
 pub fn round(shares: &[f64], gpus: u32, most: &[u32]) -> Vec<u32> {
     let ideal: Vec<f64> = shares.iter().map(|s| s * f64::from(gpus)).collect();
@@ -38,7 +38,7 @@ pub fn round(shares: &[f64], gpus: u32, most: &[u32]) -> Vec<u32> {
     while left > 0 {
         let lack = |i: usize| ideal[i] - f64::from(given[i]);
         let open = (0..given.len()).filter(|&i| given[i] < most[i]);
-        // Of equal remainders the later, shorter job: it frees its GPUs sooner.
+        // Ties go to the later, shorter job: it frees its GPUs sooner.
         let Some(next) = open.max_by(|&a, &b| lack(a).total_cmp(&lack(b))) else {
             break;
         };

@@ -12,7 +12,7 @@ const MOST_RECENT: usize = 128;
 /// drop sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 
-/// What a task has reported about its loss.
+/// Reported losses of a task.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     groups: Vec<Group>,
@@ -35,7 +35,7 @@ struct Group {
     count: u32,
 }
 
-/// What became of a report.
+/// Result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Noted {

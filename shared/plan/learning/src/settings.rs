@@ -3,7 +3,7 @@ use units::Seconds;
 use crate::problem::Objective;
 use crate::rule::Policy;
 
-/// What an allocator is told once.
+/// Fixed settings of an allocator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AllocatorSettings {
     /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].

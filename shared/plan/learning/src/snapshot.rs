@@ -93,7 +93,7 @@ impl Snapshot {
         })
     }
 
-    /// What everybody has, less the GPUs that are gone.
+    /// Current GPUs of everybody, less the lost ones.
     pub(crate) fn cut(&self) -> Choice {
         Choice {
             gpus: self.given.clone(),

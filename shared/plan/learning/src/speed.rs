@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// What a step costs on each number of GPUs.
+/// Cost of a step on each number of GPUs.
 ///
 /// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs: `t(g) = c0
 /// + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner and Gropp,

@@ -39,7 +39,7 @@ pub(crate) enum Length {
     Reached,
     /// Known, or fitted well: remaining steps.
     Trusted(Remaining),
-    /// Not known well enough to plan with.
+    /// Too uncertain to plan with.
     Doubtful,
 }
 
@@ -295,7 +295,7 @@ impl Training {
             .is_some_and(|(target, mean)| mean <= target);
         let rises = self.stuck.is_some_and(|s| s.0 == Stuck::Rising);
         let by_plateau = self.arrival.plateau.is_some_and(|part| {
-            // What rises falls by less than any part, and has come to no plateau.
+            // A rising loss falls by less than any fraction, but has not reached a plateau.
             if rises {
                 return false;
             }

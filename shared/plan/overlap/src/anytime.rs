@@ -50,7 +50,7 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
 }
 
 /// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with
-/// another, until none of them helps; returns its value. What stands near an improvement is open
+/// another, until none of them helps; returns its value. Positions near an improvement are searched
 /// again, so that after a perturbation only its surroundings are searched.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,

@@ -15,7 +15,7 @@ const REMEMBER_TASKS: usize = 12;
 /// second ([`Rates::all_sets_of`]): nearly every order of so many tasks meets sets that were never
 /// seen, so that predictions, not plays, are what takes the time. 64 tasks took minutes without it.
 const MOST_ASKED: usize = 8;
-/// Of a set whose rates were not asked for yet.
+/// Marks a set whose rates have not been queried yet.
 const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
@@ -179,7 +179,7 @@ impl<'r> RateCache<'r> {
         budget.spend()
     }
 
-    /// Of how many tasks all sets may be looked at.
+    /// Largest number of tasks for which all sets may be evaluated.
     pub fn all_sets_of(&self) -> usize {
         self.source.all_sets_of()
     }

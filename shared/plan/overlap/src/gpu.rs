@@ -13,7 +13,7 @@ pub(crate) struct Gpu {
     /// Downloaded tasks whose compute waits for the end of another's.
     pub held: Set,
     ended: Set,
-    /// Of the held ones, for whose end they wait.
+    /// For held tasks: whose end they wait for.
     until: [u8; MAX_TASKS],
     pub left: [f64; MAX_TASKS],
 }

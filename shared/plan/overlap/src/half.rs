@@ -18,7 +18,7 @@ pub(crate) struct HalfState {
     to_download: Set,
     /// Downloaded but not uploaded.
     to_upload: Set,
-    /// Of these, when compute ended; infinite while it runs.
+    /// For these, when compute ended; infinite while it runs.
     end: [f64; MAX_TASKS],
 }
 

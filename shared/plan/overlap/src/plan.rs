@@ -97,7 +97,7 @@ fn no_samples(task: &TaskId) -> PlanError {
 }
 
 /// Times of transfer and work of every task of a plan, on a link of the given duplex or else the
-/// plan's own. What the plan does not say its workload does.
+/// plan's own. Missing fields of the plan are taken from its workload.
 ///
 /// # Errors
 /// [`PlanError`] names the task that lacks its samples.

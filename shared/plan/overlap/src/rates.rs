@@ -38,8 +38,8 @@ pub trait Rates {
         None
     }
 
-    /// Of how many tasks the rates of all sets may be asked for to sharpen a lower bound: as many
-    /// as take about a tenth of a second.
+    /// Largest number of tasks for which the rates of all sets may be queried to sharpen a lower
+    /// bound: as many as take about a tenth of a second.
     fn all_sets_of(&self) -> usize {
         12
     }

@@ -320,8 +320,8 @@ impl<'a, 'r> Search<'a, 'r> {
         starts.dedup();
         budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
-        // Of the first batch sizes the two best seeds, since all that follows is pruned by what is found here;
-        // of the others the best one, which only has to show whether they may be better.
+        // For the first batch sizes the two best seeds, since everything after is pruned by what is found
+        // here; for the others only the best one, which just has to show whether they may be better.
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
             if best_s <= bound * (1.0 + SAME) {

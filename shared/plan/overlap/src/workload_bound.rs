@@ -175,7 +175,7 @@ impl Priced {
         let Some(&here) = self.best_within.get(active as usize) else {
             return first;
         };
-        // What the processor could do later than `alone_s`, it cannot do before.
+        // Work that the processor could only do after `alone_s` cannot be done before.
         let lost = alone_s * (self.psi(first - alone_s) - here).max(0.0);
         self.least_s(work + lost)
     }

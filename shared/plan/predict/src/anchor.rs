@@ -24,10 +24,10 @@ pub struct Anchor {
 /// there are none, it is kept: one measurement says more about a batch size than a law.
 const BROKEN: f64 = 0.3;
 
-/// Other runs at a batch size that can speak against its solo step, at least. What a law of ten or twenty
-/// co-runs leaves of one, two or three of them is mostly what it does not know of their interference:
-/// of pairs of trainings on a K80 (Gavel), one run as witness took the error with 20 pairs from 7.8 to
-/// 11.9 %, three to 8.6, five added nothing.
+/// Other runs at a batch size that can speak against its solo step, at least. Residuals of a law learnt
+/// from ten or twenty co-runs, in one, two or three of them, mostly show that the law does not know their
+/// interference. On pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error
+/// with 20 pairs from 7.8 to 11.9 %, three to 8.6; five had no effect.
 const WITNESSES: usize = 5;
 /// By how many robust standard deviations of what the law leaves of single runs a solo step must be off
 /// as well: a law that is wrong by a third itself says nothing of a run that is. Without it the error with 40

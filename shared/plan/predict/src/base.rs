@@ -21,14 +21,14 @@ const MOST_FOR_LAWS: usize = 600;
 /// Turns of the second fit of the laws; it starts from the first one's.
 const REFITS: usize = 2;
 
-/// What every family of models rests on: solo rates and laws of all tasks.
+/// Basis of every family of models: solo rates and laws of all tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub layout: Layout,
     /// Kind of each task: copies of one model are of one.
     pub kind: Vec<usize>,
     pub anchors: Vec<Anchor>,
-    /// What solo runs at part shares add to the laws.
+    /// Corrections to the laws from solo runs at part shares.
     pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
     /// Whether laws are scaled to the measured solo steps, and the rest is relative to the solo

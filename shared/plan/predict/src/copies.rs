@@ -29,7 +29,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Those that are described alike and whose solo steps do not say otherwise.
+    /// Tasks that are described identically and whose solo steps do not contradict that.
     pub fn of(data: &Dataset) -> Self {
         let mut copies = Self::default();
         let solo = anchor::solo_steps(data);

@@ -62,7 +62,7 @@ pub enum Step {
         /// How things stand; absent before the first fit.
         state: Option<Progress>,
     },
-    /// Nothing left is worth measuring.
+    /// Nothing that remains is worth measuring.
     Stop(Progress),
 }
 

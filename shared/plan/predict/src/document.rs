@@ -18,7 +18,7 @@ impl TaskSpec {
 }
 
 /// Whether two tasks are described as the same model; batch sizes, data and programs may differ, as they
-/// do where hyper-parameters are searched for. What is not described is like nothing.
+/// do where hyper-parameters are searched for. A task without a description resembles nothing.
 fn alike(a: &doc::Task, b: &doc::Task) -> bool {
     let described = a.model.is_some() || !a.layers.is_empty() || a.flops_per_sample.is_some();
     described

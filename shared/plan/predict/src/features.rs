@@ -61,7 +61,7 @@ pub(crate) struct CorunInputs {
 }
 
 impl CorunInputs {
-    /// Of `len` tasks, nothing known of them yet.
+    /// For `len` tasks, of which nothing is known yet.
     pub fn empty(len: usize, has_levels: bool) -> Self {
         let zero = [0.0; MAX_TASKS];
         Self {
@@ -117,7 +117,7 @@ impl CorunInputs {
 pub struct Driver {
     /// What it is.
     pub what: &'static str,
-    /// Of which other task; `None`: of the task itself, or of all others.
+    /// The other task that it refers to; `None`: of the task itself, or of all others.
     pub of: Option<usize>,
 }
 

@@ -8,8 +8,8 @@ use crate::predictor::Predictor;
 
 impl Predictor {
     /// How far co-runs are from what was measured, and the error of predictions of that kind where parts of it
-    /// could be held out. Of several kinds it is the one of the largest error: a new share of a new task is no
-    /// better known than the task. One of unknown error counts as the largest.
+    /// could be held out. If several kinds apply, it is the one with the largest error: a new share of a new
+    /// task is no better known than the task. A kind of unknown error counts as the largest.
     ///
     /// `None` where no two tasks run together, as rates alone come from solo runs, and of models that do
     /// not say what they cover.

@@ -164,7 +164,7 @@ fn slow_down(rows: &Rows) -> Vec<f64> {
     pairs.map(|(a, b)| a - b).collect()
 }
 
-/// What the law leaves of `ln step`.
+/// Residual of `ln step`.
 fn residual(rows: &Rows) -> Vec<f64> {
     let pairs = rows.ln_step.iter().zip(&rows.ln_law);
     pairs.map(|(a, b)| a - b).collect()

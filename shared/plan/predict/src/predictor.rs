@@ -96,7 +96,7 @@ impl Predictor {
         }
     }
 
-    /// What continues the measured co-runs to so many tasks, where that counts.
+    /// Extrapolates the measured co-runs to this many tasks, if used.
     pub(crate) fn line(&self, running: usize) -> Option<Line> {
         let domain = self
             .base
@@ -162,7 +162,7 @@ impl Predictor {
         rate.min(self.solo(a.task, a.batch))
     }
 
-    /// What serves a co-run that the models of its tasks do not know.
+    /// Serves co-runs that the models of their tasks do not know.
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
@@ -195,8 +195,8 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let inputs = self.base.inputs(active);
-        // Of a task alone the spread at other shares was learnt from shares that were held out, the
-        // smallest and the largest too.
+        // For a single task, the spread at other shares was learnt from held-out shares, including
+        // the smallest and the largest.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
         let most = self.base.most_together.max(1);
         let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
@@ -215,8 +215,8 @@ impl Predictor {
                     }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
-                        // Of a task that never ran with others the process says little where none could be
-                        // held out to try it on.
+                        // For a task that never ran with others, the process is uncertain if none could be
+                        // held out to test it.
                         let least = match learnt.error {
                             None => spread * spread,
                             Some(_) => 0.0,

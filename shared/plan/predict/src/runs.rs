@@ -224,7 +224,7 @@ impl<'a> GpuState<'a> {
                 let first = self.starts.get(task) == Some(&1);
                 if let Some(process) = self.running.get_mut(task) {
                     process.trains = true;
-                    // One that was started again may continue from a checkpoint: from which, no event says.
+                    // A restarted process may continue from a checkpoint, but no event says from which.
                     process.told = first.then_some((now, 0));
                 }
                 self.change(now, found);

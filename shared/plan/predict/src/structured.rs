@@ -97,7 +97,7 @@ fn others(active: &[Setting], at: usize) -> Vec<Other> {
         .collect()
 }
 
-/// What another task weighs: `w_j = u_j R_j^e`.
+/// Weight of another task: `w_j = u_j R_j^e`.
 #[derive(Debug, Clone, Copy)]
 struct Interference {
     task: usize,
@@ -216,7 +216,7 @@ impl Law {
         self.pace.join(self.pace.host(crowd), device)
     }
 
-    /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
+    /// Residual of `ln step` of one co-run under this law, where `laws` are those of all tasks.
     pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
         let crowd = host_load(m.others.len() + 1);
         let weights = m.others.iter().map(|o| {

@@ -26,7 +26,7 @@ pub(crate) struct Sums {
     pub weight: f64,
 }
 
-/// What is learnt from: co-runs of which all rates are known.
+/// Training data: co-runs of which all rates are known.
 struct Rows {
     members: Members,
     samples: Vec<usize>,
@@ -101,7 +101,7 @@ pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
     ))
 }
 
-/// Who runs, as members of a set.
+/// The running tasks, as members of a set.
 pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
     let mut members = [[0.0; MEMBER]; MAX_TASKS];
     let others = (inputs.len() - 1) as f64;

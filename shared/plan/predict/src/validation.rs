@@ -48,7 +48,7 @@ pub(crate) struct FromFullFit<'a> {
     pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
     /// Hyper-parameters of the process of all tasks.
     pub pool: Option<&'a Hyper>,
-    /// Those of the process of sums.
+    /// Those for the process of sums.
     pub sums: Option<SetHyper>,
     pub wanted: RegressorsToFit,
     /// Form of the laws.
@@ -212,7 +212,7 @@ const MOST_LEVELS: usize = 2;
 /// Least co-runs that must be left to learn from when a level or a crowd is left out.
 const LEAST_KEPT: usize = 10;
 
-/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Not the
+/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Except the
 /// smallest and the largest, beyond which a plan is refused anyway.
 pub(crate) fn leave_levels_out(
     data: &Dataset,

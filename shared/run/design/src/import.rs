@@ -142,7 +142,7 @@ impl Imported {
     /// Writes every record.
     ///
     /// # Errors
-    /// That of the sink.
+    /// The sink's error.
     pub fn write<S: Sink>(&self, sink: &mut S) -> Result<(), S::Error> {
         sink.record(Record::Header(&self.header))?;
         for sample in &self.samples {

@@ -57,7 +57,7 @@ const PARTED_EVERY: usize = 2;
 
 /// What comes after the listed configurations.
 enum Chooser {
-    /// Nothing; why.
+    /// Nothing, with the reason.
     Nothing(StopReason),
     Random(Box<Random>),
     Adaptive(Box<Adaptive>),
@@ -125,7 +125,7 @@ impl Sequence {
         }
         if conditions.only.is_none() {
             let mut parts = Space::new(workload, settings, None)?.part_solos();
-            // Another stream than that of the design.
+            // A different random stream than the design's.
             parts.shuffle(&mut StdRng::seed_from_u64(!conditions.seed));
             self.parts = parts.into();
         }

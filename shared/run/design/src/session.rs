@@ -74,7 +74,7 @@ struct Totals {
     cost_s: f64,
     outcome: Outcome,
     drift: Drift,
-    /// Of each task, what the gradients of each window say.
+    /// For each task, the gradient statistics of each window.
     gradients: BTreeMap<usize, Vec<Moments>>,
     findings: Findings,
 }
@@ -210,7 +210,7 @@ impl Session<'_> {
             let rates = record.rates();
             self.sequence.observe(&runs, rates.as_deref());
             if let Some(worth) = &mut self.worth {
-                // The start of jobs counts if there is one. Of what was recorded only its windows are known.
+                // The start of jobs counts if there is one. Recorded samples have only their windows.
                 let seconds = match self.real && measured {
                     true => begun.elapsed().as_secs_f64(),
                     false => record.seconds(),

@@ -104,7 +104,7 @@ pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Desig
             let tasks = workload.tasks.iter();
             Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
         }
-        // What a sample is worth at a batch size is counted apart (`Asked::rounds`).
+        // The value of a sample at a batch size is accounted for separately (`Asked::rounds`).
         ObjectiveKind::Progress | ObjectiveKind::ProgressLast
             if workload.tasks.iter().any(|t| t.samples.is_none()) =>
         {

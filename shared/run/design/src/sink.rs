@@ -10,7 +10,7 @@ pub enum Record<'a> {
     Header(&'a Header),
     /// A measured configuration.
     Sample(&'a Sample),
-    /// One that failed.
+    /// A failed configuration.
     Failure(&'a Failure),
     /// The last.
     End(&'a ProfileEnd),

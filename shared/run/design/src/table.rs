@@ -28,7 +28,7 @@ pub struct Table {
     pub configurations: Vec<Vec<Row>>,
     /// What the table calls each.
     pub labels: Vec<String>,
-    /// What was understood otherwise than it stands there, or left alone.
+    /// Input that was interpreted differently than written, or ignored.
     pub notes: Vec<String>,
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Of a configuration whose jobs have been started.
+    /// For a configuration whose jobs have been started.
     pub(crate) fn new(
         pool: &'a mut Pool,
         configuration: &[Setting],
@@ -131,7 +131,7 @@ impl<'a> Count<'a> {
                     return self.counting(counted);
                 }
             }
-            // One that is counted by whole runs trains without a sign of it.
+            // A job counted by whole runs trains without showing it.
             self.begin();
             let now = Instant::now();
             self.overdue(now)?;
@@ -150,7 +150,7 @@ impl<'a> Count<'a> {
         };
         let member = &self.members[index];
         let now = self.pool.tail(member.job);
-        // Of a run that has just ended, what it left.
+        // For a run that has just ended: its result.
         let tail = if now.is_empty() {
             member.tail.clone()
         } else {
@@ -406,8 +406,8 @@ impl<'a> Count<'a> {
                 }
                 continue;
             }
-            // One that was woken has nothing to start. A script that prints once in an epoch takes
-            // as long for each as for the first.
+            // A woken job has nothing to start. A script that prints once in an epoch takes as long
+            // for each as for the first.
             let training = member.phase != Phase::Starting || member.launched.is_none();
             let limit = match training {
                 true => self.limits.stall.max(2 * member.first_step),

@@ -48,8 +48,8 @@ impl Default for Patience {
             // A job parks at the end of a step, and those on processors are short.
             park: Duration::from_secs(5),
             grace: Duration::from_secs(2),
-            // Beside the first step of each, which is never counted: ten periods of a quota of
-            // 20 ms, so that the part of a period in which a job began hardly matters.
+            // Besides the first step of each, which is never counted: ten periods of a quota of 20
+            // ms, so that it hardly matters in which part of a period a job began.
             warm_up: Duration::from_millis(250),
         }
     }
@@ -173,7 +173,7 @@ impl Pool {
                 self.settled(run)?;
             }
         }
-        // Those train at once, so they come last.
+        // They train at once, so they come last.
         for run in &alone {
             self.make_room(run, configuration);
             self.start(run)?;
@@ -307,7 +307,7 @@ impl Pool {
         (Some(worker.launched), worker.startup.take())
     }
 
-    /// What it means that a job has not trained after `limit`.
+    /// Why a job has not trained after `limit`.
     pub(crate) fn late(
         &self,
         run: &Setting,
@@ -398,7 +398,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What a refusal of the host means for the measuring.
+    /// What a refusal by the host means for the measurement.
     fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
         if error.is_of_the_job() {
             refusal(run, &self.tasks, &error.to_string(), "")

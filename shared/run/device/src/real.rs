@@ -238,7 +238,7 @@ impl Real {
                 Ok(counted) => counts.push(counted),
                 // It is ended, so that this window was the last that it spoiled.
                 Err(CountError::Restless(job)) => count.distrust(job),
-                // One that stalled would stall again.
+                // A stalled job would stall again.
                 Err(CountError::Job(job, failed)) => {
                     self.pool.end(job);
                     return Err(MeasureError::Failed(failed));
@@ -417,7 +417,7 @@ fn seconds(value: Seconds) -> Duration {
 }
 
 /// Means over windows; the standard error is the larger of what the windows say each for itself and
-/// what their spread says. Of one run of a job that reports no progress there is none.
+/// what their spread says. One run of a job without progress gives none.
 fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
     let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());

@@ -48,9 +48,9 @@ pub(crate) struct Driver<'a> {
     pub stopped: Option<String>,
     /// Seconds since a plan was last made again.
     pub replanned: Instant,
-    /// What people see meanwhile.
+    /// Display meanwhile.
     pub view: View,
-    /// What a user tells meanwhile.
+    /// Commands of the user meanwhile.
     pub orders: Orders,
     /// GPUs that are not used any more.
     pub lost: BTreeSet<usize>,
@@ -89,7 +89,7 @@ pub(crate) struct Running {
     pub ended: Option<&'static str>,
 }
 
-/// What the summary tells of the tasks of one number in all rounds of a job.
+/// Summary of the tasks with one number over all rounds of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lane {
     pub samples: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Of a job of which nothing has happened.
+    /// For a job of which nothing has happened.
     pub fn of(job: &doc::ClusterJob) -> Self {
         Self {
             lanes: vec![Lane::default(); job.tasks as usize],
@@ -270,7 +270,7 @@ impl Driver<'_> {
             }
         }
         for (place, gpu) in startable {
-            // One that has to wait lets its gang wait.
+            // A task that has to wait makes its gang wait.
             if held.contains(&key(place, gpu)) {
                 continue;
             }

@@ -66,7 +66,7 @@ impl RunRequest<'_> {
         Ok(exit)
     }
 
-    /// Those of a schedule that has this many before it.
+    /// Journal of a schedule that has this many before it.
     fn settings(&self, schedule: &Schedule, before: usize) -> Result<Settings, Failure> {
         let journal = match self.journal {
             Some(path) => KeptIn::File(path.to_owned()),

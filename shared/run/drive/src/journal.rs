@@ -55,7 +55,7 @@ enum Record {
         /// Seconds since the launch.
         at_s: f64,
     },
-    /// One of a gang has failed: what is done of the round is done again.
+    /// A task of a gang has failed: completed tasks of the round are repeated.
     Undone {
         job: String,
     },
@@ -95,7 +95,7 @@ pub(crate) enum JournalError {
 #[derive(Debug, Default)]
 pub(crate) struct TaskJournal {
     records: Option<Records>,
-    /// What has happened and the disk has not taken yet.
+    /// Events that are not on disk yet.
     owed: Vec<Record>,
 }
 
@@ -191,7 +191,7 @@ impl TaskJournal {
             if let Record::Opened(opened) = &record {
                 other |= opened.jobs != jobs;
             }
-            // Of other jobs nothing would fit.
+            // The journal of other jobs would not match.
             if other {
                 Ok(())
             } else {
@@ -266,14 +266,14 @@ impl TaskJournal {
         self.note(Record::Done { task, at_s })
     }
 
-    /// One of a gang has failed.
+    /// A task of a gang has failed.
     pub fn undone(&mut self, cluster: &Cluster, job: usize) -> Result<(), RecordsError> {
         let job = cluster.jobs[job].id.to_string();
         self.note(Record::Undone { job })
     }
 
-    /// What the disk does not take (it may be full) is kept, and written before what follows; of several
-    /// failures in a row the first is told.
+    /// Records that cannot be written (the disk may be full) are kept, and written before later ones; of
+    /// several failures in a row only the first is reported.
     fn note(&mut self, record: Record) -> Result<(), RecordsError> {
         let Some(records) = &mut self.records else {
             return Ok(());

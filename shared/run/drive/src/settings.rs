@@ -29,7 +29,8 @@ pub struct Settings {
 /// Where a journal is.
 #[derive(Debug, Clone)]
 pub enum KeptIn {
-    /// In a file of the user's, which is never removed. What it knows is continued or not begun.
+    /// In a file of the user's, which is never removed. If it has records, it is resumed or not
+    /// used at all.
     File(PathBuf),
     /// Beside the output, or with the run directories: it serves this run, and goes when that is complete. An
     /// unfinished one is replaced, unless it is continued.

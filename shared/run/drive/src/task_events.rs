@@ -64,7 +64,7 @@ impl Driver<'_> {
                     r.trained = Some(at);
                 }
             }
-            // Of a job that takes orders: its result is synchronised.
+            // For a job that takes orders: its result is synchronised.
             Happening::Parked if running.stays && self.stopped.is_none() => {
                 self.running.remove(&event.job);
                 self.park(event.job, running);
@@ -255,7 +255,7 @@ impl Driver<'_> {
         self.give_up_stuck();
     }
 
-    /// What has not started is planned without a GPU.
+    /// Plans everything that has not started without a GPU.
     pub fn leave(&mut self, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
         let reason = format!("{name} is no longer used: {why}");

@@ -22,7 +22,7 @@ pub(crate) const REDRAW: Duration = Duration::from_millis(500);
 pub(crate) const LINE: Duration = Duration::from_secs(30);
 
 impl View {
-    /// Of a schedule of which nothing has happened.
+    /// For a schedule of which nothing has happened.
     pub fn of(schedule: &Schedule, now: Instant) -> Self {
         let ends = schedule.assignments.iter().map(|a| a.synced.get());
         Self {

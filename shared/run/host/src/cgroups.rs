@@ -49,14 +49,14 @@ impl Quotas {
     /// Sets the quota of the group for a grant, which is made if it is not there.
     fn group(&self, task: &TaskId, grant: &Grant, share: Share) -> Result<Group, HostError> {
         let numbers = grant.gpus.numbers();
-        // What is left in a group when its job ends is killed, so a job that stands by for the same
-        // part has a group of its own.
+        // Processes left in a group when its job ends are killed, so a job that stands by for the
+        // same part has its own group.
         let name = match (self.parts, grant.start) {
             (1, 0) => task.to_string(),
             _ => format!("{task}.{}.{}", numbers[0], grant.start),
         };
         let parts = share.hundredths() as usize * numbers.len() / self.parts;
-        // Not below the least share that there is: a quota of nothing would stop the job.
+        // At least the smallest share: a quota of zero would stop the job.
         let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
         Ok(self.groups.group(&name, part)?)
     }

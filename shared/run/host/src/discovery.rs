@@ -31,7 +31,7 @@ pub struct Gpu {
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
     /// Why NVML does not say what would forbid that: MIG, or the compute mode `PROHIBITED`. Such a
-    /// GPU counts as one that can be shared, since CUDA sees it, and the reason is told.
+    /// GPU counts as shareable, since CUDA sees it, and the reason is reported.
     pub unverified: Option<String>,
 }
 
@@ -144,7 +144,7 @@ fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, S
             }
         }
     }
-    // One that is named has to be there; of the others as many as are needed.
+    // A named GPU must exist; of the others, as many as are needed.
     let least = least.max(uuids.len());
     if gpus.len() < least {
         let others = match refused.is_empty() {

@@ -7,7 +7,7 @@ use units::Bytes;
 
 use crate::Gpus;
 
-/// What a host could not do.
+/// Errors of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The program cannot be started.

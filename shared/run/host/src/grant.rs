@@ -56,7 +56,7 @@ impl fmt::Display for Gpus {
     }
 }
 
-/// What a job may use.
+/// Resources that a job may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
     /// Where it runs. Not every host lets one job have several GPUs.

@@ -76,7 +76,7 @@ impl Daemon {
     }
 
     fn start(&mut self, attach: bool) -> Result<(), MpsError> {
-        // What is left of the old daemon is stopped before the new one starts.
+        // The rest of the old daemon is stopped before the new one starts.
         self.mps = None;
         self.mps = Some(if attach {
             Mps::attach(&self.options, None)?

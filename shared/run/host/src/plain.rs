@@ -15,7 +15,7 @@ use crate::{Grant, HostError, OpenError, Regrants, Work};
 /// Processes of this machine that are asked for their shares.
 pub type PlainProcesses = Processes<Plain>;
 
-/// What a number of threads is computed by.
+/// Used to compute a number of threads.
 #[derive(Debug)]
 pub struct Plain {
     /// Equal parts that the processors are divided into; each stands for a GPU.
@@ -73,7 +73,7 @@ impl Shares for Plain {
             return Err(HostError::NoGpu { gpu });
         }
         let threads = self.threads(grant, cores()).to_string();
-        // What the workload says goes before.
+        // The workload's setting takes precedence.
         spec.env
             .entry(THREADS.into())
             .or_insert_with(|| threads.into());

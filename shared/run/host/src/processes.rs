@@ -76,9 +76,9 @@ pub struct Admitted {
     pub task: TaskId,
     /// Its process group.
     pub group: i32,
-    /// What it was granted last.
+    /// Its last grant.
     pub grant: Grant,
-    /// What it has said of itself when it was ready.
+    /// Its own statement when it became ready.
     pub ready: Ready,
     settled: bool,
     released: bool,

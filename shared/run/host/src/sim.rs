@@ -42,7 +42,7 @@ pub struct SimHost {
 #[derive(Debug)]
 struct SimulatedJob {
     work: JobWork,
-    /// Of a computing job samples per second, of a transfer the part of the link.
+    /// For a computing job samples per second, for a transfer the fraction of the link.
     rate: f64,
     /// Samples, or seconds of a link of its own.
     left: f64,

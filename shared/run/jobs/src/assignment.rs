@@ -5,7 +5,7 @@ use units::{Batch, Share};
 
 use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
 
-/// What a job is told about its work, by environment (the worker protocol).
+/// A job's information about its work, passed by the environment (worker protocol).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// Samples of each step: `MT_BATCH_SIZE`.

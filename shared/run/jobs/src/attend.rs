@@ -22,7 +22,7 @@ use crate::sign::{MARK, shed};
 use crate::spawn::with_limit;
 use crate::{RunDir, cgroup};
 
-/// What the attendant looks after.
+/// What the attendant watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attended {
     /// The run directory of the program.

@@ -97,7 +97,7 @@ fn lines(mut file: &File, from: u64) -> io::Result<Vec<(Identity, String)>> {
     Ok(text.lines().filter_map(program).collect())
 }
 
-/// Those of the lines whose program still runs.
+/// The lines whose program still runs.
 fn living(file: &File, from: u64) -> io::Result<Vec<String>> {
     let all = lines(file, from)?.into_iter();
     Ok(all

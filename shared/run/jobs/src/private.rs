@@ -63,7 +63,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(flags.bits())
         .open(path)?;
-    // One that somebody reads takes as much as its reader likes, and then would have to be waited for.
+    // With a reader, its speed would depend on that reader, and the tool would have to wait for it.
     if file.metadata()?.file_type().is_fifo() {
         let text = format!("{} is a pipe; name a file", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -265,7 +265,7 @@ impl Lineage {
             .collect()
     }
 
-    /// Those of the carriers of a sign that provably are of the run.
+    /// The carriers of a sign that provably belong to the run.
     pub(crate) fn claim(&self, carriers: &[Identity]) -> Vec<Identity> {
         let known = |pid: i32| {
             let parents = carriers.iter().chain(&self.parents);

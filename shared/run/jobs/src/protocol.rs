@@ -110,7 +110,7 @@ struct Line {
     norms: Option<Norms>,
 }
 
-/// The member `norms` of a step. Of any other shape it is not a reason to lose the step.
+/// The member `norms` of a step. Any other shape is not a reason to discard the step.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Norms {
@@ -222,8 +222,8 @@ impl Progress {
         }
     }
 
-    /// Of a line that tells nothing: what is wrong with it if it is a step of so many samples that it is not
-    /// believed.
+    /// For a line without progress: what is wrong with it if it is a step with an implausible number of
+    /// samples.
     #[must_use]
     pub fn disbelieved(line: &[u8]) -> Option<String> {
         let line = line.trim_ascii();

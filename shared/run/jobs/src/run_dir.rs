@@ -146,7 +146,7 @@ impl RunDir {
     /// only when nothing of it is left.
     ///
     /// # Errors
-    /// In words, if something does not end.
+    /// A description, if something does not end.
     pub fn put_away(path: &Path) -> Result<(), String> {
         for _ in 0..CLEANINGS {
             if !path.is_dir() {

@@ -325,10 +325,10 @@ impl Supervisor {
         self.sweep();
     }
 
-    /// Takes every child of this process that is there now for known, and from now on kills
-    /// every other when the last job has ended. That finds what has shed the signs of its job, its
-    /// process group and its control group: this process takes in orphans, so that it is a child
-    /// then. Only for a program that starts nothing else.
+    /// Takes every child of this process that is there now for known, and from now on kills every
+    /// other when the last job has ended. This finds processes that have shed the signs of their
+    /// job, its process group and its control group: this process adopts orphans, so they are
+    /// children then. Only for a program that starts nothing else.
     pub fn sweep_strays(&mut self) {
         self.known = Some(process::children());
     }

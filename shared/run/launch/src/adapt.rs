@@ -49,7 +49,7 @@ impl Correction {
     /// estimate: restarting jobs with other batch sizes costs something, and may gain nothing.
     ///
     /// # Errors
-    /// In words, why there is nothing to correct by.
+    /// The reason, in words, why no correction is possible.
     pub(crate) fn adapt(
         &mut self,
         launch: &Launch,

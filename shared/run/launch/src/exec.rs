@@ -172,7 +172,7 @@ fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failu
     if let Some(stdout) = child.stdout.take() {
         let copy = move || {
             let copied = cli::pass_through(stdout, |bytes| {
-                // Nobody takes it any more once the program has ended.
+                // Nobody reads it any more once the program has ended.
                 sender.send(bytes.to_vec()).ok();
             });
             match copied {

@@ -132,7 +132,7 @@ fn real(
         let neighbours = prepare(&mut host, settings, console)?;
         (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
-    // Whoever reads events or notes may stall; the jobs are looked after all the same.
+    // The readers of events or notes may stall; the jobs are supervised all the same.
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));

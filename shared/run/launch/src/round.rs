@@ -32,8 +32,8 @@ pub(crate) fn signal_text(signal: i32) -> String {
     }
 }
 
-/// A turn of the loop takes [`host::LOOK`] and the work of a moment. One that took longer than this was
-/// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+/// A turn of the loop takes [`host::LOOK`] and the work of a moment. A longer one was not a real step:
+/// this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// What became of a round.
@@ -386,7 +386,7 @@ impl<'r> RoundRun<'r> {
             }
             self.tasks[i].share = share;
             let mut reason = why.to_owned();
-            // One that is not ready yet gets its share when it is.
+            // A job that is not ready yet gets its share when it is.
             if let Some(job) = self.tasks[i].job
                 && let Err(error) = self.with.host.regrant(job, share)
             {

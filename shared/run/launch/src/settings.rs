@@ -12,7 +12,7 @@ pub struct LaunchSettings {
     pub ready: Option<Duration>,
     /// Between two steps.
     pub stall: Option<Duration>,
-    /// Of a task in a round.
+    /// For a task in a round.
     pub total: Option<Duration>,
     /// Processors of jobs on a GPU.
     pub cpus: jobs::Cpus,

@@ -80,7 +80,7 @@ pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
             return table;
         }
     }
-    // Of long names not even that fits: cells are broken.
+    // With long names not even that fits: cells are wrapped.
     width.map_or(table, |_| with_columns(round, rows, &LEFT_OUT, width))
 }
 

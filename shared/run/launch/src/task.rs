@@ -64,7 +64,7 @@ pub(crate) struct TaskRun {
 pub(crate) struct Reported {
     /// The last step that a progress event of the current process told of, or would have.
     pub(crate) at: Option<Instant>,
-    /// That step, or when the process became ready.
+    /// Time of that step, or when the process became ready.
     until: Option<Instant>,
     /// When it was told. Absent where the events do not say with how many samples the interval since
     /// then begins: before the first progress of a process that was started again, which may or may not

@@ -108,9 +108,10 @@ impl Place {
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
         let regrants = matches!(self.kind, Kind::Quotas(_));
-        // Shares are not divided, and admission is what is decided. Those of a GPU cannot be changed while a job
-        // runs. On processors a quota keeps a job from using what others leave idle: eight jobs that wait three
-        // quarters of the time, each under a quarter of two processors, are throttled whenever they compute.
+        // Shares are not divided, and admission is what is decided. Shares of a GPU cannot be changed while a
+        // job runs. On processors a quota keeps a job from using what others leave idle: eight jobs that wait
+        // three quarters of the time, each under a quarter of two processors, are throttled whenever they
+        // compute.
         let whole = Share::FULL.hundredths();
         let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
         Limits {

@@ -426,7 +426,7 @@ impl Policy {
             })
             .collect();
         running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
-        // Of the last jobs, on processors, some run that were one too many before others were added.
+        // On processors, some of the last jobs run that exceeded the limit before others were added.
         let mut parts = 0.0;
         for (_, entry) in running {
             let id = entry.job.id;

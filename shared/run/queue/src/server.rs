@@ -100,7 +100,7 @@ pub struct Server {
     /// Processes without a parent that were asked to end, and when.
     orphans: BTreeMap<Id, Instant>,
     watch: Option<Watch>,
-    /// Nothing is started before, after a start that failed for lack of something.
+    /// After a start that failed for lack of something, nothing is started before this time.
     again: Instant,
 }
 
@@ -268,7 +268,7 @@ impl Server {
     /// Puts changes on the disk and then into the book: all of them, or none.
     ///
     /// # Errors
-    /// In words, if the disk does not take them.
+    /// A description, if the disk does not take them.
     pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
         self.journal.append(records).map_err(|error| {
             let text = error.to_string();
@@ -544,8 +544,8 @@ impl Server {
 
     /// Ends what runs, which is to run again with the next server.
     fn end(&mut self) {
-        // What has ended by itself until now has ended. Of what ends from here on nobody can say whether it
-        // was done: a script that saves when it is told to end may exit with 0 as well.
+        // What has ended by itself until now has ended. From here on an exit status does not show whether a
+        // job was done: a script that saves when asked to end may exit with 0 as well.
         for event in self.supervisor.poll(Duration::ZERO) {
             self.happened(event);
         }

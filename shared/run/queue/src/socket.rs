@@ -24,7 +24,7 @@ const CALLS: usize = 64;
 /// Opens the socket and reads requests of clients, each on its own thread: a silent one blocks nobody.
 pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
     let path = folder.join(SOCKET);
-    // Of a server that was killed: whoever holds the lock of the folder is the only one.
+    // Left by a killed server: whoever holds the lock of the folder is the only server.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -46,7 +46,7 @@ pub struct CpuTrainer {
 struct Lane {
     data: Clusters,
     work: Workspace,
-    /// Of the samples of the last step.
+    /// For the samples of the last step.
     outcome: Outcome,
 }
 

@@ -86,7 +86,7 @@ struct Training<'a> {
     elastic: &'a Elastic,
     trainer: CpuTrainer,
     team: Team,
-    /// Of the process that leads.
+    /// State of the leading process.
     reporter: Option<Reporter>,
     console: &'a Console,
     state: State,
@@ -118,7 +118,7 @@ impl Training<'_> {
 
     fn warm_up(&mut self) -> Result<(), Failure> {
         self.trainer.warm_up(self.own_batch())?;
-        // Who has passed this has waited for the slowest.
+        // Passing this means that the slowest has arrived.
         self.team.sum(&mut [], &mut Tally::default())
     }
 

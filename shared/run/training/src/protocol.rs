@@ -22,7 +22,7 @@ pub struct Reporter {
 struct Pending {
     steps: u64,
     samples: u64,
-    /// Of the last.
+    /// For the last one.
     loss: f64,
     norms: Option<Norms>,
 }
@@ -85,7 +85,7 @@ impl Reporter {
             steps: before.steps + 1,
             samples: before.samples + u64::from(samples.get()),
             loss: step.loss,
-            // Of several steps that report norms the last is told: a fair sample of them.
+            // If several steps report norms, the last is reported: a fair sample of them.
             norms: step.norms.or(before.norms),
         });
         match &mut self.told {

@@ -91,7 +91,7 @@ impl StepLoop<'_> {
     /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
     fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
         let mut running = false;
-        // Of a schedule: the samples are those of one task, and more tasks may follow.
+        // For a schedule: the samples are those of one task, and more tasks may follow.
         let mut one_task = false;
         loop {
             let line = if running {

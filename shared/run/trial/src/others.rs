@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn what_comes_from_this_process_is_not_of_others() {
         let (others, busy) = watched();
-        // Not by a whole processor: the machine may have been too busy to run it all the time.
+        // Unless it is a whole processor: the machine may have been too busy to run it all the
+        // time.
         let processors = process::machine().unwrap().processors as f64;
         assert!(others < busy - 0.1 / processors, "{others} of {busy}");
     }

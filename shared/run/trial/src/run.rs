@@ -240,7 +240,7 @@ impl<'a> Bench<'a> {
             taken.borrow_mut().push(line);
         });
         let mut base: BTreeMap<OsString, OsString> = std::env::vars_os()
-            // Those of a launch around this one are not meant for these commands.
+            // Variables of an enclosing launch are not meant for these commands.
             .filter(|(name, _)| !name.to_string_lossy().starts_with("MT_"))
             .collect();
         // Python writes to a pipe in blocks of 8 KiB: minutes of progress in one piece.

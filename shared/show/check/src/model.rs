@@ -54,7 +54,7 @@ fn measured(model: &Model, j: &mut Judge) {
     }
 }
 
-/// Whoever measures writes the kind of device into the workload; a recording may be one of any.
+/// The measuring tool writes the kind of device into the workload; a recording may be of any kind.
 pub fn kind(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
     if device.kind == DeviceKind::Replay {
         return;
@@ -203,7 +203,8 @@ impl Refit {
         };
         let samples = self.profile.samples.iter().filter(usable);
         let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
-        // Of the runs of a part of the tasks those that tell how one of the carried continues.
+        // Among the runs of some of the tasks, those that show how one of the carried co-runs
+        // continues.
         let carried = || {
             model
                 .measured

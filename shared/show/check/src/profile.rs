@@ -37,8 +37,8 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// Only what is chosen one after another is chosen for a plan, and ends for lack of gain; only an import
-/// is of another's measurements.
+/// Only one-at-a-time designs serve a plan and end for lack of gain; only an import has measurements by
+/// others.
 fn design(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;
     let adaptive = header.design == DesignKind::Adaptive;

@@ -164,7 +164,7 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
         lane.push((task.start.get(), task.trained.get(), i));
     }
     for lane in lanes.values_mut() {
-        // Of two that start at once the one that takes no time comes first.
+        // If two start at once, the one that takes no time comes first.
         lane.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         for pair in lane.windows(2) {
             let ((_, end, _), (start, _, i)) = (pair[0], pair[1]);

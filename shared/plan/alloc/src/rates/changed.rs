@@ -40,7 +40,7 @@ impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
 
 /// What [`Remembered`] keeps at most: rates of about 24 bytes, with the setting of each, and
 /// [`CORUN`] of them for a co-run. The most choices that are enumerated, 216,000 of 3 tasks, are 1.5
-/// million. What comes once it is full is predicted again.
+/// million. Once it is full, further co-runs are predicted again each time.
 const MOST_KEPT: usize = 2_000_000;
 /// Of each co-run in the table besides its rates: two vectors and the place, about 100 bytes.
 const CORUN: usize = 4;

@@ -109,7 +109,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         t.seconds(x)
     }
 
-    /// What task `i` gains under interference `x`; minus infinity below the floor.
+    /// Gain of task `i` under interference `x`; minus infinity below the floor.
     pub fn gain(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
         let seconds = self.seconds(i, level, b, x);
         if seconds <= self.slowest[i * self.inst.width + usize::from(b)] {

@@ -46,7 +46,7 @@ struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     most_points: u64,
 }
 
-/// What the batch sizes chosen so far use up.
+/// Resources used by the batch sizes chosen so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
     memory: f64,
@@ -203,7 +203,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         }
     }
 
-    /// What is used up when task `k` takes batch index `b`; `None` if that is too much.
+    /// Resources used when task `k` takes batch index `b`; `None` if that is too much.
     fn within(&self, k: usize, b: u8, used: Used) -> Option<Used> {
         let inst = self.law.table.inst;
         if inst.same && k > 0 && b != self.picks[0] {

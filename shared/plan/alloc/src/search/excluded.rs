@@ -10,8 +10,8 @@ use super::point::Point;
 use crate::instance::Instance;
 use crate::round::ROUNDING;
 
-/// Rates of all sets of fewer than all tasks that are kept at most. Of 3 tasks of 3 batch sizes at a step of 5
-/// % there are 10,980, of 4 tasks of one batch size 34,480. If a device gives idle tasks' shares to the
+/// Rates of all sets of fewer than all tasks that are kept at most. For 3 tasks of 3 batch sizes at a step of
+/// 5 % there are 10,980; for 4 tasks of one batch size, 34,480. If a device gives idle tasks' shares to the
 /// others, the rates of a set also depend on the sum of all shares: 223,000 for 3 tasks, half of which differ.
 const MOST_CORUNS: usize = 300_000;
 

@@ -84,7 +84,7 @@ fn run_round(
 }
 
 /// Gavel's FIFO: jobs in order of arrival; the first waits until enough GPUs are free, takes the
-/// fastest, and keeps them to its end. Nobody overtakes.
+/// fastest, and keeps them to its end. There is no overtaking.
 pub fn fifo(problem: &Problem) -> Schedule {
     let mut order: Vec<usize> = (0..problem.jobs.len()).collect();
     order.sort_by(|&a, &b| total(problem.jobs[a].arrival, problem.jobs[b].arrival).then(a.cmp(&b)));

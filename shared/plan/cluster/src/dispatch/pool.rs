@@ -33,7 +33,7 @@ pub(super) struct Pool {
     later: BinaryHeap<Reverse<Moment>>,
     pushed: Vec<Reverse<Moment>>,
     earliest: f64,
-    /// Who has reserved a GPU, in order of the moments from which they have it.
+    /// Reservations of a GPU, in order of the times at which they begin.
     queue: VecDeque<usize>,
     /// Started at this moment.
     fresh: Vec<(f64, usize)>,

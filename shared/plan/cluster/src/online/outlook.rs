@@ -32,7 +32,8 @@ impl Deviations {
         }
     }
 
-    /// What is left of a job takes this many times as long, or as short, in all but one of twenty cases.
+    /// In all but one of twenty cases, the rest of a job takes at most this many times as long, and at
+    /// least this fraction.
     ///
     /// As if all its tasks deviated alike: that is so where an estimate is wrong for a whole job, and too
     /// wide where tasks deviate by chance, each on its own.
@@ -58,9 +59,9 @@ pub struct JobStanding {
 /// Names by numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// Of the jobs.
+    /// For the jobs.
     pub jobs: &'a [TaskId],
-    /// Of the GPUs.
+    /// For the GPUs.
     pub gpus: &'a [String],
 }
 
@@ -77,7 +78,7 @@ pub struct Outlook<'a> {
     pub jobs: &'a [JobStanding],
     /// Forecast of the running tasks.
     pub state: &'a State,
-    /// What is planned to start.
+    /// Planned start.
     pub future: &'a [Assignment],
     /// How durations have deviated.
     pub deviations: &'a Deviations,
@@ -167,7 +168,7 @@ impl Outlook<'_> {
         };
         let end = ahead.end.max(under_way).max(self.now);
         let whole = ahead.tasks == left && end.is_finite();
-        // Of what is under way the whole duration deviates, and not only what is left of it.
+        // For a running task the whole duration deviates, not only the rest of it.
         let under_way = |r: &&Underway| {
             let before = ahead
                 .first
@@ -232,7 +233,7 @@ impl Outlook<'_> {
     }
 }
 
-/// What is planned of a job.
+/// Plan for a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ahead {
     tasks: usize,

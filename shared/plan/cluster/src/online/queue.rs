@@ -69,7 +69,7 @@ pub enum Refused {
     Busy {
         /// The GPU.
         gpu: String,
-        /// What trains there.
+        /// The task that trains there.
         other: String,
     },
     /// The task has been started already.
@@ -97,7 +97,7 @@ pub enum Refused {
     Unit(#[from] UnitError),
 }
 
-/// What an event led to.
+/// Consequences of an event.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Taken {
     /// Tasks to start now.

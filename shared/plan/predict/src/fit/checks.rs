@@ -27,11 +27,11 @@ pub(crate) struct Checks {
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
-    /// Of held-out configurations.
+    /// For held-out configurations.
     pub(crate) left: Vec<HeldOut>,
-    /// Of held-out batch sizes and shares.
+    /// For held-out batch sizes and shares.
     pub(super) levels: Vec<HeldOut>,
-    /// Of the co-runs of most tasks.
+    /// For co-runs of the most tasks.
     pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
     /// Factor on standard deviations where there were too few co-runs to leave any out.
@@ -64,7 +64,7 @@ impl Checks {
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
         let levels = validation::leave_levels_out(checked, known)?;
-        // What so few co-runs say of their own scatter is off itself.
+        // An estimate of scatter from this few co-runs is itself unreliable.
         let co_runs = checked.samples.iter().filter(|s| s.active.len() > 1);
         let few = match co_runs.count() {
             n @ 1.. if left.is_empty() => validation::few(n),

@@ -44,9 +44,10 @@ struct HeldOutRate {
 
 impl Unseen {
     /// How the process of all tasks, learnt from all `data`, serves models of the family `method`,
-    /// from parts of `checked` that are left out. What `checks` left out stands for what is unseen
-    /// where nothing of it can be left out. Where too few parts can be left out a batch size counts
-    /// as known; a task that never ran with others has no model of its own that is worth anything.
+    /// from parts of `checked` that are left out. The held-out parts of `checks` serve for unseen
+    /// tasks and batch sizes if none of those can be held out. Where too few parts can be left out
+    /// a batch size counts as known; a task that never ran with others has no model of its own that
+    /// is worth anything.
     pub fn learn(
         data: &Dataset,
         checked: &Dataset,
@@ -105,7 +106,7 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             if s.active.len() > 1 && *p > 0.0 {
                 let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
-                // Of two copies at one batch size the co-run counts once.
+                // For two copies at one batch size, the co-run counts once.
                 if own.last() != Some(&k) {
                     own.push(k);
                 }

@@ -113,8 +113,8 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Of `y` with this covariance of signal 1, noise included (Rasmussen and Williams, equation 5.8), at
-    /// the best signal under an inverse-gamma prior.
+    /// For `y` with this covariance of signal 1, noise included (Rasmussen and Williams, equation 5.8),
+    /// at the best signal under an inverse-gamma prior.
     pub(super) fn of(y: &[f64], covariance: Vec<f64>) -> Self {
         let n = y.len();
         let Ok(factor) = Cholesky::new(covariance, n) else {
@@ -171,7 +171,7 @@ pub(super) fn most_probable(mut try_out: impl FnMut([usize; 3]) -> Tried) -> ([u
     let mut tried: HashMap<[usize; 3], Tried> = HashMap::new();
     let mut at = START;
     // One step at a time along one axis, to the best neighbour, instead of all 168 places: each costs a
-    // factorisation. That supposes that the posterior has one hill.
+    // factorisation. This assumes that the posterior has one mode.
     loop {
         let mut best = (f64::INFINITY, at);
         for place in neighbours(at, ends) {

@@ -31,8 +31,8 @@ pub(crate) fn few(n: usize) -> f64 {
 }
 
 /// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were held out
-/// entirely, over their standard deviations. Those of one part err together: of the next part they say no more
-/// than one error for each.
+/// entirely, over their standard deviations. Errors within one part are correlated: for the next part, each
+/// part counts as one error.
 pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
     Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
 }
@@ -40,7 +40,7 @@ pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
 /// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
 /// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
 /// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
-/// section 2.2). Of fewer than ten it is the largest.
+/// section 2.2). With fewer than ten it is the largest.
 pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
     let n = z.len();
     conformal_among(&z, n)

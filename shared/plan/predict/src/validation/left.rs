@@ -72,7 +72,7 @@ impl HeldOut {
         ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
     }
 
-    /// That over [`HeldOut::deviation`].
+    /// The same over [`HeldOut::deviation`].
     pub fn score(&self, spread: f64, method: Method) -> f64 {
         self.gap(method) / self.deviation(spread, method)
     }

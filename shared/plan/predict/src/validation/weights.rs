@@ -17,9 +17,9 @@ const SURE: f64 = 1.5;
 
 /// The same for a choice that holds for all co-runs, and where whole tasks or batch sizes were left out,
 /// whose co-runs err together. For tasks that never ran with others it left 2 to 6 % less than 1.5 (Gavel,
-/// three GPUs, tasks and draws that no table is made of). Of 540 co-runs of mixes (MISO) the blend left 9.5
-/// % and the process of all tasks 6.7, of other draws 12.3 and 8.5: without a sure gain, one draw kept the
-/// blend.
+/// three GPUs, tasks and draws that no table is made of). On 540 co-runs of mixes (MISO) the error was 9.5
+/// % with the blend and 6.7 % with the process for all tasks; on other draws 12.3 and 8.5. Without
+/// requiring a significant gain, one draw kept the blend.
 pub(crate) const VERY_SURE: f64 = 3.0;
 
 /// How much smaller these errors are than the others of the same throughputs or co-runs in the mean, if by more

@@ -237,7 +237,7 @@ impl Adaptive {
         self.coruns >= STARTS as u64 && self.coruns.is_multiple_of(every.max(1))
     }
 
-    /// Of many tasks, the next of what the last model chose.
+    /// With many tasks, the next co-run chosen by the last model.
     fn of_pending_batch(&mut self) -> Option<Configuration> {
         while let Some(runs) = self.pending_batch.pop_front() {
             if self.may(&runs) && !self.tried.contains(&runs) {
@@ -256,10 +256,10 @@ impl Adaptive {
     }
 
     /// The plan that would be chosen now, in every second turn until it is measured: what the user
-    /// will run is then known and not predicted, and a prediction that is too good is found out. Of
-    /// a round that is each set of tasks that runs together in it. Alternating throughout rather
-    /// than at the end: how much is still to come must change nothing, so that a profile can be
-    /// resumed with a larger budget.
+    /// will run is then known and not predicted, and a prediction that is too good is found out.
+    /// For a round: each set of tasks that runs together in it. Alternating throughout rather than
+    /// at the end: how much is still to come must change nothing, so that a profile can be resumed
+    /// with a larger budget.
     fn planned(&self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();

@@ -122,7 +122,7 @@ impl Adaptive {
         self.is_new(&left).then_some(left)
     }
 
-    /// Of some co-runs drawn the one with the most pairs of tasks that never ran together.
+    /// Among some random co-runs, the one with the most pairs of tasks that never ran together.
     fn stranger(&self) -> Option<Configuration> {
         let n = self.space.task_count();
         let met: BTreeSet<(usize, usize)> =

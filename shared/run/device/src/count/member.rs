@@ -12,7 +12,7 @@ use crate::MeasureError;
 use crate::pool::Pool;
 use crate::track::{JobRate, Track};
 
-/// What a job is at.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Phase {
     /// It was launched or told to train, and has made no step.
@@ -39,7 +39,7 @@ pub(crate) struct Member {
     /// Whether it is counted by whole runs.
     pub(crate) whole: bool,
     pub(crate) track: Track,
-    /// Of all steps, also of the warm-up: gradients do not depend on how fast steps are made.
+    /// From all steps, including the warm-up: gradients do not depend on the speed of steps.
     pub(crate) gradient: Moments,
     /// Why norms of its gradients were left out, if some were.
     pub(crate) bad_norms: Option<NormsError>,
@@ -49,7 +49,7 @@ pub(crate) struct Member {
     pub(crate) runs: Vec<(Duration, u64)>,
     /// Start-ups that the job itself told the end of.
     startups: Vec<f64>,
-    /// Of launches whose first sign was a step: time until then, and samples of that step.
+    /// For launches whose first sign was a step: time until then, and samples of that step.
     firsts: Vec<(f64, u64)>,
     ready: bool,
     /// Samples of the present run, and how often it was heard of.
@@ -60,7 +60,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Of a run whose job has been started.
+    /// For a run whose job has been started.
     pub(crate) fn new(pool: &mut Pool, run: &Setting) -> Result<Self, MeasureError> {
         let job = pool.job_of(run)?;
         let (launched, startup) = pool.launch_of(run);

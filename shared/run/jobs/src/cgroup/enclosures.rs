@@ -71,7 +71,7 @@ impl Enclosures {
 
 impl Drop for Enclosures {
     fn drop(&mut self) {
-        // What cannot be removed now is in the ledger, and the next start tries again.
+        // If removal fails now, it is in the ledger, and the next start tries again.
         remove_tree(&self.dir, PATIENCE).ok();
     }
 }

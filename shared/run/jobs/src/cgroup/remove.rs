@@ -42,7 +42,7 @@ pub(crate) fn kill_members(procs: &Path) {
         return;
     }
     // Version 1: each may compute for a thousandth of the time, so they are killed faster than they fork.
-    // One that has a SIGKILL pending forks no more, and needs the processor only to go.
+    // A process with a pending SIGKILL forks no more, and needs the processor only to exit.
     let quota = group.join("cpu.cfs_quota_us");
     let held = fs::write(
         group.join("cpu.cfs_period_us"),

@@ -250,7 +250,7 @@ mod tests {
         testkit::fuzz::fuzz("mps", &[&corpus], |text| {
             let text = String::from_utf8_lossy(text);
             let found = pids(&text);
-            // Nothing that is not a number of its own line is a process.
+            // Only a number on a line of its own is a process.
             assert!(found.len() <= text.lines().count());
             format!("{} {}", found.len().min(4), is_success(&text))
         });

@@ -193,7 +193,7 @@ impl Mps {
     /// Clients of all servers.
     ///
     /// # Errors
-    /// That the daemon does not answer.
+    /// Reports that the daemon does not answer.
     pub fn clients(&self) -> Result<Vec<Pid>, MpsError> {
         let mut all = Vec::new();
         for server in self.control.servers()? {
@@ -222,7 +222,7 @@ impl Mps {
     /// Whether a server is in state FAULT.
     ///
     /// # Errors
-    /// That the daemon does not answer.
+    /// Reports that the daemon does not answer.
     pub fn is_faulted(&self) -> Result<bool, MpsError> {
         Ok(self.statuses()?.contains(&ServerStatus::Fault))
     }

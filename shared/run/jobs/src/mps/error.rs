@@ -19,7 +19,7 @@ pub enum ServerStatus {
     Unknown,
 }
 
-/// What can go wrong with MPS.
+/// Errors of MPS.
 #[derive(Debug, thiserror::Error)]
 pub enum MpsError {
     /// The control program is missing.

@@ -84,7 +84,7 @@ impl SharedMps {
 
 impl Drop for SharedMps {
     fn drop(&mut self) {
-        // What fails here is tried again by the next one that leaves.
+        // If this fails, the next client to leave tries again.
         self.member.take().map(Membership::leave);
     }
 }

@@ -93,8 +93,8 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
     Ok(None)
 }
 
-/// Stops what dead owners left below `root` and removes their directories. What cannot be stopped
-/// (a process inside a driver that hangs) keeps its directory and hinders no start.
+/// Stops what dead owners left below `root` and removes their directories. A process that cannot be
+/// stopped (inside a driver that hangs) keeps its directory and does not block a start.
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {

@@ -92,7 +92,8 @@ impl Found {
     }
 }
 
-/// Cleans up after the dead runs below `base`. One that cannot be cleaned hinders nobody.
+/// Cleans up after the dead runs below `base`. A directory that cannot be cleaned does not block a
+/// start.
 pub(super) fn dead(base: &Path, patience: Duration) -> io::Result<Vec<Cleaned>> {
     let mut cleaned = Vec::new();
     for entry in fs::read_dir(base)?.flatten() {
@@ -209,7 +210,7 @@ mod tests {
         fs::write(path.join("lock"), "").unwrap();
         fs::write(path.join("ledger"), ledger).unwrap();
         let mut owner = Owner::this("dead");
-        // Of the same number and begun earlier than any process of this test: it has gone.
+        // It has the same number and began earlier than any process of this test, so it has gone.
         owner.process = Some(Identity {
             pid: std::process::id().cast_signed(),
             start: 1,

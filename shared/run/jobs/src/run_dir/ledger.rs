@@ -19,12 +19,12 @@ pub enum Resource {
     Cgroup(PathBuf),
 }
 
-/// Who made a directory that has to be cleaned up.
+/// Owner of a directory that has to be cleaned up.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(super) tool: String,
     pub(super) process: Option<Identity>,
-    /// Who takes in what a dead owner leaves running.
+    /// The process that adopts what a dead owner leaves running.
     #[serde(default)]
     pub(super) ancestors: Vec<Identity>,
 }

@@ -343,9 +343,9 @@ impl RunningJob {
         // A short read may have been followed by the end of the pipe.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
-        // Of a pipe that somebody else keeps open.
+        // For a pipe that somebody else keeps open.
         for pipe in &mut self.pipes {
-            // That the log has failed was told when it failed first, or is now of no use.
+            // The failure of the log was reported when it first failed, or no longer matters.
             self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
         }
     }
@@ -377,8 +377,8 @@ fn nonblocking(fd: OwnedFd) -> OwnedFd {
     fd
 }
 
-/// Whether a job tells nothing but steps that are not believed. Nobody would know why it makes no progress,
-/// and it would be measured until it is taken for stalled.
+/// Whether a job tells nothing but steps that are not believed. Otherwise its lack of progress would be
+/// unexplained, and it would be measured until it counts as stalled.
 #[derive(Debug)]
 enum Disbelieved {
     /// So many lines so far, and no other step.

@@ -158,7 +158,7 @@ impl ElasticLaunch<'_> {
     }
 
     /// Moves parts of a device between running processes, if their share can change while they run:
-    /// nothing is stopped then. Who gives parts up goes first.
+    /// nothing is stopped then. Trainings that give parts up go first.
     fn regrant(&mut self) {
         if self.parts.is_none() || self.host.regrants() != Regrants::Now {
             return;

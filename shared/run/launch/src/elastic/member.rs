@@ -69,7 +69,7 @@ pub(super) struct Member {
     /// Its place in the workload.
     pub(super) task: usize,
     pub(super) stage: Stage,
-    /// Of the last decision about it.
+    /// From the last decision about it.
     pub(super) wanted: Option<Allotment>,
     /// GPUs on which it became ready last.
     pub(super) worked_on: Option<u32>,
@@ -325,7 +325,7 @@ impl Member {
     }
 
     /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
-    /// do. One that reports its steps has ended too early where fewer than declared were made.
+    /// do. A training that reports steps ended too early if it made fewer than declared.
     pub(super) fn may_end(&self, takes_orders: bool) -> bool {
         let runs = matches!(self.stage, Stage::Starting | Stage::Training);
         let silent = self.progress.step == 0 && !takes_orders;

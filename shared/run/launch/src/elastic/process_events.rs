@@ -214,8 +214,8 @@ impl ElasticLaunch<'_> {
         if member.ranks.iter().all(|r| r.exit.is_some()) {
             self.ended(i);
         } else if !expected && exit != Exit::Code(0) {
-            // The others wait for it, and would for ever. One that ends well may be the first of
-            // a group that is done.
+            // The others wait for it, and would for ever. A process that ends well may be the first
+            // of a group that is done.
             self.signal_all(i, self.settings.supervision.grace);
         } else if rank == 0 {
             self.signal_all(i, self.settings.supervision.grace);

@@ -148,7 +148,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
             let variables = mps.client_environment(placement.share);
             Kind::Daemon(mps, variables)
         }
-        // One that is named and does not answer is a fault to tell, and no reason for a second.
+        // A named daemon that does not answer is an error, and no reason to start a second one.
         Err(error) if is_named => return Err(environment(error)),
         Err(none) => {
             options.gpus = vec![gpu(placement)?.uuid];

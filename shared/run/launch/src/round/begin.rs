@@ -18,11 +18,11 @@ impl RoundRun<'_> {
         self.start(i);
     }
 
-    /// Nothing is told of a phase that takes no time.
+    /// A phase that takes no time is not reported.
     fn skip_phase(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         task.phase_began = None;
-        // Of a first try that failed; it would be due for ever.
+        // Deadline of a failed first try; otherwise it would stay due for ever.
         task.retry_at = None;
         task.stage = match task.stage {
             Stage::Downloading => Stage::WaitCompute,

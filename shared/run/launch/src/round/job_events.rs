@@ -315,7 +315,7 @@ impl RoundRun<'_> {
         planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()))
     }
 
-    /// That no line of a task's job has matched, with the last of them.
+    /// Notes that no line of a task's job has matched, with the last of them.
     fn unmatched(&self, i: usize) -> String {
         const LAST: usize = 3;
         let tail = self.tasks[i].job.map(|job| self.with.host.tail(job));

@@ -18,7 +18,7 @@ pub struct Norms {
     pub small_sq: f64,
     /// Samples of the step.
     pub large: usize,
-    /// Of all samples.
+    /// Over all samples.
     pub large_sq: f64,
 }
 

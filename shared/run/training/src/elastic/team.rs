@@ -75,7 +75,7 @@ impl Team {
         match met {
             Ok(true) => Ok(Some(team)),
             Ok(false) => Ok(None),
-            // One that was asked to stop may have gone already.
+            // A process that was asked to stop may have gone already.
             Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
             Err(error) => Err(Failure::Environment(format!(
                 "process {} of {size}: {error}",

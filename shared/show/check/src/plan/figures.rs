@@ -24,7 +24,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
                 not_above_solo(given, j);
                 let most = frame.workload.device.gpus;
-                // Of several GPUs a search says which; a hand may leave out the first.
+                // With several GPUs a search names the GPU; a hand-written plan may omit the first.
                 if task.gpu.is_none() && most > 1 && plan.feasible().is_some() {
                     j.contradiction("gpu", "nothing", format!("one of the {most} GPUs"));
                 }

@@ -105,7 +105,7 @@ fn keeps(
 ) {
     let search = none.search.as_ref();
     let proven = search.is_some_and(|s| s.proof != Proof::NotProven);
-    // Of these two more stands in the way than is told among the constraints.
+    // For these two, the limits are stricter than the listed constraints.
     let told =
         |r: &Infeasibility| !matches!(r.constraint, ConstraintKind::Batch | ConstraintKind::Domain);
     if !proven || !none.reasons.iter().all(told) {

@@ -31,7 +31,7 @@ struct Rounds<'a> {
 /// Judges both ends.
 pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choices, j: &mut Judge) {
     let Some(told) = told(claimed, frame, chosen) else {
-        // That a task is missing is told elsewhere.
+        // A missing task is reported elsewhere.
         return;
     };
     let rounds = Rounds {

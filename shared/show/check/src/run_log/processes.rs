@@ -154,8 +154,8 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// Nothing runs at the end of a round, and a task that has finished has ended every phase of which
-/// a process ended.
+/// At the end of a round nothing runs, and a finished task has ended every phase of which a process
+/// ended.
 fn end_of_round(
     ends: &[TaskSummary],
     tasks: &BTreeMap<(&TaskId, Option<u32>), Process>,

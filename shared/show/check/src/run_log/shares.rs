@@ -91,7 +91,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     part.exited = false;
                 }
             }
-            // Nothing is divided any more while all are stopped.
+            // Shares are no longer divided while all tasks are being stopped.
             EventPayload::Stop { task: None, .. } => known = false,
             EventPayload::Round { .. } => {
                 known = true;

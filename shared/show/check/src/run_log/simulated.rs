@@ -73,7 +73,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             begin,
             end,
         };
-        // Of a task that was given up there is no phase to compare with.
+        // A task that was given up has no phase to compare with.
         match summaries(event).iter().all(|task| task.finished) {
             true => whole.judge(planned, &mut rates, j),
             false => j.unjudged("events", "a task did not finish: it is not played again"),

@@ -105,7 +105,7 @@ impl<'a> Log<'a> {
             return;
         };
         let (now, opened) = (event.time.get(), self.opened);
-        // Of a plan, every progress tells its seconds, or none does.
+        // In a run of a plan, every progress event reports its seconds, or none does.
         let judged = self.measured && self.planned.is_some();
         let known = self.round.entry(task).or_default();
         match &event.payload {

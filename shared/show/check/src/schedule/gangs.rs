@@ -41,7 +41,7 @@ pub fn is_gang(job: &ClusterJob) -> bool {
 
 pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
     let cluster = &schedule.cluster;
-    // Of every round of a gang: the first task met, and the GPUs.
+    // For every round of a gang: the first task seen, and the GPUs.
     let mut rounds: BTreeMap<(usize, u32), (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (i, task) in schedule.assignments.iter().enumerate() {
         let job = &cluster.jobs[task.job];

@@ -55,7 +55,7 @@ fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
 /// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)`
 /// with `c = W / max rate`; transfers one by one where the link is half duplex.
 ///
-/// Of the sets with a given least tail the largest is best, so that sets are prefixes by tail.
+/// Among the sets with a given least tail the largest is best, so the sets are prefixes by tail.
 fn simple(jobs: &[RoundTask], fastest: &[f64], duplex: Duplex) -> f64 {
     let c: Vec<f64> = jobs
         .iter()

@@ -22,7 +22,7 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
 #[derive(Debug)]
 pub struct Promise {
     name: String,
-    /// Of each GPU.
+    /// For each GPU.
     settings: Vec<Setting>,
     rates: Option<Vec<(String, f64)>>,
     /// Samples per second of all tasks.

@@ -175,7 +175,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             Cell::number(trained.zip(counted(task)).map(|(s, n)| n as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
-            // Of a schedule most programs report no progress, and a restart is the exception.
+            // In a schedule most programs report no progress, and a restart is the exception.
             Cell::count(Some(u64::from(task.restarts)).filter(|&n| n > 0 || plan.is_some())),
             Cell::Flag(task.finished),
             Cell::text(task.interrupted.then_some("yes")),

@@ -26,7 +26,7 @@ impl Market<'_> {
             .collect()
     }
 
-    /// What a task on class g pays for being slower than the least round.
+    /// Cost for a task on class g of being slower than the shortest round.
     fn surcharge(&self, n: usize, g: usize) -> f64 {
         let job = &self.problem.jobs[n];
         let excess = (job.train[g] + job.sync[g] - job.shortest_round).max(0.0);
