@@ -310,8 +310,9 @@ def _losses(told: Mapping) -> str:
 
 Time to target over that of the best scheme and batch sizes in hindsight. Only rows *as planned* could have been
 chosen beforehand, and those at the reference size, 32; the largest is 256. The plan by progress excludes batch sizes
-above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up; *any batch size* is the same
-plan without that bound. It knows where the sweep of learning rates ends, at {max(told['learning_rates']):g}: a batch size that needs a larger one is worth less than its noise scale says; \
+above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up; *any
+batch size* is the same plan without that bound. It knows where the sweep of learning rates ends, at \
+{max(told['learning_rates']):g}: a batch size that needs a larger one is worth less than its noise scale says; \
 *any learning rate* is
 the plan by the noise scale alone.
 
