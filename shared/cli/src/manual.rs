@@ -166,7 +166,7 @@ fn literal(text: &str) -> String {
     page.trim_end().to_owned()
 }
 
-/// A line of text that roff shows as it is: a dot or a quote that begins it would be a request.
+/// A line of text that roff shows unchanged: an initial dot or quote would be a request.
 fn escaped(line: &str) -> String {
     let text = line.replace('\\', "\\e").replace('-', "\\-");
     let text = text.replace('\'', "\\(aq");

@@ -104,7 +104,7 @@ impl From<DeviceChoice> for Device {
     }
 }
 
-/// Most neurons of a layer, hidden layers and threads.
+/// Largest number of neurons of a layer, hidden layers and threads.
 const MOST_NEURONS: usize = 1 << 15;
 const MOST_LAYERS: usize = 256;
 const MOST_THREADS: usize = 1024;

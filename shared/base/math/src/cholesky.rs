@@ -41,8 +41,8 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// Rows that are added together: the sum is then read and written once for all.
 const TOGETHER: usize = 4;
 
-/// Columns that are added side by side. Start and end at multiples of the block: a remainder loop
-/// would take as long as the rest.
+/// Number of columns that are added together. Start and end at multiples of the block: a remainder
+/// loop would take as long as the rest.
 const LANES: usize = 8;
 
 /// `sum += rows[k] by(k)` over all k, where `rows` is row-major, `width` wide, and of each row what

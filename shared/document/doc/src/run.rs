@@ -255,7 +255,7 @@ impl TaskSummary {
         }
     }
 
-    /// Throughput while all tasks trained, where they did. Summaries without seconds come from
+    /// Throughput while all tasks trained, if they ever did. Summaries without seconds come from
     /// earlier versions, which had no other throughput.
     #[must_use]
     pub fn rate_together(&self) -> Option<SamplesPerSec> {

@@ -358,7 +358,8 @@ fn scheduled(
     })
 }
 
-/// Whether the rounds of an entry can follow each other: the next starts when this one is synchronised, or later.
+/// Whether the rounds of an entry can follow each other: the next starts no earlier than this one is
+/// synchronised.
 fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
     if wire.rounds == 0 {
         c.field("rounds", |c| {

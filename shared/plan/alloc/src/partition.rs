@@ -22,8 +22,8 @@ const PERTURBATIONS: u32 = 40;
 const MOST_SUBSETS: usize = 6_000;
 /// Points that all subsets share when every partition is considered and rates are predicted one by
 /// one: only the ranking of subsets matters here, and the best are solved again. With a million
-/// points for each subset, 8 tasks took 40 CPU seconds for the same answer, with 2,000 on 4 GPUs
-/// still 6, with these 500 it takes 1.4. Three tasks have enough for a proof.
+/// points for each subset, 8 tasks took 40 CPU seconds for the same answer; with 2,000 on 4 GPUs
+/// still 6; with these 500, 1.4. Three tasks have enough for a proof.
 const SUBSETS_POINTS: u64 = 130_000;
 /// The same where interference adds up, and a point takes a tenth of a microsecond: 8 tasks on 2 GPUs
 /// took 14 seconds with a million for each, 0.6 with 20,000 for the same answer.

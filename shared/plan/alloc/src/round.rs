@@ -26,10 +26,10 @@ const RANKED_TASKS: usize = 12;
 /// reported.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
-/// Up to this many tasks a proof of an order is searched for. With more tasks the plays decrease with the
-/// square of the tasks, since nearly each meets sets whose rates were never predicted: with all of them and a
-/// bound, which a plan does not need, half the time of a plan of 16 tasks went into the orders of the schemes
-/// for comparison.
+/// Up to this many tasks a proof of an order is attempted. With more tasks the plays decrease with the square
+/// of the tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound,
+/// which a plan does not need, half the time of a plan of 16 tasks went into the orders of the schemes for
+/// comparison.
 const PLAYED_TASKS: usize = 8;
 /// Plays of the descent that orders the transfers of the end of a climb again.
 const REORDERED: u64 = 100;
@@ -105,8 +105,8 @@ impl Guide {
     }
 }
 
-/// Transfers and work of the tasks of a round, and whether the device gives the shares of tasks
-/// that do not compute to those that do.
+/// Transfers and work of the tasks of a round, and whether the device gives idle tasks' shares to
+/// computing ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     instance: Instance,

@@ -37,8 +37,8 @@ impl Wants<'_> {
         (most(self.train), most(self.sync))
     }
 
-    /// The GPUs on which the gang is synchronised first if GPU m can be had from `available[m]` on;
-    /// of equals those with less training. `None` if there are too few.
+    /// The GPUs on which the gang is synchronised first if GPU m is free from `available[m]` on;
+    /// ties go to those with less training. `None` if there are too few.
     ///
     /// The best set has a slowest training and a slowest synchronisation. Among all GPUs that are at
     /// least as fast in both, those available first start no later than that set and last no longer;

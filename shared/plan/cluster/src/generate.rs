@@ -212,8 +212,8 @@ fn job(recipe: &Recipe, n: usize, rng: &mut SmallRng) -> Result<doc::ClusterJob,
     })
 }
 
-/// Gives every job its arrival, so that work arrives `load` times as fast as it can be done when
-/// every GPU works at the speed that it has on average.
+/// Sets the arrival of every job so that work arrives `load` times as fast as all GPUs together can
+/// do it at their mean speeds.
 fn spread_arrivals(
     recipe: &Recipe,
     jobs: &mut [doc::ClusterJob],

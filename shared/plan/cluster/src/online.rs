@@ -20,7 +20,7 @@ pub use outlook::{Deviations, JobStanding, Names, Outlook};
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};
 
-/// How far a live job is.
+/// Progress of a live job.
 #[derive(Debug, Clone)]
 struct LiveJob {
     round: usize,
@@ -357,7 +357,7 @@ impl Live {
         again
     }
 
-    /// Tasks of the rounds that jobs have not completed.
+    /// Tasks of rounds that are not complete.
     pub fn open_tasks(&self) -> usize {
         let jobs = self.jobs.iter().zip(&self.problem.jobs);
         jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)

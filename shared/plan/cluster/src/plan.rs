@@ -91,7 +91,7 @@ pub struct PlanOptions {
     pub starts: u64,
     /// Nodes of branch and bound.
     pub nodes: u64,
-    /// Stop the search for schedules at this moment.
+    /// Stop the search for schedules at this time.
     pub deadline: Option<Instant>,
 }
 

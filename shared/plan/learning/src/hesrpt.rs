@@ -1,8 +1,8 @@
 /// Shares of heSRPT (Berg, Vesilo and Harchol-Balter, *heSRPT: Optimal scheduling of parallel jobs
-/// with known sizes*, 2020): with `n` jobs of rate `g^p`, by size descending, job `i` gets
-/// `theta_i = (W_i/W)^e - (W_(i-1)/W)^e` with `e = 1/(1-p)` and `W_i` the sum of the first `i`
-/// weights. It minimises the (weighted) sum of completion times where GPUs can be divided at will
-/// and all jobs have the same `p`. The shares sum to 1; the last, shortest job has the largest.
+/// with known sizes*, 2020): with `n` jobs of rate `g^p`, by size descending, job `i` gets `theta_i
+/// = (W_i/W)^e - (W_(i-1)/W)^e` with `e = 1/(1-p)` and `W_i` the sum of the first `i` weights. It
+/// minimises the (weighted) sum of completion times if GPUs can be divided arbitrarily and all jobs
+/// have the same `p`. The shares sum to 1; the last, shortest job has the largest.
 #[must_use]
 pub fn shares(weights: &[f64], p: f64) -> Vec<f64> {
     let total: f64 = weights.iter().sum();

@@ -8,7 +8,7 @@ use crate::stuck::{self, Stuck};
 const MOST_GROUPS: usize = 512;
 /// Most reports that are kept one by one.
 const MOST_RECENT: usize = 128;
-/// Reports of each of the three means that a sudden drop is found with, at most. Fewer follow a
+/// Most reports in each of the three means with which a sudden drop is detected. Fewer follow a
 /// drop sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 

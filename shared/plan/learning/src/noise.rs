@@ -4,8 +4,8 @@ use doc::GradientNoise;
 use efficiency::{Law, Moments, NoiseScale};
 use units::Batch;
 
-/// Number of reports that count: the noise scale grows during training (it reflects the learning phase),
-/// so old reports are forgotten.
+/// Number of reports that count: the noise scale grows during training (with the learning phase), so old
+/// reports are forgotten.
 const REPORTS: usize = 32;
 
 /// What the last reports of a training say about its gradient noise scale.

@@ -17,7 +17,7 @@ pub(crate) struct Training {
     pub(crate) history: History,
     pub(crate) speed: Speed,
     pub(crate) noise: Noise,
-    /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
+    /// GPUs on which it reported to run; 0 before that, and while it is parked.
     pub(crate) gpus: u32,
     /// The last of them that was not 0.
     had: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Training {
     stuck: Option<(Stuck, u64)>,
 }
 
-/// How long a training still is.
+/// Remaining length of a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Length {
     /// Its target is reached.
@@ -149,7 +149,7 @@ impl Training {
         found != before
     }
 
-    /// Why it gets nowhere, and for how many steps that is known.
+    /// Why it makes no progress, and since how many steps that is known.
     pub(crate) fn stuck(&self) -> Option<(Stuck, u64)> {
         let made = self.history.last_step().unwrap_or(0);
         self.stuck

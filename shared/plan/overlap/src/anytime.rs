@@ -113,10 +113,10 @@ fn everything(len: usize) -> u128 {
     u128::MAX.checked_shr(128 - len as u32).unwrap_or(0)
 }
 
-/// A search continues from an end of a descent that is this much worse than the last, relatively: a
-/// way out of where every neighbour is a little worse. 0, and factors of 10 down and 10 and 100 up,
-/// were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 % of each other
-/// on average, so that it hardly matters, and more than this was never better.
+/// A search continues from the end of a descent that is worse than the last by this fraction, so that
+/// it can leave a point with slightly worse neighbours everywhere. 0, and factors of 10 down and 10
+/// and 100 up, were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 %
+/// of each other on average, so it hardly matters, and more than this was never better.
 const NOT_MUCH_WORSE: f64 = 2e-4;
 
 /// Legs of an iterated descent: every second one starts anywhere, the others from the best.

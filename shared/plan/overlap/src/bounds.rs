@@ -41,7 +41,7 @@ impl LowerBounds {
 
 /// Lower bounds of a round; `batches` as for [`crate::simulate`].
 ///
-/// Up to 12 tasks all sets of tasks are looked at. Beyond, `c_i` is taken from the rate alone, and
+/// Up to 12 tasks all sets of tasks are evaluated. Beyond, `c_i` is taken from the rate alone, and
 /// `T_gpu` from the tasks with the most compute, as many as [`Rates::all_sets_of`] says, the others
 /// being left out; both are valid if co-runners never speed a task up.
 pub fn lower_bounds(

@@ -36,7 +36,7 @@ impl Gpu {
         self.left[i] = work;
     }
 
-    /// Task `i` starts to compute now, or when task `until` has ended if that is later.
+    /// Task `i` starts to compute now, or when task `until` has ended, whichever is later.
     pub fn admit(&mut self, i: usize, work: f64, until: Option<usize>) {
         self.start(i, work);
         if let Some(j) = until.filter(|&j| self.ended & 1 << j == 0) {

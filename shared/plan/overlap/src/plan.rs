@@ -12,7 +12,7 @@ use crate::{
     Rates, RoundTask, Schedules, Set, TableRates, solve,
 };
 
-/// What to order a plan by.
+/// Inputs for ordering a plan.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanRequest {
     /// Which rates to compute with; `None`: the plan's table if it has one, else its model.

@@ -37,7 +37,7 @@ pub struct OrderOptions {
     /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
     /// proof is searched for, and the lower bound is that of the link.
     pub nodes: u64,
-    /// Rounds played by the descent at most, over all batch combinations.
+    /// Most rounds simulated by the descent, over all batch combinations.
     pub plays: u64,
     /// Stop by the clock; the result may then differ from run to run.
     pub time_limit: Option<Duration>,
@@ -68,7 +68,7 @@ const ALL_COMBINATIONS: usize = 729;
 const EXACT_TASKS: usize = 9;
 /// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
 const PROVABLE_TASKS: usize = 14;
-/// Up to this many tasks orders are tried without the bound of the processor.
+/// Up to this many tasks orders are searched without the bound of the processor.
 const SMALL_TASKS: usize = 5;
 
 /// Finds the order of transfers, and the batch sizes among the choices, that end the round

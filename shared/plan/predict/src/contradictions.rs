@@ -12,8 +12,8 @@ use crate::dataset::Dataset;
 const APART: f64 = 1.5;
 /// The same in standard errors of the difference, where they were told.
 const ERRORS: f64 = 3.0;
-/// A task that is this much faster among others than alone was measured wrongly, here or there: solo rates
-/// repeat to a few percent.
+/// A task that is this much faster with others than alone was measured wrongly in one of the two: solo
+/// rates repeat to a few percent.
 const FASTER: f64 = 1.1;
 /// Least co-runs at batch sizes with a solo run that say so.
 const LEAST: usize = 3;

@@ -221,7 +221,8 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
-            // In its turn, and before the search ends: the best must be measured, not only predicted.
+            // When its turn comes, and before the search ends: the best must be measured, not only
+            // predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 more: others(&best),

@@ -152,7 +152,7 @@ impl Layout {
         [0, 10].into_iter().chain(each).collect()
     }
 
-    /// What the features of task `task` are.
+    /// Names of the features of task `task`.
     pub fn drivers(self, task: usize) -> Vec<Driver> {
         let mut v: Vec<Driver> = [
             "batch size",

@@ -40,7 +40,7 @@ pub(crate) struct Point {
     pub batch: f64,
     pub share: f64,
     pub weight: f64,
-    /// Step seconds measured there; `None` on the whole device, and in models that do not say.
+    /// Step seconds measured there; `None` on the whole device, and in models without this field.
     pub step: Option<f64>,
 }
 

@@ -11,7 +11,7 @@ pub struct ProfileSettings {
     pub files: Vec<PathBuf>,
     /// Where profiles go; `None`: standard output.
     pub output: Option<PathBuf>,
-    /// Whether this program answers `--guard`, so that it can have a guard.
+    /// Whether this program supports `--guard`, so that it can have a guard.
     pub guarded: bool,
     /// Whether the output is replaced even if it holds a profile or a run.
     pub force: bool,

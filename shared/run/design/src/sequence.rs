@@ -43,7 +43,7 @@ pub struct Sequence {
     left: u64,
     /// Configurations in all, as far as that is known.
     pub length: u64,
-    /// What the header of the profile says.
+    /// Header of the profile.
     pub kind: DesignKind,
 }
 

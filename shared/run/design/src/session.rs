@@ -88,8 +88,8 @@ struct Drift {
     largest: (f64, Option<Configuration>),
 }
 
-/// A larger change of a solo run is worth a warning: windows end at a standard error of 1 %
-/// (`--precision`), so 5 % is more than three times what two windows differ by through noise.
+/// A larger change of a solo run causes a warning: windows end at a standard error of 1 %
+/// (`--precision`), so 5 % is more than three times the noise between two windows.
 const MUCH_DRIFT: f64 = 0.05;
 
 impl Drift {

@@ -18,7 +18,7 @@ pub enum Strategy {
     Grid,
     /// Drawn at random.
     Random,
-    /// The baselines of plans first, then by expected improvement of the objective.
+    /// First the baselines of plans, then by expected improvement of the objective.
     Adaptive,
 }
 

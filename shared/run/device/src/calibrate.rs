@@ -11,7 +11,7 @@ use crate::{Device, OpenError, Options, Window};
 /// Samples of the profile that are simulated in one evaluation; more are thinned out evenly. Six
 /// figures are fitted, so that 60 samples are ten for each; what more of them would add is time.
 const MOST_SAMPLES: usize = 60;
-/// Simulations of the profile that a fit may take: a bound on the time, 24,000 co-runs. A pass over
+/// Most simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over
 /// the six figures takes at most 12, so that it ends about 30 passes later if the last factor does
 /// not end it first; the best so far stands.
 const EVALUATIONS: u32 = 400;

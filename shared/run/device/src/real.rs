@@ -92,7 +92,7 @@ impl Real {
     /// Opens this machine's processors.
     ///
     /// # Errors
-    /// [`OpenError::Environment`] where no control group can be written, with what to do;
+    /// [`OpenError::Environment`] with advice if no control group can be written;
     /// [`OpenError::Workload`] if a task has no job.
     pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         let runs = RunDir::default_base();

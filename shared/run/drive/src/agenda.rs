@@ -96,7 +96,7 @@ impl Agenda {
             queue.retain(|(place, _)| !done.contains_key(place));
         }
         let mut ends: Vec<(Place, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
-        // A round is ready when the last of the one before has ended.
+        // A round is ready when the last task of the previous one has ended.
         ends.sort_by(|(p, a), (q, b)| (p.job, p.round).cmp(&(q.job, q.round)).then(a.total_cmp(b)));
         for (place, at) in ends {
             self.jobs[place.job].started[place.task] = true;

@@ -158,7 +158,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Writes how far the jobs are. The file is replaced as a whole, so that a reader never sees half of one.
+    /// Writes the status of the jobs. The file is replaced as a whole, so that a reader never sees half of
+    /// one.
     pub fn write_status(&mut self) {
         let Some(file) = &self.settings.status else {
             return;

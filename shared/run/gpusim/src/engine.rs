@@ -12,7 +12,7 @@ pub(crate) struct SimulatedTask {
     pub(crate) host_us: f64,
 }
 
-/// What the engine needs to know of the machine and the run.
+/// Parameters of the machine and the run for the engine.
 pub(crate) struct Machine<'a> {
     pub(crate) sms: f64,
     pub(crate) bytes_per_us: f64,

@@ -33,8 +33,8 @@ impl ControlGroups {
         Self::open_divided(run, 1)
     }
 
-    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of one is
-    /// a quota of one part of the cores. Jobs of a task on several have a group for each.
+    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of a device
+    /// is a quota of one part of the cores. Jobs of a task on several have a group for each.
     ///
     /// # Errors
     /// Like [`ControlGroups::open`].

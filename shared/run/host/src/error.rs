@@ -31,7 +31,7 @@ pub enum HostError {
         /// Its number.
         gpu: usize,
     },
-    /// The grant names GPUs that have an MPS daemon each, and a process is a client of one daemon.
+    /// The grant names GPUs with separate MPS daemons, but a process is a client of one daemon.
     #[error(
         "a job cannot have the GPUs {gpus} together: each has an MPS daemon of its own; open the \
          host with one daemon for all"

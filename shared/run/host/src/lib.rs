@@ -109,8 +109,7 @@ pub trait Host {
     /// [`HostError`]; nothing runs then.
     fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError>;
 
-    /// Makes sure that a job that has become ready runs under its grant; to be called once more
-    /// whenever that is to be checked.
+    /// Ensures that a job that has become ready runs under its grant; call it again to check.
     ///
     /// # Errors
     /// [`HostError`] says why it does not: it is outside MPS, or has another share.

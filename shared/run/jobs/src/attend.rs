@@ -68,7 +68,7 @@ impl Attended {
     /// [`attend`] with this charge. Returns once it watches.
     ///
     /// # Errors
-    /// If it cannot be started or ends before it watches.
+    /// If it cannot be started, or ends before it watches.
     pub fn start(&self, arguments: &[OsString]) -> io::Result<()> {
         let mut child = again()
             .args(arguments)

@@ -93,7 +93,7 @@ const LOOK_AT: usize = 5;
 #[error("progress.regex: {0}")]
 pub struct ProgressError(String);
 
-/// Most samples of one step that are believed. A step is a batch, at most 2^20 samples, and a job
+/// Most samples of one step that are plausible. A step is a batch, at most 2^20 samples, and a job
 /// with its own log lines may report an epoch in one; a line that claims more (2^64 - 1 is what an
 /// uninitialised counter shows) would make every later rate meaningless.
 const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
@@ -162,7 +162,7 @@ impl Progress {
         }
     }
 
-    /// From a regular expression with a group that counts.
+    /// From a regular expression with a counting group.
     ///
     /// # Errors
     /// Like [`Progress::from_document`].

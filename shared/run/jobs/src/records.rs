@@ -56,7 +56,7 @@ pub struct Records {
     file: File,
     /// Bytes that hold whole, confirmed records.
     length: u64,
-    /// Bytes behind them are there and could not be cut off.
+    /// There are bytes after them that could not be truncated.
     torn: bool,
 }
 

@@ -21,7 +21,7 @@ use job::RunningJob;
 
 /// Starts jobs, reads what they print, and sees them end.
 ///
-/// Make it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
+/// Create it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
 /// them all.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -208,7 +208,7 @@ impl Supervisor {
         std::mem::take(&mut self.queue)
     }
 
-    /// Only progress is waiting to be told: nothing that cannot wait a little.
+    /// Only progress is queued: nothing that cannot wait a little.
     fn queue_is_quiet(&self) -> bool {
         let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
         self.queue.iter().all(quiet)
@@ -339,8 +339,8 @@ impl Supervisor {
             return 0;
         };
         let mut swept = 0;
-        // Children of a killed process become ours, so that one pass is not enough. Ten generations
-        // are more than was ever seen; without a limit a process that forks faster than it is killed
+        // Children of a killed process become ours, so one pass is not enough. Ten generations are
+        // more than was ever seen; without a limit a process that forks faster than it is killed
         // would keep us here for ever.
         for _ in 0..10 {
             // A daemon that was started meanwhile is its owner's to stop.

@@ -54,8 +54,8 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     }))
 }
 
-/// The process that this one ends with; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for what
-/// is to outlive its terminal, or since its parent has gone already.
+/// The process whose end also ends this one; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for
+/// what is to outlive its terminal, or since its parent has gone already.
 fn parent(process: Identity) -> Option<Identity> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;

@@ -62,7 +62,7 @@ pub struct QueuedJob {
     pub template: String,
     /// Program and arguments; not empty.
     pub argv: Vec<String>,
-    /// Variables that were set before the program.
+    /// Variables given before the program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// The process that waits to become the program, where somebody else starts it.

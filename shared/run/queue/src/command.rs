@@ -10,7 +10,7 @@ pub enum Refused {
     Values {
         /// The word.
         word: String,
-        /// What is wrong and what would be right.
+        /// The error and the correction.
         why: &'static str,
     },
     /// Placeholders and values do not fit each other.

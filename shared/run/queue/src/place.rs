@@ -45,8 +45,8 @@ pub struct Seat {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Jobs for each processor that are tried at most: of trainings that wait for data or for a disk nine tenths of
-/// the time, this many keep a processor busy four moments in five.
+/// Most jobs per processor that are tried: if trainings wait for data or for a disk nine tenths of the time,
+/// this many keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
 impl Place {
@@ -145,7 +145,7 @@ impl Place {
     /// A place for a job.
     ///
     /// # Errors
-    /// If its control group cannot be made.
+    /// If its control group cannot be created.
     pub fn take(&mut self, share: Share) -> Result<Seat, String> {
         let number = self.taken.iter().position(|taken| !taken);
         let number = number.unwrap_or(self.taken.len());

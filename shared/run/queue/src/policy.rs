@@ -271,7 +271,7 @@ impl Policy {
         room.alone |= entry.alone;
     }
 
-    /// The part of the device that a job takes.
+    /// Fraction of the device that a job takes.
     fn part(&self, entry: &Entry) -> f64 {
         1.0 / self.explorer.level(&entry.job.template) as f64
     }
@@ -365,8 +365,8 @@ impl Policy {
         (starts, skips, blocked)
     }
 
-    /// Shares of what runs and is started. Smaller ones come before starts, larger ones after, so that the
-    /// sum is within its limit at every moment.
+    /// Shares of what runs and is started. Share decreases come before starts, increases after, so that
+    /// the sum is within its limit at every moment.
     fn divide(&mut self, book: &Book, starts: &[Id]) -> Vec<Decision> {
         let running: Vec<Id> = book.running().map(|e| e.job.id).collect();
         let number = running.len() + starts.len();

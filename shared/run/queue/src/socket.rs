@@ -15,7 +15,7 @@ pub(crate) type Call = (Request, SyncSender<Reply>);
 
 /// Most bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
 const LONGEST: u64 = 64 << 20;
-/// How long a client may take to say what it wants, and a server to answer: longer than a server on a loaded
+/// How long a client may take to send its request, and a server to answer: longer than a server on a loaded
 /// machine takes, shorter than a person's patience.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients whose requests wait for the server; the next ones wait in the socket.

@@ -123,7 +123,7 @@ impl Stage {
         let Some(joint) = self.joint() else {
             return false;
         };
-        // Marks until the first end are those that all of them have made beside each other.
+        // Marks until the first end are those made while all of them ran.
         let until = now.min(self.first_end());
         let enough = self.tracks.iter().all(|track| {
             let rate = track.rate(joint, until);

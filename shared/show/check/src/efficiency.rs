@@ -31,8 +31,8 @@ struct Scale {
     half_width: f64,
 }
 
-/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient: in
-/// logarithms, what a line through the two blocks next to it has in its place.
+/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient,
+/// which is interpolated log-linearly from the two neighbouring blocks.
 fn in_units_of_gradients(
     blocks: &[(f64, f64, f64)],
     reference: f64,
@@ -202,7 +202,7 @@ pub fn of_model(
     }
 }
 
-/// The noise scale from norms: of the later half of what runs tell, else of all that there is.
+/// The noise scale from norms: from the later half of the runs' events, else from everything.
 fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
     let of_events = events(runs, &task.id);
     let reference = task.reference();

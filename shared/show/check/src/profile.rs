@@ -82,7 +82,7 @@ fn counts(profile: &Profile, j: &mut Judge) {
     });
 }
 
-/// Numbers of configurations are used once; batch sizes are the workload's.
+/// Numbers of configurations are used only once; batch sizes are the workload's.
 fn configurations(profile: &Profile, j: &mut Judge) {
     let tasks = &profile.header.workload.tasks;
     let mut seen = BTreeSet::new();

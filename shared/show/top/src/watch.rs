@@ -159,7 +159,7 @@ impl Source {
 /// Shows the queue, or a run, until a key or a signal ends it; where standard output is no terminal, once.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that holds no run, [`Failure::Environment`] for a terminal that cannot be used.
+/// [`Failure::Input`] for a file without a run, [`Failure::Environment`] for a terminal that cannot be used.
 pub fn run(args: &TopArgs) -> Result<Exit, Failure> {
     let live = io::stdout().is_terminal() && io::stdin().is_terminal();
     let mut source = Source::open(args, live)?;

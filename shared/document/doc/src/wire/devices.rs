@@ -32,7 +32,7 @@ pub struct ListedDevice {
     pub name: String,
     /// Whether tasks can be measured on it now.
     pub usable: bool,
-    /// Why not, and what to do; absent where it is usable.
+    /// Why not, and what to do; absent if it is usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What could not be determined although it may forbid sharing the device, and why.

@@ -42,7 +42,7 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
         if all.len() <= most {
             all.push(pick.to_vec());
         }
-        // Above any gain, so that the search ends.
+        // Above any gain, so the search ends.
         if all.len() > most {
             f64::INFINITY
         } else {

@@ -28,8 +28,8 @@ pub(super) struct Pool {
     busy: Vec<(f64, usize)>,
     /// How many of the earliest of `busy` are reserved for this moment.
     taken: usize,
-    /// Expected ends of what was reserved or started at this moment, the earliest of them, and
-    /// those that are not in the heap yet: most moments are over before one is needed.
+    /// Expected ends of what was reserved or started at this time, the earliest of them, and those
+    /// not yet in the heap: most events are over before one is needed.
     later: BinaryHeap<Reverse<Moment>>,
     pushed: Vec<Reverse<Moment>>,
     earliest: f64,

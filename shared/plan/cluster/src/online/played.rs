@@ -15,7 +15,7 @@ pub struct Played {
     pub schedule: Schedule,
     /// Longest time that one event took to answer.
     pub slowest: Duration,
-    /// Mean time that an event took to answer.
+    /// Mean time to answer an event.
     pub mean: Duration,
 }
 

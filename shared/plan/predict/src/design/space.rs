@@ -105,7 +105,7 @@ impl Design<'_> {
         let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        // Every goal is proportional to the rates, so that a division may come before or after.
+        // Every goal is proportional to the rates, so the division may come before or after.
         let rounds = (self.rounds)(active);
         let gain = self
             .goal

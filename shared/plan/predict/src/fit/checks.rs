@@ -15,7 +15,7 @@ use crate::validation::{
 /// A later family must be better by this factor to be chosen, or surely: errors of few
 /// configurations differ by chance, and a mean of models has the smaller risk.
 const WORTH: f64 = 0.7;
-/// What cross-validation says: the family, and its predictions of what was left out.
+/// Result of cross-validation: the family, and its predictions of held-out data.
 pub(crate) struct Checks {
     pub(crate) method: Method,
     /// Part of the way that answers are moved towards the process of all tasks.

@@ -9,7 +9,7 @@ use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
 
-/// Least solo runs at part shares that say anything of how a task scales by itself.
+/// Fewest solo runs at part shares that reveal how a task scales by itself.
 const LEAST_PARTS: usize = 2;
 /// The form with more constants must take the error of held-out co-runs below this part of what the
 /// other leaves. On simulated GPUs, whose host and device times add up, it took the error of the law

@@ -92,7 +92,7 @@ impl Member {
         self.track = Track::default();
     }
 
-    /// The job says that its start-up is over.
+    /// The job reports that its start-up is over.
     pub(crate) fn is_ready(&mut self, at: Instant) {
         if let Some(launched) = self.launched
             && !self.ready

@@ -69,8 +69,8 @@ impl SimulatedGpu {
         })
     }
 
-    /// What the simulated GPU is, for documents; `noise_percent` is what is multiplied onto what
-    /// it says.
+    /// Identity of the simulated GPU, for documents; `noise_percent` is what is multiplied onto
+    /// what it says.
     #[must_use]
     pub fn fingerprint(&self, noise_percent: f64) -> DeviceFingerprint {
         let gpu = self.simulator.gpu();

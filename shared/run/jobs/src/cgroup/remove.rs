@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Identity};
 
-/// How long removal waits for processes to go. A killed process goes within milliseconds; what has
-/// not gone by then is left to the guard and to the next start.
+/// How long removal waits for processes to exit. A killed process goes within milliseconds; what
+/// has not gone by then is left to the guard and to the next start.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest period that the kernel takes.

@@ -151,7 +151,8 @@ impl Mps {
     /// Checks that a worker (a process group) is a client and that its share took effect.
     ///
     /// # Errors
-    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon is mute.
+    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon does not
+    /// answer.
     pub fn verify(
         &self,
         group: Pid,

@@ -104,8 +104,8 @@ impl Place {
         }
     }
 
-    /// Whether a process of the program is in the daemon's list of clients, or why the daemon does
-    /// not say so; `None`: there is no daemon.
+    /// Whether a process of the program is in the daemon's list of clients, or why the daemon
+    /// cannot say; `None`: there is no daemon.
     pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
         let mps = match &self.kind {
             Kind::Quota { .. } => return None,

@@ -138,7 +138,7 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
     });
 }
 
-/// Objective, mismatch, and what the search says of them.
+/// Objective, mismatch, and the search's claims about them.
 pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();
     let each = by_gpu.iter().map(|&g| choices.on(g));

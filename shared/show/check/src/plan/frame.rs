@@ -102,8 +102,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Batch sizes that a task is compared with alone: those of its workload, but where the plan keeps
-    /// the reference size that one.
+    /// Batch sizes for the comparison with the task alone: those of its workload, or the reference
+    /// size if the plan keeps reference sizes.
     pub fn sizes(&self, task: usize) -> Vec<Batch> {
         let task = &self.workload.tasks[task];
         match self.constraints.map(|c| c.batch) {

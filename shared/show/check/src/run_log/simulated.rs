@@ -301,7 +301,8 @@ impl RoundEvents<'_> {
                         // Samples are whole numbers, at either end of the interval.
                         let off = |c: f64, t: f64| (c - t).abs() * (first_end - last);
                         match (claimed, truth) {
-                            // Whether its events have an interval with all is judged beside.
+                            // Another check covers whether its events have an interval with all
+                            // tasks.
                             (None, _) => {}
                             (Some(c), Some(t)) if off(c, t) <= whole(t * (first_end - last)) => {}
                             _ => j.optional_number("samples_per_s", claimed, truth),

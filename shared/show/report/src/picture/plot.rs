@@ -37,7 +37,7 @@ pub struct Points {
 /// A line through points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is, for the legend.
+    /// Its label in the legend.
     pub name: String,
     /// Number of the colour.
     pub colour: usize,
