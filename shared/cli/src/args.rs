@@ -44,8 +44,8 @@ impl StreamArgs {
     /// The document of a file that `option` names beside the input.
     ///
     /// # Errors
-    /// [`Failure`] of reading; [`Failure::Usage`] if the file holds more or less than one document,
-    /// or is standard input, which the input comes from already.
+    /// [`Failure`] of reading; [`Failure::Usage`] if the file does not hold exactly one document,
+    /// or is standard input, which is already the input.
     pub fn one<D: Document>(
         &self,
         option: &str,

@@ -59,7 +59,7 @@ impl Console {
     /// is dropped.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if the system has no room for another thread.
+    /// [`Failure::Environment`] if the system cannot create another thread.
     pub fn queue(&self) -> Result<(), Failure> {
         if self.queue.get().is_some() {
             return Ok(());

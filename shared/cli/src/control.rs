@@ -12,7 +12,7 @@ const LONGEST: u64 = 4096;
 /// directed while it works. The channel closes with standard input.
 ///
 /// # Errors
-/// [`Failure::Environment`] if the system has no room for another thread.
+/// [`Failure::Environment`] if the system cannot create another thread.
 pub fn control_lines() -> Result<Receiver<String>, Failure> {
     let (sender, receiver) = sync_channel(64);
     in_background(move || {
@@ -35,7 +35,7 @@ pub fn control_lines() -> Result<Receiver<String>, Failure> {
 /// Starts a detached thread.
 ///
 /// # Errors
-/// [`Failure::Environment`] if the system has no room for another thread.
+/// [`Failure::Environment`] if the system cannot create another thread.
 pub fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = thread::Builder::new().spawn(work);
     started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;

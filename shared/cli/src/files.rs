@@ -226,7 +226,7 @@ pub fn make_folder(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A file or folder that cannot be made.
+/// A file or folder that cannot be created.
 pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied",

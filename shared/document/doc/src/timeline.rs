@@ -21,7 +21,7 @@ pub struct Timeline {
     pub upload_order: Vec<usize>,
     /// Phases that are held back although they could start, each at most once.
     pub holds: Vec<Hold>,
-    /// Batch size of each task of the plan, where known.
+    /// Batch size of each task of the plan, if known.
     pub batches: Vec<Option<Batch>>,
     /// Every phase of every task, by start time.
     pub phases: Vec<Phase>,
@@ -31,7 +31,7 @@ pub struct Timeline {
     pub lower_bound: Seconds,
     /// `makespan / lower_bound - 1`.
     pub gap: f64,
-    /// Whether the makespan is proven to be the least of a class of schedules.
+    /// Whether the makespan is proven optimal in a class of schedules.
     pub proven: bool,
     /// That class.
     pub proven_among: Option<ScheduleClass>,
@@ -283,7 +283,7 @@ fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>>
     Some(holds)
 }
 
-/// Every phase can start some time.
+/// Every phase can start at some time.
 fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan, c: &mut Checker) {
     if let Some(h) = Hold::stuck(holds, plan.tasks.len(), downloads, uploads) {
         c.field("holds", |c| {

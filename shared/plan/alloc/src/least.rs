@@ -32,8 +32,8 @@ pub(crate) fn first<C: Throughput + ?Sized>(
     Ok(search(rates, problem, options)?.0.into_iter().next())
 }
 
-/// Least value of a quantity among the choices that keep all constraints but that on the quantity
-/// itself, which `problem` has not; `None` where none does. A problem with that bound finds a choice.
+/// Least value of a quantity among the choices that keep all constraints, except that on the quantity
+/// itself, which `problem` lacks; `None` where none does. A problem with that bound finds a choice.
 pub(crate) fn least<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

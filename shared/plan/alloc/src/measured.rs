@@ -276,7 +276,7 @@ impl Problem {
 
     /// What runs at once while a choice is carried out, longest first: all tasks, and for a round
     /// the sets of tasks that compute together while others transfer or have ended, except those
-    /// that do so only briefly. All tasks too where one does not advance.
+    /// that do so only briefly. All tasks also if one does not advance.
     #[must_use]
     pub fn met<C: Throughput + ?Sized>(
         &self,

@@ -85,7 +85,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     Ok(written(workload, tasks, answer))
 }
 
-/// The least mismatch that is feasible.
+/// The least feasible mismatch.
 fn bound_mismatch<C: Throughput + ?Sized>(
     rates: &DomainPenalty<'_, C>,
     workload: &Workload,

@@ -40,8 +40,8 @@ pub enum PlannerError {
 }
 
 impl Planner {
-    /// The plan of a model, which it holds; `previous` is that of the round before, for damping,
-    /// and the same for all models.
+    /// The plan of a model, which contains the model; `previous` is that of the round before, for
+    /// damping, and the same for all models.
     ///
     /// # Errors
     /// [`PlannerError`] for a model that predicts nothing, or a problem that is none.
@@ -129,7 +129,7 @@ pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Se
     gpus.into_values().collect()
 }
 
-/// Writes into a plan how wrong the model is of its kind.
+/// Writes into a plan the model's error for its kind.
 pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(usize) -> usize) {
     let error = predictor.prediction_error(&co_runs(plan, place));
     if let Answer::Feasible(found) = &mut plan.answer {
@@ -137,7 +137,7 @@ pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(
     }
 }
 
-/// Whether two workloads differ in name and origin at most, on which no plan depends. It does on
+/// Whether two workloads differ at most in name and origin, which no plan depends on. It does on
 /// the link: a round counts transfers.
 fn same_problem(a: &Workload, b: &Workload) -> bool {
     a.device == b.device && a.tasks == b.tasks && a.link == b.link

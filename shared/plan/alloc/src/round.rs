@@ -226,8 +226,8 @@ impl Round {
         settings: &[Setting],
         most_s: f64,
     ) -> (f64, bool) {
-        // Nearly all choices are worse than the best so far, and to see that takes a tenth of ordering them.
-        // A choice that is refused here is proven to be longer.
+        // Nearly all choices are worse than the best so far, and recognising that takes a tenth of the time
+        // of ordering them. A choice that is rejected here is proven to be longer.
         if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
             return (f64::INFINITY, true);
         }

@@ -20,7 +20,7 @@ use crate::{Assignment, Problem, Schedule};
 pub struct Exact {
     /// A schedule better than the incumbent given, if there is one.
     pub schedule: Option<Schedule>,
-    /// Whether nothing is better than that, or than the incumbent; `false` if nodes or time ran out.
+    /// Whether nothing beats that, or the incumbent; `false` if nodes or time ran out.
     pub proven: bool,
     /// Nodes looked at.
     pub nodes: u64,

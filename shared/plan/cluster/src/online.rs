@@ -64,7 +64,8 @@ pub struct Live {
 /// How to schedule online.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnlineSettings {
-    /// Starts of tasks to simulate in each search; `None`: by how many jobs wait and how long nothing happens.
+    /// Starts of tasks to simulate in each search; `None`: according to the number of waiting jobs and the
+    /// time until the next event.
     pub effort: Option<u64>,
     /// A job that has waited this many times its shortest duration goes before all others, so that
     /// a stream of short jobs cannot starve it; infinity: never.

@@ -78,7 +78,7 @@ pub enum Bound {
     Fluid,
     /// Prices of GPU time.
     Prices,
-    /// Branch and bound met every schedule.
+    /// Branch and bound over all schedules.
     Exact,
 }
 

@@ -192,7 +192,7 @@ fn price(problem: &Problem, decoder: Decoder) -> u64 {
 fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut SmallRng) {
     let pick = |rng: &mut SmallRng| rng.random_range(0..movable.len());
     let from = pick(rng);
-    // Near moves more often than far ones: a good order is changed little. An eighth of the jobs, one far move
+    // Near moves more often than far ones: a good order needs few changes. An eighth of the jobs, one far move
     // in four, and six shifts for two swaps and two changes of classes were chosen by hand, not tuned.
     let near = (movable.len() / 8).max(2);
     let reach = rng.random_range(1..=near) as isize * if rng.random() { 1 } else { -1 };

@@ -131,9 +131,9 @@ const LEAST_POINTS: usize = 4;
 /// 60 % within a factor of two at half of the way. With 1 a smooth curve still tells its shape.
 const EFFECTIVE_POINTS: f64 = 1.0;
 
-/// Candidates are counted as alike within this distance of the logarithm of their remaining steps.
-/// The grid has many that give about the steps made, and few that give a tenth or ten times; that
-/// is the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
+/// Candidates count as equal within this distance of the logarithm of their remaining steps. The
+/// grid has many that give about the steps made, and few that give a tenth or ten times; that is
+/// the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
 const ALIKE: f64 = 0.5;
 
 /// Fits that leave less than this fraction of the variance count as equal: on a smooth curve

@@ -48,7 +48,7 @@ pub(crate) struct Snapshot {
     pub(crate) length_unknown: Vec<bool>,
     /// Which trainings came after the last decision.
     pub(crate) new: Vec<bool>,
-    /// Which trainings get nowhere, and whether patience with them has ended.
+    /// Which trainings make no progress, and whether patience with them has ended.
     pub(crate) stuck: Vec<Option<Beside>>,
     /// With their median remaining steps.
     pub(crate) jobs: Vec<RemainingTraining>,
@@ -199,7 +199,7 @@ impl Snapshot {
     /// The plan of least objective, if it gains more than its pauses cost. If nobody came or went,
     /// it must gain that much again: it relies partly on assumptions (the speed on an untried
     /// number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
-    /// on which three GPUs are slower than two cost 12 s of 1200 against equal shares (four pauses
+    /// on which three GPUs are slower than two lost 12 s of 1200 against equal shares (four pauses
     /// of 2 s, and a window on three), for an expected gain of 4 s.
     fn by_plan(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;

@@ -51,9 +51,9 @@ const SURE: f64 = 3.71;
 /// with 10 0.04 %; with `SURE` 2.45 (95 %) 0.89 %.
 const HOPELESS: f64 = 5.0;
 
-/// Whether the curve rises or stands, from its points since its beginning or its last sudden drop; `None`
-/// where it falls, or nothing can be said. Without a target only a rise is reported: a stagnating loss
-/// may be as low as it gets.
+/// Whether the curve rises or stagnates, from its points since its beginning or its last sudden drop;
+/// `None` where it falls, or nothing can be said. Without a target only a rise is reported: a stagnating
+/// loss may be as low as it gets.
 #[must_use]
 pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
     let made = points.last()?.step;

@@ -14,7 +14,7 @@ use crate::{Instance, RoundTask};
 /// state only prunes less: proofs stay valid whatever the number.
 const KEPT_STATES: usize = 48;
 
-/// What every state of a search refers to.
+/// Data that every state of a search refers to.
 pub(crate) struct SearchContext<'a, 'r> {
     pub jobs: &'a [RoundTask],
     pub rates: &'a mut RateCache<'r>,

@@ -190,8 +190,7 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
         }
     }
 
-    /// Rates on a device that gives the shares of tasks that do not compute to those that do, as
-    /// [`divided`] says.
+    /// Rates on a device that gives idle tasks' shares to computing ones, as in [`divided`].
     #[must_use]
     pub fn that_divide(self) -> Self {
         Self {

@@ -254,7 +254,8 @@ fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     }
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
     let mut prices = vec![0.0; jobs.len()];
-    // Most sets are never worth much: between looks at all only the others are looked at.
+    // Most sets are never worth much: between evaluations of all sets, only the others are
+    // evaluated.
     let mut pool: Vec<Set> = Vec::new();
     'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {

@@ -248,7 +248,7 @@ impl Layout {
         x[..len].to_vec()
     }
 
-    /// Writes those to the front of `x` and says how many there are.
+    /// Writes the features to the front of `x` and returns their number.
     pub fn fill_pool(
         self,
         s: &CorunInputs,

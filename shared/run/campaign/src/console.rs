@@ -10,8 +10,8 @@ use predict::design::Progress;
 
 use crate::interrupt::Signals;
 
-/// How often a line says how far the session is, where standard error is no terminal: often enough to see
-/// in a log that it continues, and 60 lines an hour.
+/// Interval between progress lines if standard error is not a terminal: often enough to see in a log that
+/// it continues, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// A design without a budget has so many configurations that their number says nothing.

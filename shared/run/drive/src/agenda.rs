@@ -236,8 +236,8 @@ impl Agenda {
         job.completed.is_some()
     }
 
-    /// A task has failed: it is the next of its GPU again, or of another if its GPU is out. For a gang
-    /// the whole round is, whichever of its tasks have ended.
+    /// A task has failed: it is next on its GPU again, or on another if its GPU is out. For a gang the
+    /// whole round is, whichever of its tasks have ended.
     pub fn failed(&mut self, place: Place, now: f64) {
         if self.is_gang(place.job) {
             return self.gang_failed(place, now);

@@ -49,7 +49,7 @@ pub fn import(jobs: &Path, rates: &Path, lumping: &Lumping) -> Result<Cluster, F
 /// Writes a cluster that was made here.
 ///
 /// # Errors
-/// [`Failure::Input`] for one that would be refused when it is read; those of writing.
+/// [`Failure::Input`] for a document that a reader would refuse; errors of writing.
 pub fn write_cluster(
     mut cluster: Cluster,
     own: Provenance,

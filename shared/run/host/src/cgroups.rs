@@ -109,7 +109,7 @@ impl Shares for Quotas {
 /// What this machine's processors are, for documents.
 #[must_use]
 pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
-    // Neither text is needed for anything but to be shown, so none is a good answer.
+    // Both texts are only shown, so missing ones do no harm.
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = match cgroups.version() {
         Version::V1 => 1,

@@ -114,7 +114,7 @@ pub enum SimError {
         /// How long it would take.
         seconds: f64,
     },
-    /// A job that never ends, which virtual time cannot wait for.
+    /// A job that never ends, for which virtual time cannot wait.
     #[error("task {task:?} has no number of samples to stop after, which the simulator needs")]
     Endless {
         /// Its name.

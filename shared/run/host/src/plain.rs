@@ -12,7 +12,7 @@ use crate::cgroups::processor_name;
 use crate::processes::{Processes, Shares};
 use crate::{Grant, HostError, OpenError, Regrants, Work};
 
-/// Processes of this machine that are asked for their shares.
+/// Processes of this machine that are asked to respect their shares.
 pub type PlainProcesses = Processes<Plain>;
 
 /// Used to compute a number of threads.

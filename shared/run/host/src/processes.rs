@@ -29,7 +29,7 @@ pub trait Shares {
     /// Names of the devices, so that programs that use the same are told of each other.
     fn devices(&self) -> Vec<String>;
 
-    /// Puts a grant into what a computing job is started with.
+    /// Adds a grant to the start parameters of a computing job.
     ///
     /// # Errors
     /// [`HostError`] if it cannot be granted.

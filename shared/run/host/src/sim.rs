@@ -182,8 +182,8 @@ impl SimHost {
         self.told.push(Event { job, at, what });
     }
 
-    /// Tells what every computing job has trained so far. It is told whenever a rate changes, also
-    /// where it is nothing yet: then the samples between two tellings are those of one rate.
+    /// Tells what every computing job has trained so far. Called whenever a rate changes, even if
+    /// it is still zero, so that the samples between two reports have one rate.
     fn tell_steps(&mut self) {
         let mut all = Vec::new();
         for (&id, job) in &mut self.jobs {

@@ -8,7 +8,7 @@ pub struct LineCutter {
 }
 
 impl LineCutter {
-    /// A longer line is passed over: no message is that long.
+    /// A longer line is skipped: no message is that long.
     pub const LONGEST: usize = 64 * 1024;
 
     /// Takes the next bytes and calls `line` for every line that they end, with whether it ended in

@@ -9,7 +9,7 @@ use std::path::Path;
 /// symbolic link), belongs to this user and is closed to others.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] says what is wrong with the directory that is there.
+/// [`io::ErrorKind::PermissionDenied`] says what is wrong with the existing directory.
 pub fn open_private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),

@@ -209,8 +209,8 @@ impl Progress {
         }))
     }
 
-    /// What a line (without its end) tells, if anything. A line that is not meant for us, also one
-    /// that is no text, is not an error.
+    /// What a line (without its end) tells, if anything. A line that is not meant for us, even one
+    /// that is not text, is not an error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {

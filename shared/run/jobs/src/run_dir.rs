@@ -142,8 +142,8 @@ impl RunDir {
         Ok(None)
     }
 
-    /// Ends what a dead run has left running, or waits until its guard has: what it did is started again
-    /// only when nothing of it is left.
+    /// Ends what a dead run left running, or waits until its guard has: its jobs are started again only
+    /// when nothing of it is left.
     ///
     /// # Errors
     /// A description, if something does not end.

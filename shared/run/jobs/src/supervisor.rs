@@ -340,8 +340,8 @@ impl Supervisor {
         };
         let mut swept = 0;
         // Children of a killed process become ours, so one pass is not enough. Ten generations are
-        // more than was ever seen; without a limit a process that forks faster than it is killed
-        // would keep us here for ever.
+        // more than was ever seen; without a limit, a process that forks faster than it is killed
+        // would keep this process here for ever.
         for _ in 0..10 {
             // A daemon that was started meanwhile is its owner's to stop.
             let mut strays = process::children();

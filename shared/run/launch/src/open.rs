@@ -17,9 +17,9 @@ use crate::round::signal_text;
 use crate::session::{Played, Rounds, log_folder};
 use crate::settings::LaunchSettings;
 
-/// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at
-/// 20 ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The
-/// end of a phase is seen at most this much late, which rounds of seconds do not notice.
+/// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at 20
+/// ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of
+/// a phase is noticed at most this much late, which is negligible for rounds of seconds.
 const COALESCE: Duration = Duration::from_millis(30);
 
 pub(crate) fn environment(error: impl ToString) -> Failure {

@@ -58,7 +58,7 @@ pub struct Group {
 pub struct QueuedJob {
     /// Its number.
     pub id: Id,
-    /// Template of the command: jobs of one template are taken for copies of one model.
+    /// Template of the command: jobs of one template count as copies of one model.
     pub template: String,
     /// Program and arguments; not empty.
     pub argv: Vec<String>,

@@ -43,8 +43,8 @@ fn failed(error: impl ToString) -> ServerError {
     ServerError(error.to_string())
 }
 
-/// How often it looks for clients and for what is to be decided: a person does not notice it, and 50 looks a
-/// second cost less than a hundredth of a core.
+/// How often it checks for clients and decisions: a person does not notice the delay, and 50 checks a second
+/// cost less than a hundredth of a core.
 const LOOK: Duration = Duration::from_millis(20);
 /// Output is read this often at most, so that a job that prints thousands of lines a second is not slowed
 /// by its reader.

@@ -231,7 +231,7 @@ fn wait_for(queue: &Queue, ids: &[Id], json: bool, console: &Console) -> Result<
     }
 }
 
-/// How far jobs are, in a line.
+/// Progress of jobs, in one line.
 fn far(status: &Status, console: &Console) -> String {
     let count = |word| status.jobs.iter().filter(|job| job.state == word).count();
     let (running, waiting) = (count(Word::Running), count(Word::Waiting));

@@ -11,7 +11,7 @@ pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
     let (measured, failed) = (profile.samples.len(), profile.failures.len());
     let reasons = || {
-        // Reasons hold seconds and names, so that those of one cause differ in words.
+        // Reasons contain seconds and names, so reasons with one cause have different texts.
         let mut count: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for failure in &profile.failures {
             let cause = failure.cause.map(|cause| doc::name_of(&cause));

@@ -117,7 +117,7 @@ impl Reporter {
         loss: f64,
         more: &str,
     ) -> Result<(), Failure> {
-        // JSON has no NaN: a loss that has diverged is left out.
+        // JSON has no NaN, so a diverged loss is omitted.
         let loss = match loss.is_finite() {
             true => format!(",\"loss\":{loss}"),
             false => String::new(),

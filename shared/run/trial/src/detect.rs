@@ -217,7 +217,7 @@ impl Detector {
         }
     }
 
-    /// The counter that counts the work, if one does.
+    /// The counter that measures the work, if there is one.
     #[must_use]
     pub fn best(&self) -> Option<&Counter> {
         if self.protocol.advances > 0 {

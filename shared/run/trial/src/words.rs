@@ -280,7 +280,7 @@ pub(crate) fn failed(failed: &Failed) -> String {
     out + &pairs(in_pairs)
 }
 
-/// What to change, by the last lines.
+/// Advice, from the last lines.
 fn advice(failed: &Failed) -> String {
     let tail = failed.ended.tail.to_ascii_lowercase();
     let has = |word: &str| tail.contains(word);

@@ -46,7 +46,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates that a timeline assumes, or why they cannot be had.
+    /// The rates that a timeline uses, or why they are unavailable.
     pub fn of_timeline(timeline: &Timeline) -> Result<Self, String> {
         let plan = &timeline.plan;
         let mut rates = Self {

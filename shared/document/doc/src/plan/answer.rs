@@ -54,8 +54,7 @@ pub struct Feasible {
     pub explanation: Vec<Marginal>,
     /// Results per GPU, if there are several.
     pub gpus: Vec<GpuPlan>,
-    /// What was chosen from; absent where the model knows no measured co-run that keeps the
-    /// constraints.
+    /// The candidates; absent if the model knows no measured co-run that keeps the constraints.
     pub candidates: Option<Candidates>,
     /// How the plan was found.
     pub search: Search,

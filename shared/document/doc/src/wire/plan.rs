@@ -303,7 +303,7 @@ pub enum WorkKind {
     Mixture,
 }
 
-/// A scheme of equal shares and how long the work of a verdict takes with it.
+/// A scheme of equal shares and the time that the work of a verdict takes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StaticScheme {

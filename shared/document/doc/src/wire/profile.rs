@@ -207,7 +207,7 @@ pub struct ProfileFailure {
     /// The kind of reason, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCause>,
-    /// The task whose job is the reason.
+    /// The task whose job caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The last lines that this job printed, at most 2 KiB, without control characters.

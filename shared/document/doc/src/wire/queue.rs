@@ -153,7 +153,7 @@ pub struct JobStatus {
     /// On which GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_gpu: Option<String>,
-    /// When it is expected to be complete or, once complete, when it was. Absent where no GPU can run it.
+    /// When it is expected to be complete or, once complete, when it was. Absent if no GPU can run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
     /// In nineteen of twenty cases it ends later, judging by how far durations have deviated from

@@ -209,7 +209,7 @@ pub struct ScheduledTask {
     pub task: u32,
     /// Name of the GPU.
     pub gpu: String,
-    /// When the GPU begins with it.
+    /// Start on the GPU, in seconds.
     pub start_s: f64,
     /// Seconds of switching, at the start; absent: none.
     #[serde(default, skip_serializing_if = "is_default")]

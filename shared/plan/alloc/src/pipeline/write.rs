@@ -19,7 +19,7 @@ use crate::rates::Subset;
 use crate::request::Request;
 use crate::search::roughly;
 
-/// How much more and less share `--explain` looks at.
+/// The change of share that `--explain` tries.
 const EXPLAINED_CHANGE: Share = Share::from_hundredths(500);
 /// The plan of a workload for which nothing needs to be searched, because `reason` forbids all.
 pub(crate) fn refused(workload: &Workload, limits: &Limits, reason: Infeasibility) -> Plan {

@@ -47,8 +47,8 @@ const CORUN: usize = 4;
 
 /// The rates of `inner`; each co-run is predicted once. The plan, what it is compared with and both
 /// fronts look at the same choices where these are enumerated: of 3 tasks that took 24 seconds where
-/// one sweep took 6. Neighbouring choices of a round differ in one task, so that most of the sets of
-/// tasks that it passes through are the same.
+/// one sweep took 6. Neighbouring choices of a round differ in one task, so most of the sets of
+/// tasks that they pass through are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
     known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,

@@ -16,8 +16,8 @@ pub(crate) const CLIMBED: u64 = 1_000_000;
 /// Up to this many tasks an answer is expected at once; beyond, within a minute, and a climb has
 /// more choices to look at.
 const FEW_TASKS: usize = 8;
-/// How much more a local search of many tasks may do; a round costs that much more by itself. With a third of it
-/// the best max-min of 16 simulated tasks was 3 % lower.
+/// How much more a local search of many tasks may do; there a round itself costs that much more. With a third of
+/// it the best max-min of 16 simulated tasks was 3 % lower.
 const MANY: u64 = 12;
 
 /// Points, at most `most`, of a search of which `work` is afforded.

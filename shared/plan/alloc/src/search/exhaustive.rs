@@ -184,8 +184,8 @@ pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Op
     })
 }
 
-/// Levels of all tasks with one of the allowed sums, one after another: the sums ascend, and
-/// within one the levels do, the first task's foremost. Nothing is stored, as there are 20^n.
+/// Levels of all tasks with one of the allowed sums, in order: by sum, then by level, the first
+/// task's foremost. Nothing is stored, as there are 20^n.
 pub(crate) struct LevelWalk {
     sums: std::vec::IntoIter<u32>,
     most: u16,

@@ -156,8 +156,8 @@ impl Outlook<'_> {
         })
     }
 
-    /// When a job is expected to be complete, and from when to when in most cases; `None` if what is left of it
-    /// finds no GPU.
+    /// Expected completion of a job, with an interval for most cases; `None` if what is left of it finds no
+    /// GPU.
     fn end(&self, n: usize, ahead: &Ahead) -> Option<(f64, f64, f64)> {
         let (job, progress) = (&self.problem.jobs[n], &self.state.jobs[n]);
         let rounds = job.rounds.saturating_sub(progress.round);

@@ -19,7 +19,7 @@ pub struct Played {
     pub mean: Duration,
 }
 
-/// Something that happens: at a moment, a job arrives, a task is trained or synchronised.
+/// An event at a given time: a job arrives, a task is trained or synchronised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Event {
     Arrival(usize),

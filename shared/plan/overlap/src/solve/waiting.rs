@@ -12,8 +12,8 @@ use crate::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
 /// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
 /// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
 const SMALL_WAITING_NODES: u64 = 1_000_000;
-/// Up to this many tasks all orders and holds are tried in less time than the linear program of the
-/// processor's bound takes: choices of 3 tasks were told apart in a third of the time without it.
+/// Up to this many tasks, trying all orders and holds takes less time than the linear program of
+/// the processor's bound: choices of 3 tasks were compared in a third of the time without it.
 pub(super) const UNPRICED_TASKS: usize = 3;
 /// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
 /// sweeps improve.

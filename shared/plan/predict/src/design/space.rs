@@ -49,7 +49,7 @@ pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
 }
 
-/// Factor on the standard deviation: a process of few points thinks too well of itself.
+/// Factor on the standard deviation: a process of few points is overconfident.
 const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
 const EVALUATIONS: usize = 15;

@@ -67,7 +67,7 @@ const PRIOR_VARIANCE: f64 = 0.04;
 pub(crate) struct Groups<'a> {
     /// Features of the task itself, which come first.
     pub own: usize,
-    /// Whether a feature says which task; its unit is 1, not its spread.
+    /// Whether a feature identifies a task; its unit is 1, not its spread.
     pub identity: &'a [bool],
 }
 

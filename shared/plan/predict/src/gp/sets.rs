@@ -153,7 +153,7 @@ pub(crate) struct SetHyper {
 }
 
 impl SetHyper {
-    /// The most probable, on the grid of the process of all tasks.
+    /// The most probable, on the grid of the process for all tasks.
     pub fn most_probable(members: &Members, y: &[f64], factors: &[f64]) -> Self {
         let units = members.units();
         let lengths = |[length, _, identity]: [usize; 3]| {

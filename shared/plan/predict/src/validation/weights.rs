@@ -22,8 +22,8 @@ const SURE: f64 = 1.5;
 /// requiring a significant gain, one draw kept the blend.
 pub(crate) const VERY_SURE: f64 = 3.0;
 
-/// How much smaller these errors are than the others of the same throughputs or co-runs in the mean, if by more
-/// than `sure` standard errors. They count up to 1, as those beyond are bad measurements or equally useless.
+/// Mean reduction of these errors relative to the others of the same throughputs or co-runs, if it exceeds
+/// `sure` standard errors. They count up to 1, as those beyond are bad measurements or equally useless.
 pub(crate) fn sure_gain(errors: &[f64], others: &[f64], sure: f64) -> Option<f64> {
     let both = errors.iter().zip(others);
     let gains: Vec<f64> = both.map(|(a, b)| b.min(1.0) - a.min(1.0)).collect();

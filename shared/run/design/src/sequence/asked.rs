@@ -32,8 +32,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Rounds to the targets at a choice of batch sizes for some of the tasks: their weighted mean, or the last. 1
-    /// where the objective counts none.
+    /// Rounds to the targets at given batch sizes for some of the tasks: their weighted mean, or the last. 1 if
+    /// the objective counts none.
     ///
     /// A round lasts until all have trained on their samples, and times to target are rounds times its length, as
     /// long as none has reached its target. The plan itself, which is measured in turns, counts those that leave.

@@ -175,7 +175,7 @@ pub(super) fn wait_with_output(
     mut child: Child,
     timeout: Duration,
 ) -> std::io::Result<Option<ProgramOutput>> {
-    // A daemon that keeps the streams open must not keep us: what is read is read on the side.
+    // A daemon that keeps the streams open must not block this process: another thread reads.
     let (sender, receiver) = std::sync::mpsc::channel();
     let streams: [Option<Box<dyn std::io::Read + Send>>; 2] = [
         child.stdout.take().map(|s| Box::new(s) as _),

@@ -31,7 +31,7 @@ pub(super) struct Controller {
     decided: bool,
     /// Why it is not heard any more, until when its exit status is waited for.
     ending: Option<(String, Instant)>,
-    /// An event could not be handed over, which has been told.
+    /// An event could not be handed over, which was reported.
     told_deaf: bool,
 }
 

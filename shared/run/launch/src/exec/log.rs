@@ -145,7 +145,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a line of any log has.
+/// Fields of a line of any log.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "that they are there is what matters")]
 struct LogLine {

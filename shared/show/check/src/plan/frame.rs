@@ -44,7 +44,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Predictions for every task with the others of its GPU.
+    /// Predictions for every task beside the others on its GPU.
     pub fn evaluate(&self, choices: &Choices) -> Value {
         let n = choices.batch.len();
         let mut value = Value {

@@ -19,7 +19,7 @@ use crate::round_task::RoundTask;
 
 /// Most tasks whose transfers a plan counts.
 const MOST_TASKS: usize = 31;
-/// Up to this many tasks every order is played: 24 of them.
+/// Up to this many tasks every order is simulated: 24 orders.
 const EVERY_ORDER: usize = 4;
 /// Up to this many tasks every order of one after another is played: 5,040 of them.
 const EVERY_SERIAL: usize = 7;

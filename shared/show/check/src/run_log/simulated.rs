@@ -20,7 +20,7 @@ fn rounding_of(time: f64) -> f64 {
 /// of a round of milliseconds were called lies for the rounding of virtual time.
 const SHORTEST_SCALE: f64 = 4.0;
 
-/// Judges every round of a run on the simulator.
+/// Checks every round of a run on the simulator.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let Some(EventPayload::Launch {
         device,

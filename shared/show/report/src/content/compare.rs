@@ -220,7 +220,7 @@ fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     }
 }
 
-/// `sum P_i / S_i`, where the solo runs were measured too, else with the plan's.
+/// `sum P_i / S_i` with measured solo runs if there are any, else with the plan's.
 fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64> {
     let parts: Option<Vec<f64>> = sample
         .iter()

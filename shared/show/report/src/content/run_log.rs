@@ -100,7 +100,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
     report.fact(label, format!("{} s{against}", plain(measured)));
 }
 
-/// Predicted throughput of a task: as its summary says, or else the plan.
+/// Predicted throughput of a task: from its summary, else from the plan.
 fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
     let of_plan = || plan?.given_of(&task.id).throughput.map(|t| t.mean);
     task.predicted.or_else(of_plan).map(SamplesPerSec::get)

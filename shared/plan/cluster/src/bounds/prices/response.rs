@@ -40,7 +40,7 @@ impl Market<'_> {
             .filter(|&g| job.train[g].is_finite() && self.problem.classes[g].count > 0)
             .collect();
         let cells = self.effort.intervals * self.effort.cells;
-        // Behind the last cell every price is zero: one more cell stands for all that follows.
+        // After the last cell every price is zero: one extra cell represents all that follows.
         desk.cheapest.resize(self.prices.len(), Vec::new());
         let first_cell = (job.arrival / self.cell) as usize;
         for &g in &classes {
