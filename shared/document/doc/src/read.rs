@@ -159,7 +159,7 @@ impl Frame {
 
     /// Where a strict reader stopped.
     fn first_fault(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ReadError {
-        // What is wrong may come before the place where the text ends to be JSON.
+        // The error may come before the place where the text ceases to be JSON.
         if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.bytes) {
             return self.syntax(&broken);
         }

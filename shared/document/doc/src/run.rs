@@ -126,7 +126,7 @@ pub enum EventPayload {
         round: Option<u32>,
         /// Task whose end revealed it.
         task: Option<TaskId>,
-        /// What is known of it.
+        /// Details.
         reason: String,
     },
     /// A round ended.

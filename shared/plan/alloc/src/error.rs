@@ -97,7 +97,7 @@ pub enum AllocError {
     /// A predictor gave something that is no throughput.
     #[error("the predictor failed: {what}")]
     Prediction {
-        /// What it gave.
+        /// Its result.
         what: String,
     },
 }

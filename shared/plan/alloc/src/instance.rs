@@ -30,7 +30,7 @@ pub(crate) enum Goal {
     Least(Quantity),
 }
 
-/// What a constraint bounds from above.
+/// Quantity that a constraint bounds from above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Mismatch in the sense of the balance.

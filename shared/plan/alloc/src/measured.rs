@@ -379,7 +379,7 @@ fn ends<C: Throughput + ?Sized>(
     (value, low.map_or(f64::NEG_INFINITY, |s| value.min(-s)))
 }
 
-/// What the model says of a measured co-run.
+/// The model's prediction for a measured co-run.
 fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Setting]) -> Solution {
     let means = together(rates, settings);
     let solo = |s: &Setting| problem.solo(rates, s.task, s.batch);

@@ -108,7 +108,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     lines
 }
 
-/// What the tasks need at least, and what there is; to the byte where both read the same.
+/// The minimum needs of the tasks, and the capacity; to the byte if both print the same.
 fn memory(needed: f64, there: f64) -> String {
     let shown = |bytes: f64| Bytes::new(bytes as u64).map(|b| b.to_string()).ok();
     match (shown(needed), shown(there)) {

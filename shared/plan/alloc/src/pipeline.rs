@@ -101,7 +101,7 @@ fn bound_mismatch<C: Throughput + ?Sized>(
     least(rates, &open, Quantity::Mismatch, &options)
 }
 
-/// What a search found.
+/// Result of a search.
 struct Best {
     parts: Vec<Part>,
     /// The runners-up of a single GPU.

@@ -116,8 +116,8 @@ impl Planner {
     }
 }
 
-/// What runs together on each GPU of a plan; `place` is that of a task of the plan in the model. None where nothing
-/// was found.
+/// Tasks that run together on each GPU of a plan; `place` is that of a task of the plan in the model. None where
+/// nothing was found.
 pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Setting>> {
     let decisions = plan.feasible().map_or(&[][..], |found| &found.decisions);
     let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();

@@ -10,7 +10,7 @@ use crate::plan::bound_of;
 use crate::switching::{Mode, charge};
 use crate::{Assignment, PlanOptions, Planned, Policy, Problem, Schedule};
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who schedules.
@@ -155,7 +155,7 @@ fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
     all.map(of).fold(0.0, f64::max)
 }
 
-/// What a schedule costs and how others compare, for people.
+/// Cost of a schedule, and of others, for people.
 pub fn explained(schedule: &doc::Schedule) -> String {
     let proof = if schedule.proven {
         "proven optimal".to_owned()

@@ -15,7 +15,7 @@ use crate::problem::total;
 use crate::state::Progress;
 use crate::{Assignment, Problem, Schedule};
 
-/// What the search found.
+/// Result of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exact {
     /// A schedule better than the incumbent given, if there is one.

@@ -28,7 +28,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What the portfolio is compared with.
+    /// Rivals of the portfolio.
     pub const BASELINES: [Self; 5] = [
         Self::Fifo,
         Self::Srtf,

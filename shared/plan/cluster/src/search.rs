@@ -74,7 +74,7 @@ pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> S
 /// A search for priorities.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// What is scheduled.
+    /// The problem to schedule.
     pub problem: &'a Problem,
     /// How far it is.
     pub state: &'a State,
@@ -90,7 +90,7 @@ pub struct Search<'a> {
     pub fixed: usize,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// The best priorities.

@@ -22,7 +22,7 @@ struct Shown {
     curves: Vec<(Batch, LossCurve)>,
 }
 
-/// What is known of one task.
+/// Evidence about one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Its efficiency; `None`: what the workload declares stands.

@@ -8,7 +8,7 @@ use units::Batch;
 /// reports are forgotten.
 const REPORTS: usize = 32;
 
-/// What the last reports of a training say about its gradient noise scale.
+/// Statistics of a training's last reports about its gradient noise scale.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Noise(VecDeque<Moments>);
 

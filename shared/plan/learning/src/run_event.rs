@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
 use units::{Batch, Samples, TaskId};
 
-/// What the events of a launched run say about its trainings.
+/// Reads the events of a launched run as events of its trainings.
 #[derive(Debug, Clone, Default)]
 pub struct RunReader {
     /// Trainings that have arrived.

@@ -10,7 +10,7 @@ pub struct AllocatorSettings {
     pub gpus: u32,
     /// How GPUs are given.
     pub policy: Policy,
-    /// What is minimised.
+    /// The objective to minimise.
     pub objective: Objective,
     /// Pause of a training whose processes change, until one has been measured.
     pub pause: Seconds,

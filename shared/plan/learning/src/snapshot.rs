@@ -30,7 +30,7 @@ pub(crate) enum Beside {
     Waits,
 }
 
-/// What is chosen, by index of training.
+/// The choice, by index of training.
 pub(crate) struct Choice {
     pub(crate) gpus: Vec<u32>,
     pub(crate) reason: String,

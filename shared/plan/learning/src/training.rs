@@ -43,7 +43,7 @@ pub(crate) enum Length {
     Doubtful,
 }
 
-/// What a progress report leads to.
+/// Consequences of a progress report.
 pub(crate) struct Reported {
     /// A whole window of steps has been made since the last time that this was told, the loss has
     /// dropped, or the speed on a number of GPUs has become known: worth a decision.

@@ -67,7 +67,7 @@ pub(crate) struct RateCache<'r> {
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
-    /// What [`Rates::falls_with_corunners`] said, once asked.
+    /// Cached answer of [`Rates::falls_with_corunners`].
     falls: Option<bool>,
 }
 

@@ -68,7 +68,7 @@ pub enum PlanError {
     Missing {
         /// The task.
         task: TaskId,
-        /// What it lacks.
+        /// The missing part.
         what: &'static str,
         /// What to do.
         advice: &'static str,
@@ -76,7 +76,7 @@ pub enum PlanError {
     /// There is nothing to take compute rates from.
     #[error("the plan has no {wanted}; {advice}")]
     NoRates {
-        /// What was looked for.
+        /// The item sought.
         wanted: &'static str,
         /// What to do.
         advice: &'static str,
@@ -108,7 +108,7 @@ pub enum PlanError {
     Other(OverlapError),
 }
 
-/// What a task of a plan lacks.
+/// A missing part of a task of a plan.
 pub(crate) fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
     PlanError::Missing {
         task: task.id.clone(),

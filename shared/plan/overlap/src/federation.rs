@@ -22,7 +22,7 @@ pub struct Device {
     pub compute_idle_s: f64,
     /// `sum P_i / S_i` of its plan, where that says it.
     pub fairness: Option<f64>,
-    /// What each task trains on.
+    /// Samples that each task trains on.
     pub volumes: Vec<(TaskId, Samples)>,
     /// Planned again, where it is later than a deadline and another plan ends sooner, or is worth more by
     /// then.
@@ -66,7 +66,7 @@ impl Device {
 pub struct Replanned {
     /// When its round then ends, with all its samples.
     pub makespan_s: f64,
-    /// What each task then gets, where its plan says it.
+    /// Resulting settings of each task, if its plan has them.
     pub settings: Vec<(TaskId, Option<Batch>, Option<Share>)>,
 }
 
@@ -251,9 +251,9 @@ impl Federation {
         (tasks > 0).then(|| sum / tasks as f64)
     }
 
-    /// What the updates of each device count in the aggregation of each of its tasks:
-    /// `D_ki / sum_k D_ki` (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that
-    /// are left where late devices keep the deadline (`kept`).
+    /// Weight of each device's update in the aggregation of each of its tasks: `D_ki / sum_k D_ki`
+    /// (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that are left where late
+    /// devices keep the deadline (`kept`).
     #[must_use]
     pub fn weights(&self, kept: bool) -> Vec<Vec<(TaskId, f64)>> {
         let shortened = |d: &Device| d.shortened.filter(|_| kept).map_or(1.0, |s| s.part);

@@ -85,7 +85,7 @@ impl Order {
 }
 
 /// Until the end of whose compute that of each task is held, where it is; an empty list holds
-/// nothing. What the searches that play many rounds know of [`Holds`].
+/// nothing. Form of [`Holds`] for searches that simulate many rounds.
 pub(crate) type ComputeHolds = Vec<Option<usize>>;
 
 /// All that is held back, each phase once at most. Without a hold a transfer starts as soon as its

@@ -15,7 +15,7 @@ pub(crate) struct Variation {
     asked: Option<f64>,
     /// Percent where it does not.
     usual: f64,
-    /// What the tasks of one GPU may use.
+    /// Memory of the tasks of one GPU.
     memory: Option<Bytes>,
 }
 

@@ -138,7 +138,7 @@ impl Base {
         Ok(base)
     }
 
-    /// What was learnt of kinds of tasks, for each task.
+    /// Expands what was learnt of kinds of tasks to each task.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.kind.clone_from(&copies.kind);
         self.anchors = copies.spread(&self.anchors);

@@ -48,7 +48,7 @@ pub enum Contradiction {
 type Rate = (f64, f64);
 
 impl Dataset {
-    /// What of the measurements contradicts other ones, tasks in their order.
+    /// Contradictions among the measurements, tasks in their order.
     #[must_use]
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut all = self.repeats();

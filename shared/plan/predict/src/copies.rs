@@ -86,7 +86,7 @@ impl Copies {
         }
     }
 
-    /// What is known of each kind, for each task.
+    /// Knowledge of each kind, for each task.
     pub fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
         self.kind.iter().map(|k| of[*k].clone()).collect()
     }

@@ -3,7 +3,7 @@ use units::corun::Setting;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
 impl TaskSpec {
-    /// What a workload says of its tasks.
+    /// A workload's description of its tasks.
     #[must_use]
     pub fn all(workload: &doc::Workload) -> Vec<TaskSpec> {
         let tasks = &workload.tasks;

@@ -86,7 +86,7 @@ impl Outside {
 }
 
 impl Predictor {
-    /// What of a configuration lies outside the measured domain; empty: all inside.
+    /// Which parts of a configuration lie outside the measured domain; empty: none.
     ///
     /// The domain of co-runs is that of the measured ones: for each task the range of its shares
     /// with others, and the largest number of tasks together. Fewer tasks than were ever measured

@@ -32,7 +32,7 @@ impl Weights {
     }
 }
 
-/// What the process of all tasks says.
+/// Prediction of the process for all tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pooled {
     /// `ln(step seconds)`.
@@ -41,7 +41,7 @@ pub(crate) struct Pooled {
     pub variance: f64,
 }
 
-/// What it learns from: co-runs, task by task.
+/// Its training data: co-runs, task by task.
 #[derive(Debug)]
 pub(crate) struct PoolRows {
     pub rows: Rows,

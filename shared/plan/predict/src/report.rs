@@ -25,7 +25,7 @@ pub struct FitReport {
     pub zeros: usize,
 }
 
-/// What is known of one task.
+/// Report on one task.
 #[derive(Debug, Clone)]
 pub struct TaskReport {
     /// Throughputs learnt from, those of its copies too.
@@ -40,8 +40,8 @@ pub struct TaskReport {
     pub bend_percent: f64,
     /// The task that slows it most and by how much (factor on its device time).
     pub slowed_most_by: Option<(usize, f64)>,
-    /// What else drives its throughput: features by relevance (spread over length), first the
-    /// strongest; empty without a Gaussian process.
+    /// Features that drive its throughput, by relevance (spread over length), the strongest first;
+    /// empty without a Gaussian process.
     pub drivers: Vec<(Driver, f64)>,
     /// Samples whose throughput of this task was found to be wrong and hardly counted; of copies, all
     /// stand with the first.

@@ -32,7 +32,7 @@ use crate::dataset::Dataset;
 
 pub(crate) use learn::{Form, fit_all, refit};
 
-/// What one task met in one co-run.
+/// One task in one co-run, with its co-runners.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Meeting {
     /// Batch size.

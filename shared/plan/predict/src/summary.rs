@@ -151,7 +151,7 @@ fn tasks(workload: &Workload, fitted: &Fitted, width: u16) -> Table {
     table
 }
 
-/// What else the throughput of each task depends on, most first.
+/// Features on which the throughput of each task depends, the strongest first.
 fn drivers(out: &mut String, workload: &Workload, fitted: &Fitted) {
     let name = |d: &Driver| match d.of {
         Some(j) => format!("{} of {}", d.what, workload.tasks[j].id),

@@ -17,7 +17,7 @@ pub(crate) struct Unseen {
     /// Batch sizes at which each task ran with others, ascending.
     pub seen: Vec<Vec<Batch>>,
     pub pool: Pool,
-    /// What co-runs make of the device, where that counts beside the rates of their tasks.
+    /// The process of the total, if it is used in addition to the rates of the tasks.
     pub sums: Option<Sums>,
     /// Weights of the process in co-runs that the models of the tasks know.
     pub weights: Weights,
@@ -27,7 +27,7 @@ pub(crate) struct Unseen {
     pub task: Option<PoolCorrection>,
 }
 
-/// What held-out parts taught.
+/// Result from held-out parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PoolCorrection {
     /// Weight of the process of all tasks.
@@ -36,7 +36,8 @@ pub(crate) struct PoolCorrection {
     pub factor: f64,
     /// Factor on the standard deviation of the process.
     pub interval_scale: f64,
-    /// What was measured of it; `None`: too little to hold out, so that the weight is a guess.
+    /// Measured error; `None`: too little to hold out, so that the weight is a
+    /// guess.
     pub error: Option<UnseenError>,
 }
 
@@ -50,13 +51,13 @@ pub(crate) struct UnseenError {
 }
 
 impl Unseen {
-    /// What was learnt of kinds of tasks, for each task.
+    /// Expands what was learnt of kinds of tasks to each task.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.seen = copies.spread(&self.seen);
         self
     }
 
-    /// What serves a co-run; `None` where the models of its tasks know it.
+    /// How to predict a co-run; `None` where the models of its tasks know it.
     pub fn of(&self, active: &[Setting]) -> Option<&PoolCorrection> {
         if active.len() < 2 {
             return None;

@@ -108,7 +108,7 @@ fn leave_one_part_out(
     Ok(Fold::learn(data, known, out)?.left(data, known, out, fold))
 }
 
-/// What is learnt without a part of the data.
+/// Results of learning without a part of the data.
 struct Fold {
     part: Part,
     pool: Option<Pool>,
@@ -128,7 +128,7 @@ impl Fold {
         Ok(Self { part, pool, sums })
     }
 
-    /// What it predicts of the samples that `out` marks.
+    /// Its predictions for the samples marked in `out`.
     fn left(
         &self,
         data: &Dataset,
@@ -267,7 +267,7 @@ pub(crate) fn leave_crowd_out(
 }
 
 /// Whether a family moves its answers towards the process of all tasks, and to the line through measured
-/// numbers of tasks. What a law alone answers stays the law's: searches rest on its form.
+/// numbers of tasks. Predictions by a law alone stay as they are: searches rely on its form.
 pub(crate) fn beside_law(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
 }

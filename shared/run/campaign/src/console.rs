@@ -23,13 +23,13 @@ pub struct Written<'a> {
     console: &'a Console,
     signals: &'a Signals,
     bar: ProgressBar,
-    /// What is profiled, once its header was written.
+    /// Title of the profile, once its header was written.
     workload: Option<Workload>,
-    /// What is measured now, and what is best so far, below the bar.
+    /// The current measurement and the best so far, below the bar.
     below: [String; 2],
     /// When the last line was said, or the session began.
     said: Instant,
-    /// What measuring has taken so far.
+    /// Time spent measuring so far.
     pace: Pace,
 }
 
@@ -61,7 +61,7 @@ impl Pace {
     /// Records that a configuration was measured; what the rest takes by the mean of those so far,
     /// once.
     fn note(&mut self, left: u64) -> Option<String> {
-        // What was recorded before takes no time.
+        // Recorded configurations take no time.
         self.took += self.begun.take()?.elapsed();
         self.measured += 1;
         if !self.told || self.measured != ENOUGH_MEASURED || left == 0 {

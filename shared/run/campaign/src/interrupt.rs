@@ -50,8 +50,8 @@ impl Signals {
     }
 
     /// For a device without its own processes, where nothing needs ending: the tool ends shortly
-    /// after a signal, even during a computation or while waiting for input. What it has written is
-    /// a profile that can be continued. `soon`: whether the next one is such.
+    /// after a signal, even during a computation or while waiting for input. Its output is a
+    /// profile that can be continued. `soon`: whether the next one is such.
     pub fn end_soon(&self, soon: bool) {
         self.soon.store(soon, Ordering::SeqCst);
         if soon {

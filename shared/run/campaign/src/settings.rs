@@ -4,7 +4,7 @@ use design::{DesignSettings, WindowSettings};
 use device::Cpus;
 use doc::DeviceKind;
 
-/// What to profile, where, and how.
+/// Inputs, device and options of a profile.
 #[derive(Debug, Clone)]
 pub struct ProfileSettings {
     /// Workloads; none: standard input.

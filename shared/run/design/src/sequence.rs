@@ -55,7 +55,7 @@ const COMPARED_EVERY: usize = 6;
 /// worker each; what they gain was not measured, so that co-runs have the larger part.
 const PARTED_EVERY: usize = 2;
 
-/// What comes after the listed configurations.
+/// The design after the listed configurations.
 enum Chooser {
     /// Nothing, with the reason.
     Nothing(StopReason),
@@ -63,7 +63,7 @@ enum Chooser {
     Adaptive(Box<Adaptive>),
 }
 
-/// What a design depends on beside its settings.
+/// Inputs of a design besides its settings.
 #[derive(Clone, Copy)]
 pub struct Conditions<'a> {
     /// The only configurations that can be measured; `None`: any.
@@ -357,7 +357,7 @@ fn adaptive(
     ))
 }
 
-/// What was recorded beside the solo runs, which come first.
+/// Recorded co-runs, after the solo runs.
 fn recorded(only: &[Configuration], solos: &[Configuration]) -> Vec<Configuration> {
     let others = only.iter().filter(|c| !solos.contains(c));
     others.cloned().collect()

@@ -21,7 +21,7 @@ use crate::sequence::{Configuration, Sequence};
 use crate::sink::{Record, Sink};
 use crate::worth::Worth;
 
-/// What a profile is made of.
+/// Inputs of a profile.
 pub struct Session<'a> {
     /// Where it is measured.
     pub device: &'a mut dyn Device,
@@ -31,9 +31,10 @@ pub struct Session<'a> {
     pub sequence: Sequence,
     /// How long.
     pub window: Window,
-    /// What is known already, in order.
+    /// Results known already, in order.
     pub recorded: Vec<Recorded>,
-    /// What the rounds to come save, where an adaptive design ends once another co-run costs more.
+    /// Expected saving in the coming rounds, if an adaptive design ends once another co-run costs
+    /// more.
     pub worth: Option<Worth>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
@@ -42,7 +43,7 @@ pub struct Session<'a> {
     pub real: bool,
 }
 
-/// What came of a session.
+/// Result of a session.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The first configuration of the most tasks; `None` if nothing could be measured.

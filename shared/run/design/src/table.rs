@@ -26,7 +26,7 @@ use row::{Adjusted, Reading};
 pub struct Table {
     /// Configurations in order of their first row, each sorted by task.
     pub configurations: Vec<Vec<Row>>,
-    /// What the table calls each.
+    /// Name of each in the table.
     pub labels: Vec<String>,
     /// Input that was interpreted differently than written, or ignored.
     pub notes: Vec<String>,

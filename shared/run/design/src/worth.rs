@@ -28,7 +28,7 @@ pub struct Worth {
     /// The shortest round of the co-runs so far: until the last task has trained on its samples.
     round_s: f64,
     coruns: u32,
-    /// What the co-runs took, with what is measured between them.
+    /// Time of the co-runs, with what is measured between them.
     cost_s: f64,
 }
 

@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 
 use doc::Profile;
 
-/// What a device is opened with, beside the workload.
+/// Options for opening a device, besides the workload.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Seed of everything random: the simulator's jitter and its noise.

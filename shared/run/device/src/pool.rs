@@ -34,7 +34,7 @@ pub struct Patience {
     pub park: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// What is not counted at first.
+    /// Time that is not counted at first.
     pub warm_up: Duration,
 }
 
@@ -133,7 +133,7 @@ impl Pool {
         self.host.as_mut()
     }
 
-    /// What a job printed last.
+    /// Last output of a job.
     pub(crate) fn tail(&self, job: JobId) -> String {
         self.host.tail(job)
     }
@@ -244,7 +244,7 @@ impl Pool {
     }
 
     /// After a failed configuration: ends what is stuck, and if the device has a fault, ends all
-    /// workers so that it can recover, and waits for that. What was done, in words.
+    /// workers so that it can recover, and waits for that. Actions taken, in words.
     pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
         self.tidy();
         match self.host.health() {

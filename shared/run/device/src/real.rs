@@ -34,7 +34,7 @@ pub struct Setup {
     pub cpus: Vec<Vec<usize>>,
     /// How long to wait for what.
     pub patience: Patience,
-    /// What the GPU can hold.
+    /// Capacity of the GPU.
     pub capacity: Capacity,
 }
 
@@ -58,8 +58,7 @@ pub struct Real {
     others: Option<String>,
 }
 
-/// What the profiler calls itself among programs that share a device, or that clean up after each
-/// other.
+/// Name of the profiler among programs that share a device, or that clean up after each other.
 const TOOL: &str = "mt-profile";
 
 impl Setup {
@@ -199,7 +198,7 @@ impl Real {
         self.others.clone()
     }
 
-    /// What samples have cost so far.
+    /// Cost of samples so far.
     #[must_use]
     pub fn costs(&self) -> &Costs {
         &self.costs

@@ -32,7 +32,7 @@ impl Sim {
         })
     }
 
-    /// What the simulated GPU does in a configuration, kernel by kernel.
+    /// Activity of the simulated GPU in a configuration, kernel by kernel.
     ///
     /// # Errors
     /// Like [`Device::measure`].

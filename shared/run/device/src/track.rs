@@ -69,7 +69,7 @@ impl Track {
     }
 }
 
-/// What lies between steps from `from` on; all of them where those were too few.
+/// Intervals between steps from `from` on; all of them if those were too few.
 fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
     let warm = steps.partition_point(|(at, _)| *at < from);
     let warm = if steps.len() - warm > FEWEST_STEPS {

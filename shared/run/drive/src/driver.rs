@@ -386,7 +386,7 @@ impl Driver<'_> {
         self.supervisor.spawn(&spec).map_err(|e| e.to_string())
     }
 
-    /// What became of every job, a row for each task of its rounds.
+    /// Outcome of every job, a row for each task of its rounds.
     pub fn summaries(&self) -> Vec<TaskSummary> {
         let completions = self.agenda.completions();
         let rows = |(job, completed): (usize, Option<f64>)| {

@@ -106,7 +106,7 @@ impl Shares for Quotas {
     }
 }
 
-/// What this machine's processors are, for documents.
+/// Description of this machine's processors, for documents.
 #[must_use]
 pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
     // Both texts are only shown, so missing ones do no harm.

@@ -50,7 +50,7 @@ pub enum MpsSupport {
     },
 }
 
-/// What CUDA says of a GPU.
+/// A GPU as CUDA describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CudaFacts {
     uuid: String,
@@ -60,7 +60,7 @@ struct CudaFacts {
     compute_capability: (u32, u32),
 }
 
-/// What NVML adds.
+/// Additional facts from NVML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NvmlFacts {
     mig: bool,
@@ -340,12 +340,12 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// What NVML says of the GPU with this UUID.
+/// NVML's facts about the GPU with this UUID.
 fn nvml_facts(nvml: &Nvml, uuid: &str) -> Result<NvmlFacts, NvmlError> {
     let device = nvml.device_by_uuid(uuid)?;
     let mig = match device.mig_mode() {
         Ok(mode) => mode.current != 0,
-        // What GPUs without MIG answer.
+        // Reply of GPUs without MIG.
         Err(NvmlError::NotSupported) => false,
         Err(error) => return Err(error),
     };

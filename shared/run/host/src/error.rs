@@ -86,9 +86,9 @@ pub enum SimError {
         memory.get() as f64 * 1e-9
     )]
     OutOfMemory {
-        /// What the tasks need.
+        /// Memory that the tasks need.
         need_bytes: f64,
-        /// What the GPU has.
+        /// Memory of the GPU.
         memory: Bytes,
     },
     /// A task cannot be compiled to kernels.

@@ -9,7 +9,7 @@ use crate::{OpenError, SimulatedGpu};
 
 /// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
 /// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
-/// What is given stays as it is. `kind` becomes the workload's, except that of a replay, which is
+/// Given values stay as they are. `kind` becomes the workload's, except that of a replay, which is
 /// not where the tasks run.
 ///
 /// # Errors

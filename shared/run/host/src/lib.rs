@@ -91,7 +91,7 @@ pub enum Recovery {
 
 /// Runs jobs under shares.
 pub trait Host {
-    /// What the device is, for documents.
+    /// Identity of the device, for documents.
     fn fingerprint(&self) -> DeviceFingerprint;
 
     /// When [`Host::regrant`] takes effect.

@@ -15,7 +15,7 @@ use units::{Share, TaskId};
 use crate::error::word;
 use crate::{Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants, Settled, Work};
 
-/// What makes shares of processes real: quotas of control groups, or MPS daemons.
+/// How shares of processes are enforced: quotas of control groups, or MPS daemons.
 pub trait Shares {
     /// The kind of device.
     const KIND: DeviceKind;

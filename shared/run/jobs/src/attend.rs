@@ -35,7 +35,7 @@ pub struct Attended {
     pub mps: Option<PathBuf>,
 }
 
-/// What the attendant says on standard output once it holds everything that it needs.
+/// Message of the attendant on standard output once it holds everything that it needs.
 pub const READY: &str = "ready";
 
 impl Attended {

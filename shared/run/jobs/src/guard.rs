@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::{Cleaned, RunDir, mps};
 pub use process::Guard;
 
-/// What a guard does once its owner has ended.
+/// Work of a guard once its owner has ended.
 ///
 /// # Errors
 /// Like [`RunDir::clean`].

@@ -323,7 +323,7 @@ pub struct Wanted {
     pub ready_s: f64,
 }
 
-/// What a process has used of the processors and what it would have used besides, had nothing else run.
+/// Processor time that a process used, and that it would have used besides, had nothing else run.
 #[must_use]
 pub fn wanted(pid: i32) -> Option<Wanted> {
     // Nanoseconds on a processor, those in a run queue, and how often it was put on one.
@@ -374,7 +374,7 @@ pub struct Machine {
     pub processors: usize,
 }
 
-/// What `/proc/stat` tells.
+/// Fields of `/proc/stat`.
 #[must_use]
 pub fn machine() -> Option<Machine> {
     let text = fs::read_to_string("/proc/stat").ok()?;

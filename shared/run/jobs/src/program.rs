@@ -12,9 +12,9 @@ use crate::Passing;
 pub struct Missing {
     /// Which word of `argv`, from 0.
     pub word: usize,
-    /// What is wrong.
+    /// The error.
     pub problem: String,
-    /// What would be right.
+    /// The correction.
     pub advice: String,
 }
 

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 /// One line that a job reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
-    /// What does not depend on the checkpoint is done; waiting for `run`.
+    /// Everything that does not depend on the checkpoint is done; waiting for `run`.
     Loaded,
     /// Warm. A GPU worker adds what it sees of its share.
     Ready {
@@ -49,7 +49,7 @@ pub enum Progress {
     Lines(Counter),
 }
 
-/// What the lines of a job count, and where the count stands.
+/// Counter in the lines of a job, and its state.
 #[derive(Debug, Clone)]
 pub struct Counter {
     regex: Regex,
@@ -209,8 +209,8 @@ impl Progress {
         }))
     }
 
-    /// What a line (without its end) tells, if anything. A line that is not meant for us, even one
-    /// that is not text, is not an error.
+    /// Meaning of a line (without its end), if any. A line that is not meant for us, even one that
+    /// is not text, is not an error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {

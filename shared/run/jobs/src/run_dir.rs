@@ -152,7 +152,7 @@ impl RunDir {
             if !path.is_dir() {
                 return Ok(());
             }
-            // What is no run directory (any more) holds nothing of ours.
+            // A directory that is no (longer a) run directory holds nothing of ours.
             match Self::clean(path) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
                 _ => {}

@@ -25,13 +25,13 @@ const LEAST_GAIN: f64 = 0.02;
 /// The model of a launch as its rounds correct it.
 #[derive(Debug, Default)]
 pub(crate) struct Correction {
-    /// What the rounds tell of noise scales.
+    /// Noise scales reported by the rounds.
     pub(crate) noise: LiveNoise,
     /// The model as corrected so far; absent: that of the plan.
     model: Option<Model>,
 }
 
-/// What a correction makes of a launch.
+/// Effect of a correction on a launch.
 #[derive(Debug)]
 pub(crate) enum Adapted {
     /// Another plan, and what is different in it.
@@ -200,7 +200,7 @@ fn ordered(
     Ok((timeline.plan.clone(), Some(timeline)))
 }
 
-/// What is different, for people.
+/// The changes, for people.
 fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> Vec<String> {
     let mut all = Vec::new();
     for (i, task) in old.tasks.iter().enumerate() {

@@ -44,7 +44,7 @@ use session::ElasticLaunch;
 
 pub use others::Others;
 
-/// What an elastic launch has beside its workload.
+/// Options of an elastic launch besides its workload.
 #[derive(Debug, Clone)]
 pub struct Elastic {
     /// Program and arguments of the controller; not empty.
@@ -54,7 +54,7 @@ pub struct Elastic {
     /// So many equal parts of one device, at least 1, are given out instead of its GPUs: a training is
     /// one process under the share of its parts.
     pub parts: Option<u32>,
-    /// What is done about processes on the GPUs that are not under the controller.
+    /// Policy for processes on the GPUs that are not under the controller.
     pub others: Others,
 }
 

@@ -10,7 +10,7 @@ use predict::{PredictError, Predictor};
 use units::corun::Setting;
 use units::{Batch, Bytes, SamplesPerSec, Seconds, Share, TaskId};
 
-/// What is to be launched: a plan with its workload, and the timeline to follow, if any.
+/// The launch: a plan with its workload, and the timeline to follow, if any.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The order of transfers and compute; absent: all tasks start at once, in the plan's order.
@@ -50,7 +50,7 @@ impl Launch {
     ) -> Result<Self, PredictError> {
         let tasks = 0..plan.tasks.len();
         let mut workload = workload;
-        // What the plan says of a task goes before what the workload says.
+        // The plan's settings of a task take precedence over the workload's.
         for task in &plan.tasks {
             if let (Some(index), Some(bytes)) = (workload.task_index(&task.id), task.update_bytes) {
                 workload.tasks[index].update_bytes = Some(bytes);
@@ -74,8 +74,8 @@ impl Launch {
         Ok(launch)
     }
 
-    /// What a predictor of `known` says of every task; nothing where it lacks one of them, and of
-    /// a task nothing where it gives no number.
+    /// Predictions for every task by a predictor of `known`; nothing if it lacks one of them, and
+    /// nothing for a task without a number.
     fn predicted_by(&self, predictor: &Predictor, known: &Workload) -> Vec<Option<SamplesPerSec>> {
         let rates = self.rates_of(predictor, known);
         let number = |rate| SamplesPerSec::new(rate).ok();
@@ -251,7 +251,7 @@ impl Launch {
         Some(rates)
     }
 
-    /// What the timeline holds back.
+    /// The holds of the timeline.
     #[must_use]
     pub fn holds(&self) -> Vec<doc::Hold> {
         let timeline = self.timeline.as_ref();

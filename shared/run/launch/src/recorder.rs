@@ -58,8 +58,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What became of the events. Progress that is missing is said, and is not a failure: the events
-    /// that are there tell the same later, and how many are missing.
+    /// Result of writing the events. Progress that is missing is said, and is not a failure: the
+    /// events that are there tell the same later, and how many are missing.
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.

@@ -36,7 +36,7 @@ pub(crate) fn signal_text(signal: i32) -> String {
 /// this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
-/// What became of a round.
+/// Result of a round.
 pub(crate) struct Outcome {
     /// Whether every task finished.
     pub(crate) ok: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
     pub(crate) lost: bool,
 }
 
-/// What a round is played with.
+/// Environment of a round.
 pub(crate) struct Context<'r> {
     pub(crate) launch: &'r Launch,
     pub(crate) settings: &'r LaunchSettings,
@@ -88,8 +88,8 @@ pub(crate) struct RoundRun<'r> {
     signal: Option<i32>,
 }
 
-/// What is held back in a round. With `--no-overlap` all downloads come first and all uploads last,
-/// so a phase that waits for a later kind of phase would wait for ever.
+/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase
+/// that waits for a later kind of phase would wait for ever.
 fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     let mut holds = with.launch.holds();
     if with.settings.no_overlap {

@@ -15,7 +15,7 @@ use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::task::rate;
 
-/// What lasts over the rounds of a launch.
+/// State that lasts over the rounds of a launch.
 pub struct Rounds<'a> {
     /// What is launched, in the first round.
     pub launch: Launch,
@@ -29,7 +29,7 @@ pub struct Rounds<'a> {
     pub logs: PathBuf,
 }
 
-/// What became of a launch.
+/// Result of a launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Played {
     /// Whether every task finished in every round.

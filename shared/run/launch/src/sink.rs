@@ -4,7 +4,7 @@ use doc::RunEvent;
 
 pub use crate::status::Row;
 
-/// Takes the events of a launch. What it does with them does not stop the jobs.
+/// Takes the events of a launch. Its handling does not stop the jobs.
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);

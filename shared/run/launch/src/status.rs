@@ -41,7 +41,7 @@ impl Row {
         self.rate.filter(|r| *r > 0.0).map(|r| left / r)
     }
 
-    /// What stands in the table.
+    /// Columns of the table.
     fn cells(&self) -> [String; 10] {
         let number = |value: Option<f64>, digits: usize| {
             value.map_or_else(String::new, |v| format!("{v:.digits$}"))

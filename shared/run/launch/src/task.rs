@@ -10,7 +10,7 @@ use units::{SamplesPerSec, Share};
 use crate::launch::Assignment;
 use crate::turns::Stage;
 
-/// What is known of a task in the current round.
+/// State of a task in the current round.
 #[derive(Debug)]
 pub(crate) struct TaskRun {
     pub(crate) stage: Stage,
@@ -37,7 +37,7 @@ pub(crate) struct TaskRun {
     pub(crate) samples: u64,
     /// Most samples ever told.
     pub(crate) most_samples: u64,
-    /// What the job itself says it has done.
+    /// Progress according to the job itself.
     pub(crate) told_done: Option<u64>,
     pub(crate) loss: Option<f64>,
     /// Gradients of all steps that reported norms.
@@ -59,7 +59,7 @@ pub(crate) struct TaskRun {
     dropped: u64,
 }
 
-/// What the events have said of a task's training.
+/// Training of a task according to the events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reported {
     /// The last step that a progress event of the current process told of, or would have.
@@ -199,7 +199,7 @@ impl TaskRun {
         self.due = self.due.map(|due| due + pause);
     }
 
-    /// What the gradients of steps say that were told with norms.
+    /// Statistics of the gradients of steps reported with norms.
     pub(crate) fn gradients(&mut self, gradient: &Moments) {
         self.gradient.merge(gradient);
     }
@@ -261,8 +261,8 @@ impl TaskRun {
         })
     }
 
-    /// What [`TaskRun::tell`] made of `before` was not told: the next telling makes up for it, no
-    /// earlier than if it had been.
+    /// The report that [`TaskRun::tell`] made from `before` was dropped: the next one covers it, no
+    /// earlier than it would have come.
     pub(crate) fn not_told(&mut self, before: Reported) {
         self.reported = Reported {
             at: self.reported.at,
@@ -272,7 +272,7 @@ impl TaskRun {
         self.dropped += 1;
     }
 
-    /// What became of it, as the events have told it.
+    /// Its outcome according to the events.
     pub(crate) fn summary(&self, planned: &Assignment<'_>) -> TaskSummary {
         let Reported {
             trained, together, ..

@@ -143,7 +143,7 @@ pub enum On {
     Cpu,
 }
 
-/// What a person has said of the queue; what is absent stays as it is.
+/// A person's settings of the queue; absent ones stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wishes {
@@ -211,7 +211,7 @@ pub enum Record {
     },
     /// No job is to start, or they may again.
     Paused(bool),
-    /// What a person wants.
+    /// A person's settings.
     Wishes(Wishes),
 }
 
@@ -232,7 +232,7 @@ pub struct Book {
     pub entries: BTreeMap<Id, Entry>,
     /// No job is started.
     pub paused: bool,
-    /// What a person wants.
+    /// A person's settings.
     pub wishes: Wishes,
     /// The last number that was given.
     pub last: u64,
@@ -378,9 +378,9 @@ impl Book {
         }
     }
 
-    /// What a server that begins has to say of the jobs that ran when the last one ended: those of the
-    /// queue ended with it, and wait again or are given up; processes that others started are searched for
-    /// by `is_alive`, unless the machine was started again.
+    /// Report of a new server on the jobs that ran when the last one ended: those of the queue ended with
+    /// it, and wait again or are given up; processes that others started are looked up with `is_alive`,
+    /// unless the machine was restarted.
     #[must_use]
     pub fn recover(
         &self,

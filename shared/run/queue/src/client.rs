@@ -42,7 +42,7 @@ const LONGEST_PATH: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a server says once it can be reached.
+/// Greeting of a server once it can be reached.
 pub const READY: &str = "ready";
 
 impl Queue {

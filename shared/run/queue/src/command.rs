@@ -38,7 +38,7 @@ pub struct TemplatedCommand {
     pub command: Command,
 }
 
-/// What stands between a template and the values of its placeholders, as in GNU parallel.
+/// Separator between a template and the values of its placeholders, as in GNU parallel.
 const VALUES: &str = ":::";
 /// Most commands of one template: a slip in a range (`1..100000000`) is refused before memory is full of it.
 const MOST: usize = 100_000;
@@ -175,7 +175,7 @@ fn placeholders(words: &[String]) -> Vec<String> {
     names
 }
 
-/// What a placeholder may be called. Other braces, those of JSON among them, are text.
+/// Valid names of placeholders. Other braces, those of JSON among them, are text.
 fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)

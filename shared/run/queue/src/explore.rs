@@ -101,7 +101,7 @@ pub struct Explorer {
     short: BTreeSet<String>,
     /// Largest level.
     most: usize,
-    /// What is seen of the processors, where jobs run on such and can be looked at.
+    /// Observations of the processors, if jobs run on them.
     processors: Option<Processors>,
 }
 

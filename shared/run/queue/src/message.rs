@@ -35,7 +35,7 @@ pub enum Request {
         /// Which of the two.
         on: bool,
     },
-    /// What a person wants.
+    /// A person's settings.
     Wishes(Wishes),
     /// End the server; what runs is ended, and starts again with the next server.
     Stop,

@@ -34,7 +34,7 @@ enum Kind {
     Gpu { mps: Mps, uuid: String },
 }
 
-/// What a job is started with on its place.
+/// Start parameters of a job on its place.
 #[derive(Debug, Default)]
 pub struct Seat {
     /// Which.
@@ -50,8 +50,8 @@ pub struct Seat {
 const PER_CORE: usize = 16;
 
 impl Place {
-    /// Opens the device: a GPU that MPS can share if there is one, else the processors. What is made is in
-    /// the ledger of the run; in words, why a share is not enforced.
+    /// Opens the device: a GPU that MPS can share if there is one, else the processors. Created resources
+    /// are in the ledger of the run; returns why a share is not enforced.
     ///
     /// # Errors
     /// If the daemon of a GPU does not start.
@@ -103,7 +103,7 @@ impl Place {
         }
     }
 
-    /// What may not be exceeded here.
+    /// Limits of this place.
     #[must_use]
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
@@ -193,8 +193,8 @@ impl Place {
     }
 }
 
-/// Name of the control group of a place. What is left in a group when its job ends is killed, so that the
-/// next job on the place finds it empty.
+/// Name of the control group of a place. Processes left in a group when its job ends are killed, so that
+/// the next job on the place finds it empty.
 fn name(number: usize) -> String {
     format!("place-{number}")
 }

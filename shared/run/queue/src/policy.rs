@@ -12,7 +12,7 @@ use crate::book::{Book, Entry, Id, Outcome, Record, State};
 use crate::explore::Explorer;
 use crate::processors::Look;
 
-/// What may not be exceeded.
+/// Limits on the jobs that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Jobs at once.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub regrants: bool,
 }
 
-/// What is to be done, in this order.
+/// Actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// Give a running job another share.
@@ -83,7 +83,7 @@ pub struct Policy {
     waits: BTreeMap<Id, Wait>,
 }
 
-/// What has been given out while decisions are made.
+/// Resources given out while decisions are made.
 struct Room {
     jobs: usize,
     memory: u64,
@@ -229,7 +229,8 @@ impl Policy {
         self.explorer.ended(id, done, now);
     }
 
-    /// What is to be done now. Every [`Decision::Start`] is carried out, or the job is ended in the book.
+    /// Decides the next actions. Every [`Decision::Start`] is carried out, or the job is ended in the
+    /// book.
     pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for entry in book.running().filter(|e| e.cancelled) {
@@ -241,7 +242,7 @@ impl Policy {
         decisions.extend(skips.into_iter().map(|(id, why)| Decision::Skip(id, why)));
         let quiet = starts.is_empty();
         decisions.extend(self.divide(book, &starts));
-        // What is started now has not been seen to run: it is looked at by the next call.
+        // Jobs started now have not been seen running: the next call looks at them.
         if quiet {
             let full = self.room(book).parts <= 1.0 + SLACK;
             self.explorer.settle(now, blocked.as_deref(), full);

@@ -56,7 +56,7 @@ const FADES: f64 = 0.9;
 struct Rise {
     /// Levels before it.
     levels: BTreeMap<String, usize>,
-    /// What a job of each template wanted then.
+    /// Demand of a job of each template then.
     wants: BTreeMap<String, f64>,
     /// Sum of what all wanted.
     wanted: f64,

@@ -190,7 +190,7 @@ impl Server {
         Ok(Some(server))
     }
 
-    /// What the jobs that ran under the last server have become.
+    /// Outcome of the jobs that ran under the last server.
     fn recover(&mut self) -> Result<(), ServerError> {
         let alive = |process: Identity| process.is_alive();
         let records = self
@@ -392,7 +392,7 @@ impl Server {
         }
     }
 
-    /// What jobs and the machine do on processors, a few times a second.
+    /// Observes jobs and the machine on processors, a few times a second.
     fn look_at_processors(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let jobs = self.book.running().filter_map(|entry| {
@@ -544,8 +544,8 @@ impl Server {
 
     /// Ends what runs, which is to run again with the next server.
     fn end(&mut self) {
-        // What has ended by itself until now has ended. From here on an exit status does not show whether a
-        // job was done: a script that saves when asked to end may exit with 0 as well.
+        // Processes that ended by themselves until now count as ended. From here on an exit status does not
+        // show whether a job was done: a script that saves when asked to end may exit with 0 as well.
         for event in self.supervisor.poll(Duration::ZERO) {
             self.happened(event);
         }

@@ -39,7 +39,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
                 continue;
             };
             let sender = sender.clone();
-            // What fails here is a client that has gone, or that no thread can be made for.
+            // A failure here means a client that has gone, or for which no thread can be created.
             thread::Builder::new()
                 .spawn(move || attend(stream, &sender))
                 .ok();

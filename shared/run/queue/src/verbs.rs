@@ -79,8 +79,8 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     random.map_err(environment)?;
     let mut env = std::collections::BTreeMap::new();
     for (name, value) in std::env::vars_os() {
-        // What is no text cannot be kept in the journal; those of a launch around this one are not meant
-        // for these jobs.
+        // Variables that are not text cannot be kept in the journal; those of an enclosing launch are
+        // not meant for these jobs.
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string())
             && !name.starts_with("MT_")
         {
@@ -430,7 +430,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What the process of a server does whose queue is in a folder.
+/// Runs the server of the queue in a folder.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the queue or the device cannot be used.

@@ -257,7 +257,7 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
             let name = run.file_name();
             let name = name.to_string_lossy();
             if name.starts_with("run") && name.ends_with(".ndjson") {
-                // What stays is told by the tool that would write it.
+                // A remaining file is reported by the tool that would write it.
                 fs::remove_file(run.path()).ok();
             }
         }

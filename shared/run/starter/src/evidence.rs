@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use doc::{Profile, Sample};
 
-/// What a verdict on sharing would need and the profile does not have, with what to do; `None` if it
-/// suffices: every task alone, all of them together, and more than half of what was tried (a profile
-/// most of which failed describes what did not fail, not the work).
+/// Data that a verdict on sharing needs but the profile lacks, with advice; `None` if it suffices:
+/// every task alone, all of them together, and more than half of what was tried (a profile most of
+/// which failed describes what did not fail, not the work).
 pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
     let (measured, failed) = (profile.samples.len(), profile.failures.len());

@@ -50,7 +50,7 @@ const NETWORKS: [(&str, &str, &str); 3] = [
 /// The workload that is asked for, and why it is on its device.
 ///
 /// # Errors
-/// What the device cannot do, or that there is no such GPU, with what to give instead.
+/// Limits of the device, or that there is no such GPU, with alternatives.
 pub fn workload(start: &Start) -> Result<(Workload, String), String> {
     let (kind, why) = device(start);
     if let (DeviceKind::Sim, Some(script)) = (kind, &start.script) {

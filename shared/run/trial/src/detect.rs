@@ -63,11 +63,11 @@ pub(crate) const LINES: Form = Form {
 /// A number that counts on.
 #[derive(Debug, Clone)]
 pub struct Counter {
-    /// What it is read by.
+    /// How it is read.
     pub form: Form,
     /// When how much was done.
     pub marks: Marks,
-    /// What its last line says that the whole is, where it says so.
+    /// The total according to its last line, if given.
     of: Option<f64>,
     regex: Option<Regex>,
     work: f64,

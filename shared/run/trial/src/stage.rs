@@ -87,7 +87,7 @@ impl Stage {
     }
 
     /// From when on all commands made progress; `None` while one of them that still runs has made
-    /// none. What has ended without progress is waited for by nobody.
+    /// none. Commands that have ended without progress are not waited for.
     #[must_use]
     pub fn joint(&self) -> Option<f64> {
         let mut from = 0.0f64;

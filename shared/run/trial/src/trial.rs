@@ -54,7 +54,7 @@ pub struct Pair {
     pub compared: Option<Compared>,
 }
 
-/// What is told while it runs.
+/// Messages while it runs.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// Where the commands run.

@@ -16,7 +16,7 @@ const SHORT: f64 = 2.0;
 /// contribution to the noise is then as large as the rest.
 const TOLD_OTHERS: f64 = 0.05;
 
-/// What it will cost, before anything starts.
+/// Its cost, before anything starts.
 #[must_use]
 pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
@@ -36,7 +36,7 @@ pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> 
     )
 }
 
-/// What is told while it runs.
+/// Messages while it runs.
 #[must_use]
 pub fn told(told: &Told<'_>) -> String {
     match told {

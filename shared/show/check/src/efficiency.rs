@@ -118,7 +118,7 @@ fn events<'a>(runs: &'a [Vec<RunEvent>], id: &TaskId) -> Vec<&'a GradientNoise> 
     runs.iter().flatten().filter_map(gradient).collect()
 }
 
-/// What the end of a profile says of noise scales.
+/// Noise scales in the end record of a profile.
 pub fn of_profile(profile: &Profile, j: &mut Judge) {
     let Some(end) = &profile.end else { return };
     let known = |task: &&Task| scale(&windows(profile, &task.id), task.reference()).is_some();
@@ -143,7 +143,7 @@ pub fn of_profile(profile: &Profile, j: &mut Judge) {
     });
 }
 
-/// What a model says of the efficiency of a task, where its profile and runs stand before it.
+/// Checks a model's efficiency of a task, if its profile and runs precede it.
 pub fn of_model(
     task: &Task,
     declared: &Task,

@@ -191,7 +191,8 @@ impl Refit {
         names(&self.profile.header.workload) == names(&model.workload)
     }
 
-    /// What the model says was measured stands in the profile, and of few co-runs all.
+    /// Measurements in a model must be in the profile, and if there are few co-runs, all of them
+    /// must be in the model.
     fn measured(&self, model: &Model, j: &mut Judge) {
         let tasks = &model.workload.tasks;
         let usable = |s: &&doc::Sample| {

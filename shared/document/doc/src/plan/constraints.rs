@@ -18,7 +18,7 @@ pub struct Constraints {
     pub batch: BatchPolicy,
     /// Largest mismatch.
     pub mismatch: Option<f64>,
-    /// What the batch sizes are to be in proportion to.
+    /// Which quantity of the batch sizes should be in proportion to the data volumes.
     pub balance: Balance,
     /// Which rate alone `S_i` is.
     pub solo: SoloRate,

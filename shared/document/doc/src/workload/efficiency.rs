@@ -12,7 +12,7 @@ const MAX_ROWS: usize = 64;
 /// rate that was not tuned.
 const LARGEST_RISE: f64 = 1.5;
 
-/// What a sample is worth at each batch size, and how that is known.
+/// Value of a sample at each batch size, and the source of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
     /// By a law or by a table.

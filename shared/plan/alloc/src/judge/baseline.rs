@@ -27,7 +27,7 @@ pub enum Scheme {
     Aggressive,
 }
 
-/// What a scheme reaches at given batch sizes.
+/// Results of a scheme at given batch sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemeResult {
     /// The scheme.

@@ -145,7 +145,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         rows
     }
 
-    /// What the tasks of a set run with at one choice for them.
+    /// Settings of the tasks of a set at one choice for them.
     fn corun(&self, tasks: &[usize], code: usize) -> Vec<Setting> {
         let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let mut rest = code;

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub batches: Vec<Batch>,
     /// Order of the transfers.
     pub order: Order,
-    /// What is held back; empty if nothing is.
+    /// The holds; empty if there are none.
     pub holds: Holds,
     /// How the round plays out.
     pub schedule: Schedule,

@@ -7,13 +7,13 @@ use super::goal::Goal;
 use crate::fit::FitOptions;
 use crate::predictor::Predictor;
 
-/// What may be measured, and when enough was.
+/// Limits on what may be measured, and when to stop.
 pub struct Design<'a> {
     /// Batch sizes of each task.
     pub batches: Vec<Vec<Batch>>,
     /// Shares that a task may have.
     pub shares: Vec<Share>,
-    /// What the configuration is wanted for.
+    /// Purpose of the configuration.
     pub goal: Goal,
     /// How often the goal has to be met at these batch sizes: rounds to a target, by which its value is divided.
     /// Only ratios count; 1 for what does not depend on batch sizes.
@@ -93,7 +93,7 @@ impl Design<'_> {
         }
     }
 
-    /// What measuring a configuration promises beyond the `best` known value.
+    /// Expected value of measuring a configuration, beyond the `best` known value.
     pub(super) fn expected_improvement(
         &self,
         model: &Predictor,

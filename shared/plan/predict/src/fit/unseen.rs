@@ -172,7 +172,7 @@ impl PoolCorrection {
         Some(best)
     }
 
-    /// What is to be expected of the kind that the parts are of.
+    /// Expected error of the kind that the parts belong to.
     fn kind_error(&self, kind: Kind, left: &[Vec<HeldOutRate>]) -> Option<KindError> {
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
         Some(KindError {

@@ -43,7 +43,7 @@ pub(super) struct Place {
     rank: u32,
 }
 
-/// What a row still has to learn, and the node that it has reached.
+/// Residual of a row, and the node that it has reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub rest: f64,

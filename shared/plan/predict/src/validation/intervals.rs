@@ -61,7 +61,7 @@ fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
     Some(stats::quantile(z, level)? / HALF_WIDTH)
 }
 
-/// What makes the intervals of one task hold 90 %, and how well that works.
+/// Factors with which the intervals of one task hold 90 %, and their coverage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calibration {
     pub spread: f64,

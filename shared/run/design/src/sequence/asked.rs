@@ -20,14 +20,14 @@ const ROUND_POINTS: u64 = 500;
 /// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
 const PART_POINTS: u64 = 200;
 
-/// What a plan of a workload is asked to be.
+/// Request for a plan of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// Tasks, volumes, link and memory.
     pub workload: Workload,
-    /// What the plan maximises.
+    /// Objective of the plan.
     pub objective: ObjectiveKind,
-    /// What it keeps.
+    /// Its constraints.
     pub limits: Limits,
 }
 
@@ -72,7 +72,7 @@ impl Asked {
             trees_everywhere: true,
             start: None,
         };
-        // What cannot be fitted or solved yet is left to the design, which says why.
+        // Errors of fitting or solving are left to the design, which reports them.
         let fitted = fit(data, Method::Blend, &options);
         fitted.map_or_else(
             |_| Vec::new(),
@@ -110,7 +110,7 @@ impl Asked {
     }
 }
 
-/// What runs on each GPU, by the tasks of the workload.
+/// Tasks on each GPU, by index in the workload.
 fn parts(found: &Partition) -> Vec<Configuration> {
     let chosen = found.groups.iter().zip(&found.solutions);
     let part = |(tasks, chosen): (&Vec<usize>, &Option<Solution>)| {

@@ -66,7 +66,7 @@ impl Adaptive {
         runs.len() > 1 && self.may(runs) && !self.tried.contains(runs)
     }
 
-    /// What is measured first: the plan of a model of a similar workload, or else equal shares.
+    /// Measured first: the plan of a model of a similar workload, or else equal shares.
     fn first_division(&self) -> Vec<Configuration> {
         if let Some(model) = &self.earlier {
             return self.wanted.plan.by_model(model, self.wanted.seed);

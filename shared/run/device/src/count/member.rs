@@ -43,7 +43,7 @@ pub(crate) struct Member {
     pub(crate) gradient: Moments,
     /// Why norms of its gradients were left out, if some were.
     pub(crate) bad_norms: Option<NormsError>,
-    /// What its last run printed at its end.
+    /// Last output of its last run.
     pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
     pub(crate) runs: Vec<(Duration, u64)>,
@@ -168,7 +168,7 @@ impl Member {
         self.pace = None;
     }
 
-    /// What its launches took. A job that told nothing until its first step had started when it began
+    /// Cost of its launches. A job that told nothing until its first step had started when it began
     /// that step, by the rate of all.
     pub(crate) fn launch(&self, rate: &JobRate) -> Launch {
         let begun = |(until, samples): &(f64, u64)| {

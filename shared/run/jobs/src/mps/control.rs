@@ -160,7 +160,7 @@ impl Control {
     }
 }
 
-/// What a program printed (both streams) before it ended.
+/// Output of a program (both streams) before it ended.
 pub(super) struct ProgramOutput {
     pub(super) success: bool,
     pub(super) text: String,

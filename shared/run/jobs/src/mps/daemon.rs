@@ -52,7 +52,7 @@ pub struct Mps {
     owned: Option<RunDir>,
 }
 
-/// What a worker says of itself when it is ready.
+/// A worker's own statement when it becomes ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
     /// Whether CUDA told it that it is an MPS client (device attribute 133).

@@ -15,7 +15,7 @@ use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
 use crate::{cgroup, process};
 
-/// What was cleaned up after a dead run.
+/// Result of cleaning up after a dead run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned {
     /// The tool that died.
@@ -26,8 +26,8 @@ pub struct Cleaned {
     pub processes: usize,
     /// Control groups that were removed.
     pub cgroups: usize,
-    /// What could not be removed, or was not the run's own and is left alone, in words. The run
-    /// directory stays then, for a later start to try again.
+    /// Descriptions of what could not be removed, or was not the run's own and is left alone. The
+    /// run directory stays then, for a later start to try again.
     pub left: Vec<String>,
 }
 

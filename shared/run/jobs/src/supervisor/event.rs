@@ -28,7 +28,7 @@ pub struct Event {
     pub what: Happening,
 }
 
-/// What can happen to a job.
+/// Events of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// It stands by: what does not depend on the checkpoint is done, and it waits for `run`.

@@ -278,7 +278,7 @@ impl RunningJob {
     /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
         let pid = self.pid();
-        // What has shed the signs and the process group stays in this one.
+        // A process that has shed the signs and the process group stays in this one.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
         let mut inside = members.unwrap_or_default();
         // A daemon that the job has started for others as well is not its own.
@@ -405,7 +405,7 @@ impl Disbelieved {
     }
 }
 
-/// What one pass over the pipes of a job has brought.
+/// Result of one pass over the pipes of a job.
 #[derive(Debug, Default)]
 struct Gathered {
     events: Vec<Happening>,

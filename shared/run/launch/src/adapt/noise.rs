@@ -17,7 +17,7 @@ pub(crate) struct LiveNoise {
 }
 
 impl LiveNoise {
-    /// What is heard from now on belongs to another round.
+    /// Later reports belong to another round.
     pub(crate) fn next_round(&mut self) {
         for rounds in self.tasks.values_mut() {
             rounds.push(Vec::new());

@@ -20,7 +20,7 @@ pub(super) enum Arrivals {
     },
 }
 
-/// What is due.
+/// The arrivals that are due.
 pub(super) enum Due {
     Arrive(Arrival),
     Leave(TaskId),

@@ -35,7 +35,7 @@ pub(super) struct Controller {
     told_deaf: bool,
 }
 
-/// What a controller has said.
+/// Message from a controller.
 pub(super) enum ControllerMessage {
     /// A decision.
     Decision(Box<Allocation>),
@@ -106,7 +106,7 @@ impl Controller {
         }
     }
 
-    /// What it has said since the last time.
+    /// New messages since the last call.
     pub(super) fn answer(&mut self) -> Option<ControllerMessage> {
         match self.answers.try_recv() {
             Ok(ControllerMessage::Ended(why)) => {

@@ -177,7 +177,7 @@ impl ElasticLaunch<'_> {
     }
 
     fn reshare(&mut self, i: usize, parts: usize) {
-        // What it has trained with the share before is told with that.
+        // Training at the previous share is reported with that share.
         self.report_one(i, true);
         let share = self.share_of(parts);
         for job in self.members[i].ranks.iter().map(|r| r.job) {

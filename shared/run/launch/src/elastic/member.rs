@@ -25,7 +25,7 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// What a decision gives a training.
+/// A training's part of a decision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Allotment {
     pub(super) gpus: u32,
@@ -79,7 +79,7 @@ pub(super) struct Member {
     /// Samples of a step with the current processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
-    /// What replaces these processes once its GPUs are free.
+    /// The successor of these processes, once its GPUs are free.
     pub(super) next: Option<Standby>,
     /// Whether its program has shown that it does not stand by.
     pub(super) cold: bool,

@@ -12,7 +12,7 @@ use host::discovery::{self, Computing, Gpu};
 
 use crate::open::environment;
 
-/// What is done about processes that are not under the controller.
+/// Policy for processes that are not under the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
     /// Nothing is launched.

@@ -83,7 +83,7 @@ impl ElasticLaunch<'_> {
         match &event.what {
             Happening::Loaded if rank == 0 => next.loaded = true,
             Happening::Ready { .. } | Happening::Steps { .. } => {
-                // What it would train now is trained by the processes before it, too.
+                // It trains before it is told to, and so repeats steps that its predecessors still train.
                 self.members[i].cold = true;
                 let text = format!(
                     "{} does not wait for `run`, so its processes are started once the previous ones have stopped",

@@ -47,7 +47,7 @@ struct Line<'a> {
     signal: Option<i32>,
 }
 
-/// What is known of the program so far.
+/// Data about the program so far.
 pub(super) struct Record<'a> {
     path: PathBuf,
     placement: &'a Placement,

@@ -39,7 +39,7 @@ pub(super) fn environment(error: impl ToString) -> Failure {
 /// The hidden verb that says by its exit status whether this process would be a client of MPS.
 pub const PROBE: &str = "probe";
 
-/// What the hidden verb `probe` does: done if CUDA says that this process would be an MPS client.
+/// Hidden verb `probe`: done if CUDA says that this process would be an MPS client.
 ///
 /// # Errors
 /// [`Failure::Environment`] if CUDA does not start.

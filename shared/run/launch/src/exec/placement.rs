@@ -8,7 +8,7 @@ use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
 
 use crate::launch::Launch;
 
-/// What is asked for on a command line, beside the plan.
+/// Options of a command line, besides the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct PlacementArgs {
     /// Limit on device memory, instead of what the workload says: 8G, 24GB (cuda only)

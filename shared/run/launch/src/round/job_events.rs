@@ -326,7 +326,7 @@ impl RoundRun<'_> {
         format!("{}; its last lines: {last}", jobs::NO_MATCH)
     }
 
-    /// What of a task is late, in words.
+    /// Which deadline of a task has passed, in words.
     fn overdue(&self, i: usize, now: Instant) -> Option<String> {
         let task = &self.tasks[i];
         if self.deadline(task).is_none_or(|at| at > now) {

@@ -39,7 +39,7 @@ pub struct Team {
     bytes: Vec<u8>,
 }
 
-/// What is summed beside the gradient.
+/// Values that are summed besides the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
     /// Losses and hits.

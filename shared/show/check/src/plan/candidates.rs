@@ -195,7 +195,7 @@ fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {
     choices
 }
 
-/// What the measurements are worth: the rates are theirs.
+/// Values of the measurements, with the measured rates.
 fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
     let predicted = frame.evaluate(&mean.choices);
     Value {

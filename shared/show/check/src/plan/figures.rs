@@ -223,7 +223,7 @@ pub fn constraints(
     let candidates = found.candidates.as_ref();
     let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
     j.field("constraints", |j| {
-        // What was measured need not stand on the step of the search.
+        // Measured shares need not be multiples of the search's step.
         if !measured {
             steps(constraints.share_step, choices, j);
         }

@@ -6,9 +6,10 @@ use doc::Duplex;
 use super::{Ask, Choices, EVERY_ORDER, Range, RatesBySet, Round, SLACK, permutations};
 use crate::judge::Judge;
 
-/// What an end of an interval may be.
+/// Possible values of an end of an interval.
 pub struct End {
-    /// What each order takes that the claimed round may have; empty where it may have others.
+    /// Lengths at other rates for each order that the claimed round may have; empty if it may have
+    /// others.
     exact: Vec<f64>,
     /// What any order takes.
     range: Range,
@@ -17,7 +18,7 @@ pub struct End {
 }
 
 impl End {
-    /// What the end lies between, and whether there may be none.
+    /// Bounds of the end, and whether it may be absent.
     pub fn bounds(&self) -> (Range, bool) {
         let exact = self.exact.iter().copied();
         let range = match (exact.clone().reduce(f64::min), exact.reduce(f64::max)) {
