@@ -43,8 +43,8 @@ launch() {
         --arrivals "$folder/arrivals.ndjson" -o "$run" "$folder/workload.json" --controller "$@"
     mt-check "$run" >/dev/null
 }
-# Steps of mt-worker that fill so many seconds alone on all of some parts. How long a machine takes is not
-# known before: a hundred steps tell.
+# Steps of mt-worker that take this many seconds alone on all of some parts. How long a machine takes is
+# not known before: a hundred steps tell.
 steps_in() {
     workload "$OUT/solo" "$2" "$(worker a 1 false)"
     echo '{"event":"arrive","time_s":0,"task":"a","total_steps":100}' >"$OUT/solo/arrivals.ndjson"

@@ -39,7 +39,7 @@ start server "0-$last" nvflare.private.fed.app.server.server_train -m "$server" 
 for site in 1 2; do
     kit="$PWD/$kits/site-$site"
     python "$here/site.py" "$kit/local" "$MT_PLAN"
-    # A site is a processor here.
+    # Here a site is a processor.
     start "site-$site" $((site - 1 < last ? site - 1 : last)) nvflare.private.fed.app.client.client_train -m "$kit" \
         -s fed_client.json --set secure_train=true uid="site-$site" org=nvidia config_folder=config
 done

@@ -34,7 +34,8 @@ export WINDOW DRAWS COARSE SAMPLES BUDGET LEARNT AGAIN GRID UNIFORM ORDERS
 paper workloads data "$OUT" "$size" "$DEVICE" >"$OUT/settings"
 # A failure of one is a failure of the whole.
 xargs -n 2 -P "$WORKERS" sh setting.sh <"$OUT/settings"
-# What the figures follow from beside the programs: what the paper reports, and the settings made of it.
+# Inputs of the figures besides the programs: the paper's reported values, and the settings derived from
+# them.
 inputs=$(cat data/*.csv "$OUT"/*.workload.json | sha256sum | cut -d" " -f1)
 paper summary data "$OUT" "$DEVICE" "$inputs" >"$OUT/RESULTS.md"
 if [ -z "$QUICK" ] && [ "$DEVICE" = sim ]; then

@@ -1,6 +1,6 @@
 # The measurements that tell apart how shares work on hardware; part of campaign.sh --decide.
 #
-# The questions, and what answers them:
+# The questions, and the measurements that answer them:
 #   1. Is the best equal share the same for every mix?          equal shares from 30 to 100 %
 #   2. What are different shares worth over equal ones?         one task at 90 or 40 %, the others apart
 #   3. Do reported gains hold for work, or only for a window?   the same volumes run to their end

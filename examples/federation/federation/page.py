@@ -234,9 +234,9 @@ the live section are simulated: rounds of real training times the length of roun
 
 Time to target is the time until all tasks of a mix have reached their test accuracies, the mean of five seeds.
 In the plan by progress, each client proposes what `mt-solve --objective progress-last` plans for it, and the server
-takes the proposal that is predicted to be there soonest. It knows the noise scales that workers measured in a first
-run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32; none of the
-curves that it is judged by."""
+takes the proposal with the earliest predicted time to target. It knows the noise scales that workers measured in a
+first run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32; but none of the
+curves by which it is judged."""
 
 
 def _goals(told: Mapping) -> str:
@@ -271,11 +271,12 @@ Time to target of the plan by progress over that of its rivals, on {told['mixes'
 
 {_table(["over", "measured", "goal", ""], rows)}
 
-Devices are left idle by batch size 32 where rounds in which all tasks share at 100 % take at most {IDLE:g} of rounds
-of one after another, both at 32: where they do not, sharing has nothing to gain, whoever plans it.
+Devices are left idle by batch size 32 if rounds in which all tasks share at 100 % take at most {IDLE:g} of rounds
+of one after another, both at 32: otherwise sharing has nothing to gain, whatever the plan.
 
-The best in hindsight is the least of some hundred means of five seeds. Chosen by four seeds and judged on the fifth, by
-turns, it has no luck: over that the plan takes {told['over_crossed_median']:.3f} in the median and \
+The best in hindsight is the minimum of about a hundred means of five seeds, which favours lucky ones. Chosen with
+four seeds and judged on the fifth, in rotation, it has no such advantage: relative to that the plan takes
+{told['over_crossed_median']:.3f} in the median and \
 {told['over_crossed_worst']:.3f} on the worst mix, and
 over one after another at batch sizes so chosen {told['one_after_another_crossed_median']:.3f} in the median."""
 
@@ -308,12 +309,12 @@ def _losses(told: Mapping) -> str:
     return f"""## What each scheme loses
 
 Time to target over that of the best scheme and batch sizes in hindsight. Only rows *as planned* could have been
-chosen beforehand, and those at the reference size, 32; the largest is 256. The plan
-by progress leaves out batch sizes above 32 with which clients make fewer than 6.6 steps a round, in which momentum
-is not even half built up; *any batch size* is the same plan without that bound. It knows where the sweep of learning
-rates ends, at {max(told['learning_rates']):g}: a batch size that wants more is worth less than its noise scale says; \
+chosen beforehand, and those at the reference size, 32; the largest is 256. The plan by progress excludes batch sizes
+above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up; *any
+batch size* is the same plan without that bound. It knows where the sweep of learning rates ends, at \
+{max(told['learning_rates']):g}: a batch size that needs a larger one is worth less than its noise scale says; \
 *any learning rate* is
-the plan that takes the noise scale's word.
+the plan by the noise scale alone.
 
 {_table(["scheme", "batch sizes", "median", "worst"], rows)}"""
 
@@ -330,15 +331,15 @@ Rounds to the target (test accuracy: {targets}; mean of five seeds), the noise s
 phi + B fit them best, and what workers measured in the first run: for the federation's gradient, which plans use,
 and for each client's own. Measured over that from rounds, median of the settings of a data set: {medians}.
 
-*With enough steps* fits only sizes with which clients make at least 6.6 steps a round; in brackets the middle 95 % of
-what other draws of the seeds give; a dash: fewer than two sizes leave so many steps. A measured scale agrees if it is
+*With enough steps* fits only sizes at which clients make at least 6.6 steps per round; in brackets the middle 95 %
+over other draws of the seeds; a dash: fewer than two sizes have that many steps. A measured scale agrees if it is
 within a factor of two of that interval. A small data set spread over many clients has one or two steps a round at 128
-and 256: its rounds then show how momentum starts anew, not noise.
+and 256: its rounds then reflect the restart of momentum, not noise.
 
 {_table(["task", "split", "clients", *map(str, BATCHES), "phi from rounds", "with enough steps", "measured",
          "of clients alone", "ratio", "agrees"], rows)}
 
-Rounds that the measured scale foretells over those measured, both relative to batch size 32: root mean square of the
+Rounds predicted by the measured scale over those measured, both relative to batch size 32: root mean square of the
 logarithm over the settings, by the law alone and with the end of the sweep of learning rates.
 
 {_table(["batch size", "settings", "law alone", "with the end of the sweep"],
@@ -359,7 +360,7 @@ def _alone(told: Mapping) -> str:
 
 One training of each data set on all its rows, no clients and no rounds, with the learning rate of the sweep that is
 soonest at each size. Epochs to the target at each batch size (mean of five seeds), the noise scale that fits them, and
-what norms of half and whole batches tell at 32: as one ratio of sums over all steps; of the later half of the steps;
+the noise scale from norms of half and whole batches at 32: as one ratio of sums over all steps; of the later half of the steps;
 as the one scale by which a training of changing scale would be as long (phi + 32 is the harmonic mean over ten parts).
 The last column is that once more along trainings with other learning rates, each to the same target.
 
@@ -384,17 +385,17 @@ def _late(told: Mapping) -> str:
     head = ["mix", "policy", "round, s", "rows trained", "rounds", "time to target, s", "foretold, s", "over waiting"]
     return f"""## Stragglers
 
-The deadline is half of the round that waits for all; the batch sizes are those of the plan by progress. `mt-overlap
---federation --deadline` says with which part of its samples a late client ends in time, and averages weigh it by
-that. Re-planned, late clients get the batch sizes and shares with which it foretells the targets soonest, by what their
-samples are worth at the learning rate that all clients share; the part that they train on follows from measured
-rates, as for the deadline. Medians over waiting: deadline {told['deadline_over_waiting_median']:.3f}, re-planned \
+The deadline is half of the round in which all wait; the batch sizes are those of the plan by progress. `mt-overlap
+--federation --deadline` gives the fraction of its samples with which a late client ends in time, which is also its
+weight in averages. Re-planned, late clients get the batch sizes and shares with the earliest predicted targets, given
+the value of their samples at the learning rate that all clients share; the fraction that they train on follows from
+measured rates, as for the deadline. Medians over waiting: deadline {told['deadline_over_waiting_median']:.3f}, re-planned \
 {told['replanned_over_waiting_median']:.3f}.
 Re-planned over deadline: median {told['replanned_over_deadline_median']:.3f}, \
 {told['replanned_over_deadline_least']:.3f} to {told['replanned_over_deadline_most']:.3f}.
-The policy with which `mt-overlap` foretells the targets soonest: median \
+The policy for which `mt-overlap` predicts the earliest targets: median \
 {told['advised_over_waiting_median']:.3f}, worst {told['advised_over_waiting_worst']:.3f}. A dash: a client that is
-too late to take part has rows without which a target is not reached.
+too late to take part has rows without which a target cannot be reached.
 
 {_table(head, rows)}"""
 

@@ -181,10 +181,10 @@ class Tools(unittest.TestCase):
     def test_what_is_foretold_is_read(self):
         note = "x\nmt-overlap: note: targets are reached in 203.2 s where all wait for the slowest; by the deadline, " \
                "late devices with fewer samples, in 318.3 s; "
-        self.assertEqual(deadline.foretold_by(note + "no other batch sizes and shares of late devices are sooner"),
+        self.assertEqual(deadline.foretold_by(note + "no other batch sizes and shares of late devices are faster"),
                          (203.2, 318.3, 318.3))
-        self.assertEqual(deadline.foretold_by(note + "with other batch sizes and shares of 1 of them in 307.4 s: to wait "
-                                              "for all is the sooner way"), (203.2, 318.3, 307.4))
+        self.assertEqual(deadline.foretold_by(note + "with other batch sizes and shares of 1 of them in 307.4 s: waiting "
+                                              "for all is faster"), (203.2, 318.3, 307.4))
         never = note.replace("in 318.3 s", "never (nobody trains on one of the tasks)")
         self.assertEqual(deadline.foretold_by(never + "no other batch sizes"), (203.2, math.inf, math.inf))
 

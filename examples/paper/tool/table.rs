@@ -84,7 +84,7 @@ impl Table {
         Ok(Self(rows.into_values().map(CoRun::new).collect()))
     }
 
-    /// Writes the co-runs; where nothing is measured yet, without the throughput column.
+    /// Writes the co-runs; before anything is measured, without the throughput column.
     pub fn write(&self, out: &mut impl Write) -> Outcome<()> {
         let listed = self.0.iter().all(|c| c.total() == 0.0) && !self.0.is_empty();
         if listed {

@@ -44,8 +44,8 @@ impl StreamArgs {
     /// The document of a file that `option` names beside the input.
     ///
     /// # Errors
-    /// [`Failure`] of reading; [`Failure::Usage`] if the file holds more or less than one document,
-    /// or is standard input, which the input comes from already.
+    /// [`Failure`] of reading; [`Failure::Usage`] if the file does not hold exactly one document,
+    /// or is standard input, which is already the input.
     pub fn one<D: Document>(
         &self,
         option: &str,
@@ -74,7 +74,7 @@ impl StreamArgs {
         let taken = self.files.is_empty() || self.files.iter().any(|f| f == stdin);
         if path == stdin && taken {
             return Err(Failure::Usage(format!(
-                "{option} -: standard input is the input already; name a FILE for one of the two"
+                "{option} -: standard input is already the input; name a FILE for one of the two"
             )));
         }
         Ok(())
@@ -214,7 +214,7 @@ impl JobArgs {
 /// far in the future can hold them.
 ///
 /// # Errors
-/// What is wrong with the option, to be told as [`Failure::Usage`].
+/// The problem with the option, for [`Failure::Usage`].
 pub fn seconds(option: &str, value: f64) -> Result<Duration, String> {
     if (0.0..=1e9).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
@@ -255,7 +255,7 @@ pub struct SeedArgs {
     pub seed: u64,
 }
 
-/// What a plan maximises, of every tool that is asked for one.
+/// Objective of a plan, for every tool that takes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ObjectiveArg {
     /// Total throughput
@@ -330,7 +330,7 @@ impl From<BatchArg> for BatchPolicy {
     }
 }
 
-/// What the data volumes of a plan are matched with.
+/// What is balanced against the data volumes of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum BalanceArg {
     /// Batch sizes

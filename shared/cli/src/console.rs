@@ -17,11 +17,11 @@ pub struct Console {
     tool: &'static str,
     /// Shared by all clones; absent: text is written at once.
     queue: Arc<OnceLock<Spool>>,
-    /// Lines at the end of the terminal that are drawn anew; shared by all clones.
+    /// Lines at the bottom of the terminal that are redrawn; shared by all clones.
     live: Arc<AtomicUsize>,
 }
 
-/// Bytes that may wait for whoever reads standard error.
+/// Most bytes queued for the reader of standard error.
 const QUEUE_BYTES: usize = 1 << 20;
 /// How long a reader of standard error may take for the rest when the tool ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -55,18 +55,18 @@ impl Console {
         }
     }
 
-    /// From now on text is written by a thread of its own, and nobody waits for a reader; what it
-    /// does not read is dropped.
+    /// From now on a separate thread writes text, and nothing waits for a reader; what does not fit
+    /// is dropped.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if the system has no room for another thread.
+    /// [`Failure::Environment`] if the system cannot create another thread.
     pub fn queue(&self) -> Result<(), Failure> {
         if self.queue.get().is_some() {
             return Ok(());
         }
         let spool = Spool::start(QUEUE_BYTES, |text| io::stderr().lock().write_all(text))
             .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
-        // Another clone may have been first; then its queue is used.
+        // Another clone may have created it first; then its queue is used.
         self.queue.set(spool).ok();
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Console {
                 "{} lines were not shown here: they came faster than they were read",
                 spool.lost()
             ));
-            // Whoever has just read the rest reads this line, too, or nobody does.
+            // The reader who caught up reads this line, too.
             spool.drain_within(LAST_PATIENCE).ok();
         }
     }
@@ -215,8 +215,8 @@ impl Console {
     }
 
     fn push(&self, text: String, worth: Worth) {
-        // A closed standard error ("2>&-", a terminal that has gone) is the wish not to be told.
-        // The exit code still says how it went, so the work goes on.
+        // A closed standard error ("2>&-", a terminal that has gone) means that messages are
+        // unwanted. The exit code still reports the result, so the work continues.
         match self.queue.get() {
             Some(spool) => spool.push(text.into_bytes(), worth).ok(),
             None => io::stderr().lock().write_all(text.as_bytes()).ok(),

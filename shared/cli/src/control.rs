@@ -12,7 +12,7 @@ const LONGEST: u64 = 4096;
 /// directed while it works. The channel closes with standard input.
 ///
 /// # Errors
-/// [`Failure::Environment`] if the system has no room for another thread.
+/// [`Failure::Environment`] if the system cannot create another thread.
 pub fn control_lines() -> Result<Receiver<String>, Failure> {
     let (sender, receiver) = sync_channel(64);
     in_background(move || {
@@ -32,22 +32,22 @@ pub fn control_lines() -> Result<Receiver<String>, Failure> {
     Ok(receiver)
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a detached thread.
 ///
 /// # Errors
-/// [`Failure::Environment`] if the system has no room for another thread.
+/// [`Failure::Environment`] if the system cannot create another thread.
 pub fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = thread::Builder::new().spawn(work);
     started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
     Ok(())
 }
 
-/// What a guard does (a second process of a tool, started by it): waits until the tool has ended,
-/// which ends its standard input, and cleans up.
+/// Work of a guard (a second process of a tool, started by it): waits until the tool has ended,
+/// which closes its standard input, and cleans up.
 ///
 /// # Errors
-/// [`Failure::Input`] if what is to be cleaned is not the tool's own; [`Failure::Environment`] if
-/// it cannot be cleaned.
+/// [`Failure::Input`] if the directory to clean up is not the tool's own; [`Failure::Environment`]
+/// if it cannot be cleaned.
 pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure> {
     // Without a thread: where none can be made, a guard is needed most. A failure to read is an end.
     io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
@@ -74,8 +74,8 @@ pub fn last_word(word: &str) -> io::Result<()> {
 }
 
 /// Copies what a program writes to standard output as it comes, and shows it to `seen`, until the
-/// program has closed its end. If whoever reads standard output has gone, the copying ends, and the
-/// program meets a closed pipe as it would have without us.
+/// program has closed its end. If the reader of standard output has gone, the copying ends, and the
+/// program meets a closed pipe as it would without this process.
 ///
 /// # Errors
 /// If the program's output cannot be read, or standard output cannot be written.

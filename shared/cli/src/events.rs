@@ -4,9 +4,10 @@ use doc::Frame;
 
 use crate::{Console, Failure, LONGEST, Line, Lines, open_reader};
 
-/// Bad lines that are told one by one, with what is wrong; of the others the numbers are told at the end.
+/// Number of bad lines that are reported one by one; of the others, only the line numbers are reported at
+/// the end.
 const TOLD: u64 = 5;
-/// Stretches of bad lines whose numbers are told: some 2 kB, so that a stream of garbage fills no log.
+/// Most ranges of bad lines that are reported: about 2 kB, so that a stream of garbage fills no log.
 const STRETCHES: usize = 200;
 
 /// Lines that were left out.
@@ -44,11 +45,11 @@ impl Ignored {
 
 /// Reads events of a live system, one a line, until the stream ends; `expected` names them.
 ///
-/// `take` answers what is wrong with a line. A line that is no event must not end the reader: what
-/// it is about goes on, and so does it; the line is told and left out, unless `strict` is set.
+/// `take` answers what is wrong with a line. An invalid line must not end the reader, since
+/// whatever it describes continues; it is reported and skipped, unless `strict` is set.
 ///
 /// # Errors
-/// What `take` fails with; [`Failure::Input`] where `strict` is set, where nothing can be read, and
+/// The error of `take`; [`Failure::Input`] where `strict` is set, where nothing can be read, and
 /// where there is no event at all.
 pub fn each_event(
     path: &Path,
@@ -87,7 +88,7 @@ pub fn each_event(
             }
             Line::TooLong(line) => {
                 let problem = format!(
-                    "{source_name}:{line}: longer than {LONGEST} bytes; an event has some hundred"
+                    "{source_name}:{line}: longer than {LONGEST} bytes; an event has a few hundred"
                 );
                 (line, problem)
             }
@@ -104,21 +105,21 @@ pub fn each_event(
         console.warn(&ignored.text());
     }
     if taken == 0 {
-        let what = document.unwrap_or_else(|| "there is no event in it".to_owned());
+        let what = document.unwrap_or_else(|| "it contains no event".to_owned());
         return Err(Failure::Input(none(what)));
     }
     Ok(())
 }
 
-/// What a document is of which a line is given instead of an event. One that was written over several
-/// lines names its schema on one of them, so the name is searched for as text.
+/// Kind of the document from which a line was given instead of an event. One that was written over
+/// several lines names its schema on one of them, so the name is searched for as text.
 fn document_of(line: &[u8]) -> Option<String> {
     let (_, rest) = str::from_utf8(line).ok()?.split_once("\"schema\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();
     let (schema, _) = value.strip_prefix('"')?.split_once('"')?;
     let readers = doc::readers(schema)?;
     Some(format!(
-        "this is a {schema:?} document, which {readers} read, and no events"
+        "this is a {schema:?} document, which {readers} read, not a stream of events"
     ))
 }
 

@@ -68,7 +68,7 @@ impl Failure {
             }
             io::ErrorKind::IsADirectory => "is a directory; give a file".to_owned(),
             io::ErrorKind::NotADirectory => {
-                "a part of the path is a file and no folder; check the name".to_owned()
+                "a part of the path is a file, not a folder; check the name".to_owned()
             }
             _ => error.to_string(),
         };

@@ -1,5 +1,5 @@
 //! Which files this process reads and writes, so that no output destroys an input or another
-//! output, and where an output goes when its path is a symbolic link.
+//! output. Resolves symbolic links of outputs.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Failure;
 
-/// What a file is to this process.
+/// Role of a file in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Input,
@@ -20,13 +20,13 @@ enum Role {
 #[derive(Debug, Clone)]
 struct Entry {
     role: Role,
-    /// What messages call it.
+    /// Its name in messages.
     shown: String,
     /// Device and inode, the same for every name of a file. Absent for an output that is not
     /// there yet.
     inode: Option<(u64, u64)>,
-    /// Where an output goes, links resolved. Its inode changes when it is replaced, so that two
-    /// outputs of the same name are told by this.
+    /// Where an output goes, links resolved. Its inode changes when it is replaced, so two outputs
+    /// of the same name are recognised by the path instead.
     path: Option<PathBuf>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Files {
     entries: Vec<Entry>,
 }
 
-/// Those of this process: like the standard streams, there is one set of them.
+/// The files of this process: like the standard streams, there is one set of them.
 static OPEN: Mutex<Files> = Mutex::new(Files {
     entries: Vec::new(),
 });
@@ -52,17 +52,17 @@ pub(crate) enum Destination {
     Stream(PathBuf),
 }
 
-/// Notes that `file` is read; `shown` is what messages call it.
+/// Records that `file` is read; `shown` is what messages call it.
 ///
 /// # Errors
 /// [`Failure::Usage`] if this process writes it.
 pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), Failure> {
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // What cannot be looked at is a stream that has gone; reading it says so.
+    // A file that cannot be inspected is a stream that has gone; reading it reports that.
     metadata.map_or(Ok(()), |m| files.read(&m, shown))
 }
 
-/// Notes that an output of this process goes to `path`, and says where that is.
+/// Records that an output of this process goes to `path`, and says where that is.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the file is an input or another output of this process;
@@ -81,7 +81,7 @@ pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
 /// this process. Unlike an output it may be named again.
 ///
 /// # Errors
-/// As [`crate::Output::open`].
+/// Like [`crate::Output::open`].
 pub fn may_append(path: &Path) -> Result<(), Failure> {
     let files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     match resolve(path)? {
@@ -153,7 +153,7 @@ fn conflict(output: &str, input: &str) -> Failure {
 /// Longest chain of symbolic links, the kernel's own limit.
 const MOST_LINKS: usize = 40;
 
-/// Follows the links of an output's path to what is to be written.
+/// Resolves the symbolic links of an output's path.
 fn resolve(path: &Path) -> Result<Destination, Failure> {
     let failed = |error: &io::Error| Failure::file(path, error);
     let mut at = path.to_owned();
@@ -170,8 +170,8 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
             }
             Err(error) => return Err(failed(&error)),
             Ok(found) if found.is_symlink() => {
-                // /dev/stdout leads here. Such a link stands for an open descriptor, and its text
-                // is no path that could be followed.
+                // /dev/stdout leads here. Such a link refers to an open descriptor, and its text is
+                // not a path.
                 if here.starts_with("/proc") {
                     return Ok(Destination::Stream(path.to_owned()));
                 }
@@ -226,7 +226,7 @@ pub fn make_folder(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A file or folder that cannot be made.
+/// A file or folder that cannot be created.
 pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied",

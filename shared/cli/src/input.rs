@@ -107,7 +107,7 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
     Ok(Frames::new(Box::new(Cursor::new(json)), name))
 }
 
-/// Opens one file, or standard input for `-`, and says what messages call it; `expected` as in
+/// Opens one file, or standard input for `-`, and returns its name for messages; `expected` as in
 /// [`Input::open`].
 ///
 /// # Errors

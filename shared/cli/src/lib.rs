@@ -1,17 +1,16 @@
 //! Command line, standard streams, exit codes, progress and completions of every tool.
 //!
-//! A tool's `main` is one call of [`run`]; its `run` function turns parsed arguments into
-//! documents and says how it went with an [`Exit`] or a [`Failure`]. Only this crate touches
-//! argv, standard streams and exit codes:
+//! A tool's `main` is one call of [`run`]; its `run` function turns parsed arguments into documents
+//! and returns an [`Exit`] or a [`Failure`]. Only this crate touches argv, standard streams and
+//! exit codes:
 //!
 //! - standard output carries documents and nothing else; notes, tables for people, progress bars
 //!   and errors go to standard error;
-//! - `-` or no file means standard input; many documents in give as many out, in order;
-//! - a document is written whole or not at all, and a file given with `--output` appears whole
-//!   or not at all, never instead of an input;
-//! - a closed pipe ends a tool quietly; where the answer was no until then, the exit code says so;
-//! - text that came from a document is escaped for what it is put into ([`terminal`],
-//!   [`shell_word`], [`one_line`]).
+//! - `-` or no file means standard input; each input document gives one output document, in order;
+//! - a document is written completely or not at all; a file given with `--output` appears
+//!   completely or not at all, and never replaces an input;
+//! - a closed pipe ends a tool quietly; if the answer so far was negative, the exit code says so;
+//! - text from documents is escaped for its context ([`terminal`], [`shell_word`], [`one_line`]).
 
 mod args;
 mod console;

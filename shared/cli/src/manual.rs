@@ -1,4 +1,4 @@
-//! The manual page of a tool, with the sections that `man` users look for.
+//! Manual page of a tool, with the usual sections.
 
 use std::fmt::Write as _;
 use std::io;
@@ -22,14 +22,14 @@ const PAGES: [&str; 12] = [
     "mt-workload(5)",
 ];
 
-/// What the text after the options of `--help` says, by its paragraphs.
+/// The paragraphs after the options of `--help`.
 #[derive(Debug, Default, PartialEq)]
 struct After {
-    /// Of the paragraphs that begin with `Examples:`.
+    /// Paragraphs that begin with `Examples:`.
     examples: String,
-    /// Of the paragraphs that begin with `Exit codes:`.
+    /// Paragraphs that begin with `Exit codes:`.
     exit: String,
-    /// Of all others.
+    /// All other paragraphs.
     notes: String,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The commands of a tool, each with its options: they have no pages of their own, as clap_mangen would
-/// have it, so that one page has all.
+/// The commands of a tool, each with its options. clap_mangen would give each its own page; here one
+/// page has all.
 fn commands(command: &Command, tool: &str) -> io::Result<String> {
     let mut page = String::new();
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
@@ -145,9 +145,8 @@ impl After {
     }
 }
 
-/// Text as it is in `--help`: lines with an indentation stand as they are, for their ends and columns say
-/// something, unless it is that of an explanation of the line above; all others are filled, so that they fit
-/// any terminal.
+/// Text as in `--help`. Indented lines keep their line ends and columns, unless they explain the line above;
+/// all others are filled, so that they fit any terminal.
 fn literal(text: &str) -> String {
     /// Indentation of what is said of an example.
     const EXPLANATION: usize = 6;
@@ -167,7 +166,7 @@ fn literal(text: &str) -> String {
     page.trim_end().to_owned()
 }
 
-/// A line of text that roff shows as it is: a dot or a quote that begins it would be a request.
+/// A line of text that roff shows unchanged: an initial dot or quote would be a request.
 fn escaped(line: &str) -> String {
     let text = line.replace('\\', "\\e").replace('-', "\\-");
     let text = text.replace('\'', "\\(aq");

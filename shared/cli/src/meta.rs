@@ -48,7 +48,7 @@ fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
 /// SIG_IGN: that would be inherited by the jobs that are started.
 fn survive_size_limits() {
     let noted = Arc::new(AtomicBool::new(false));
-    // Where it cannot be had, the default is what is left.
+    // If it is unavailable, the default is used.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
@@ -171,7 +171,7 @@ fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
             Output::open(None, false)?;
             Exit::Done
         }
-        // To standard error, as it is: it is a page to read and no message.
+        // To standard error, unchanged: it is a page to read, not a message.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::BadInput,
         _ => {
             let text = error.render().to_string();

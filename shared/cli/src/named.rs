@@ -1,4 +1,4 @@
-//! One program that is several tools, each under a name of its own.
+//! One program that acts as several tools, selected by its name.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -12,9 +12,9 @@ use crate::{Console, Failure};
 /// A tool: its name, and what runs it with the arguments of this process.
 pub type Tool = (&'static str, fn() -> ExitCode);
 
-/// Runs the tool whose name this program was called by: the last part of `argv[0]`, so that links to it and
-/// copies of it under another name do what the name says. `mt` is the first of `tools`; `mt mt-fit` is
-/// `mt-fit`, for packages that cannot hold links.
+/// Runs the tool whose name this program was called by: the last component of `argv[0]`, so that links and
+/// copies under another name act as that tool. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for
+/// packages that cannot hold links.
 #[must_use]
 pub fn run_named(tools: &[Tool]) -> ExitCode {
     let failed = |failure: &Failure| {
@@ -46,8 +46,7 @@ fn named(tools: &[Tool], called: &OsStr) -> Result<Tool, String> {
     tool.copied().ok_or_else(|| {
         let names: Vec<&str> = tools.iter().map(|(tool, _)| *tool).collect();
         format!(
-            "this program is several tools, told apart by the name that it is called by, and {} is none of \
-             them: {}",
+            "this program contains several tools, selected by the name it is called by, and {} is none of them: {}",
             crate::shell_word(&name.to_string_lossy()),
             names.join(", ")
         )

@@ -3,9 +3,10 @@
 //! - a file is written beside its target under a temporary name and renamed, so that readers see
 //!   the old or the new one; a symbolic link is resolved first and stays;
 //! - an output that is an input, by any of its names, is refused before anything is written;
-//! - input that is refused leaves the old file as it was;
-//! - a profile or run that is there already is not replaced unless that is asked for;
-//! - on a terminal a document that nobody asks to see whole is summed up ([`screen`]).
+//! - if input is rejected, the old file stays unchanged;
+//! - an existing profile or run is replaced only on request;
+//! - on a terminal, a summary replaces the document unless the whole document is requested
+//!   ([`screen`]).
 
 mod existing;
 mod file;
@@ -39,7 +40,7 @@ pub struct Output {
     pretty: bool,
     /// Whether what is written goes to a terminal, for which it is escaped.
     terminal: bool,
-    /// Documents that are summed up at the end instead of being shown.
+    /// Documents that are summarised at the end instead of being shown.
     held: Option<Held>,
     /// Records that could not be written.
     lost: u64,
@@ -94,11 +95,11 @@ impl Output {
         Ok(Self::direct(sink, pretty))
     }
 
-    /// A file that grows record by record, so that a prefix survives whatever happens. It takes
+    /// A file that grows record by record, so that a valid prefix survives any failure. It takes
     /// its name with the first record. `None` or `-` is standard output.
     ///
     /// # Errors
-    /// As [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that is to be
+    /// Like [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that must be
     /// kept.
     pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
@@ -151,9 +152,9 @@ impl Output {
         }
     }
 
-    /// From now on records are written by a thread of their own: [`Output::record`] never waits
-    /// for a reader. Call it after the signals that end the tool are handled, because a signal
-    /// then ends [`Output::finish`] where it waits for a reader.
+    /// From now on a separate thread writes records: [`Output::record`] never waits for a reader.
+    /// Call it after the signals that end the tool are handled, because a signal then ends
+    /// [`Output::finish`] where it waits for a reader.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the system has no room for another thread.
@@ -234,8 +235,8 @@ impl Output {
     /// Writes one record of a profile or a run on a line of its own, and passes it on.
     ///
     /// # Errors
-    /// As [`Output::document`]. Where records are queued: the failure of one before, or that the
-    /// queue is full.
+    /// Like [`Output::document`]. If records are queued: an earlier write failed, or the queue is
+    /// full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
         self.line(record, |spool, line| {
             spool.push(line, Worth::Major).map(|()| true)
@@ -243,12 +244,12 @@ impl Output {
         .map(drop)
     }
 
-    /// As [`Output::record`], of a record that the next one makes up for, as progress does. Answers
+    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Returns
     /// whether it is on its way: it is not where a reader has left half of the queue unread, and does
     /// not count as lost then.
     ///
     /// # Errors
-    /// As [`Output::record`], but that the queue is full.
+    /// Like [`Output::record`], but that the queue is full.
     pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<bool, Failure> {
         self.line(record, Spool::offer)
     }
@@ -273,7 +274,7 @@ impl Output {
     /// Writes text that is the tool's product: a table, a picture, a schema.
     ///
     /// # Errors
-    /// As [`Output::document`].
+    /// Like [`Output::document`].
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
         let text = if self.terminal {
             terminal(text)
@@ -297,11 +298,11 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// As [`Output::finish`], for events of jobs: whether the jobs could finish without a reader is
-    /// known by now, and is the answer.
+    /// Like [`Output::finish`], for events of jobs: whether the jobs could finish without a reader
+    /// is known by now, and is the answer.
     ///
     /// # Errors
-    /// As [`Output::finish`], but for a closed pipe.
+    /// Like [`Output::finish`], but for a closed pipe.
     pub fn finish_events(self) -> Result<(), Failure> {
         match self.finish() {
             Err(Failure::ClosedPipe) => Ok(()),
@@ -309,8 +310,8 @@ impl Output {
         }
     }
 
-    /// Makes a file appear under its name. What is queued is written first, however long the
-    /// reader takes; once a signal has asked the tool to end, it has two seconds.
+    /// Makes a file appear under its name. Queued records are written first, however long the
+    /// reader takes; after a signal, the tool waits at most two seconds.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
@@ -364,7 +365,7 @@ impl Queue {
     }
 }
 
-/// A small file that is written anew again and again, each time as a whole.
+/// A small file that is rewritten repeatedly, each time as a whole.
 #[derive(Debug, Clone)]
 pub struct Replaced {
     destination: Destination,
@@ -374,7 +375,7 @@ impl Replaced {
     /// The file at `path`, which nothing is written to yet.
     ///
     /// # Errors
-    /// As [`Output::open`].
+    /// Like [`Output::open`].
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let destination = files::writes(path)?;
         Ok(Self { destination })

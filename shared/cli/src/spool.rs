@@ -1,4 +1,4 @@
-//! A bounded queue before a writer that may stall, so that who has processes to look after never
+//! A bounded queue in front of a writer that may stall, so that a supervisor of processes never
 //! waits for a reader.
 
 use std::collections::VecDeque;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a line is worth when the queue fills up.
+/// Priority of a line when the queue fills up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worth {
-    /// Dropped once half of the queue is taken, so that the rest is left for what matters.
+    /// Dropped once the queue is half full, so that the rest is kept for important lines.
     Minor,
     /// Dropped only when nothing more goes in.
     Major,
@@ -38,7 +38,7 @@ struct State {
     writing: bool,
     /// Lines that were dropped or could not be written.
     lost: u64,
-    /// The first failure that nobody has been told of.
+    /// The first failure that has not been reported.
     failure: Option<io::Error>,
 }
 
@@ -93,8 +93,8 @@ impl Spool {
         }
     }
 
-    /// Hands a line over if not even half of the queue is taken, and answers whether it was: a line
-    /// that the next of its kind makes up for, so that it is not lost.
+    /// Queues a line if the queue is less than half full; returns whether it did. For lines that
+    /// the next one of their kind supersedes, so nothing is lost.
     ///
     /// # Errors
     /// The first failure of the writer that has not been told yet; the line is dropped then.
@@ -106,7 +106,7 @@ impl Spool {
         Ok(self.add(&mut state, line, self.shared.room / 2))
     }
 
-    /// Adds a line if no more than `room` bytes wait then; answers whether it did.
+    /// Appends a line if at most `room` bytes are queued; returns whether it did.
     fn add(&self, state: &mut State, line: Vec<u8>, room: usize) -> bool {
         // One line larger than the whole queue goes in alone: a plan may be.
         let fits = state.bytes + line.len() <= room || state.lines.is_empty();
@@ -145,10 +145,10 @@ impl Spool {
         state.failure.take().map_or(Ok(()), Err)
     }
 
-    /// As [`Spool::drain`], at most `patience`.
+    /// Like [`Spool::drain`], at most `patience`.
     ///
     /// # Errors
-    /// As [`Spool::drain`].
+    /// Like [`Spool::drain`].
     pub(crate) fn drain_within(&self, patience: Duration) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         self.drain(|| Instant::now() >= deadline)

@@ -1,4 +1,4 @@
-//! What the process was given before the Rust runtime changed it.
+//! State of the process before the Rust runtime changes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,8 +9,8 @@ static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Whether standard output was closed (`>&-`) when the process started.
 ///
 /// The runtime opens `/dev/null` instead of a closed stream before `main`, because the next file
-/// that is opened would become standard output otherwise. A tool would then write its document
-/// into nothing and exit with 0. Afterwards the two cannot be told apart: Python's
+/// that is opened would become standard output otherwise. A tool would then write its document into
+/// nothing and exit with 0. Afterwards the two cases are indistinguishable: Python's
 /// `subprocess.DEVNULL` is `/dev/null`, opened for reading and writing, as well.
 pub(crate) fn stdout_was_closed() -> bool {
     STDOUT_CLOSED.load(Ordering::Relaxed)

@@ -1,12 +1,12 @@
-//! Text that came from a document or a job, made safe for what it is put into. Names of tasks need
-//! none of this: their alphabet is safe everywhere. Names of plans and workloads, paths, reasons
-//! and what jobs print are any text at all.
+//! Text from documents or jobs, escaped for its context. Names of tasks need none of this: their
+//! alphabet is safe everywhere. Names of plans and workloads, paths, reasons and job output may
+//! contain any text.
 
 use std::borrow::Cow;
 
-/// Text as a terminal may get it: line ends and tabs stay, every other control character is
-/// written as JSON writes it (`\u001b`), so that nothing moves the cursor, changes the title or
-/// turns the direction of writing around.
+/// Text that is safe for a terminal: line ends and tabs stay, every other control character is
+/// written as in JSON (`\u001b`), so nothing can move the cursor, change the title or reverse the
+/// writing direction.
 #[must_use]
 pub fn terminal(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_control(c) && !matches!(c, '\n' | '\t'))
@@ -51,7 +51,7 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
     if !word.is_empty() && word.bytes().all(plain) {
         return Cow::Borrowed(word);
     }
-    // Within single quotes everything but a single quote stands for itself, also a line end.
+    // Within single quotes everything except a single quote is literal, even a line end.
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 

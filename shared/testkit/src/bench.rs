@@ -1,4 +1,4 @@
-//! What the benchmark of a crate, its example `bench-CRATE`, measures, and how it is written.
+//! Benchmarks of a crate (its example `bench-CRATE`), and their output format.
 
 use std::error::Error;
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! Fake programs that imitate what is documented of the real ones, for tests without a GPU.
+//! Fake programs that imitate the documented behaviour of the real ones, for tests without a GPU.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

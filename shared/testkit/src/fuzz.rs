@@ -1,13 +1,12 @@
-//! Fuzzing on the stable compiler: inputs near those of a committed corpus, kept where they lead
-//! somewhere new.
+//! Fuzzing on the stable compiler: mutates a committed corpus and keeps inputs that cause new
+//! behaviour.
 //!
-//! There is no instrumentation. What tells a new behaviour from a known one is what the target
-//! answers (which kind of document, or which fault at which place), so that a target that says more
-//! is searched more thoroughly.
+//! There is no instrumentation. Behaviour is what the target answers (which kind of document, or
+//! which fault at which place), so a target that reports more is searched more thoroughly.
 //!
 //! `cargo test` runs the corpus and a few hundred mutants of it, the same ones each time.
-//! `MT_FUZZ_S=600` goes on for 600 seconds, from a seed that is told; `MT_FUZZ_SEED` repeats it.
-//! An input that panics is written beside the corpus, where it is run again until it is fixed.
+//! `MT_FUZZ_S=600` continues for 600 seconds, from a seed that it prints; `MT_FUZZ_SEED` repeats
+//! it. An input that panics is written beside the corpus, and runs there again until it is fixed.
 
 use std::any::Any;
 use std::collections::HashSet;

@@ -26,11 +26,10 @@
 //! | `==== stdout`, `==== stderr` | the expected text, exactly; an absent section means nothing is written. `(no newline at end)` after the name says just that |
 //!
 //! The run happens in a fresh copy of the folder, so `in/model.json` is `tests/cli/in/model.json`,
-//! and with the folder of the built binaries first on `PATH`. Nothing is normalised that a
-//! `NORMALISE` line does not name. `BLESS=1 cargo test` rewrites the expected parts with what
-//! was seen (review the diff). A case is run by name: `cargo test -p mt-solve --test cli raw`.
-//! A document of one long line shows no reviewer what changed, so `PROJECT` names what the case
-//! is about.
+//! and with the folder of the built binaries first on `PATH`. Nothing is normalised except by a
+//! `NORMALISE` line. `BLESS=1 cargo test` replaces the expected parts by the actual output (review
+//! the diff). A case is run by name: `cargo test -p mt-solve --test cli raw`. In a document of one
+//! long line a reviewer cannot see changes, so `PROJECT` selects what the case is about.
 //!
 //! The test program is one line in `tests/cli.rs`, with `harness = false` in the manifest:
 //! ```no_run

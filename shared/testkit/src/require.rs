@@ -1,4 +1,4 @@
-//! Tests that need something of the machine: skipped where it is absent, unless it is required.
+//! Tests that need something from the machine: skipped if it is absent, unless it is required.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

@@ -7,9 +7,9 @@
 //! target/release/examples/options --file options.csv
 //! ```
 //!
-//! `--count N` draws so many (200), `--tasks N` models of at most so many tasks (16; every fourth has 6 or more),
-//! `--file` takes
-//! a CSV with columns `method,tasks,options` instead of random ones, `--seed N` draws others.
+//! `--count N` draws so many (200), `--tasks N` models of at most this many tasks (16; every fourth has 6 or
+//! more), `--file` takes a CSV with columns `method,tasks,options` instead of random ones, `--seed N` draws
+//! others.
 
 #![expect(
     clippy::print_stdout,
@@ -35,7 +35,7 @@ struct Call {
     options: String,
 }
 
-/// Most calls are of up to so many tasks, every fourth of one of the others.
+/// Most calls are of up to this many tasks, every fourth of one of the others.
 const FEW: usize = 5;
 const MANY: [usize; 4] = [6, 8, 12, 16];
 
@@ -111,7 +111,7 @@ fn listed(text: &str) -> Result<Vec<Call>, Failure> {
     lines.map(call).collect()
 }
 
-/// A workload of so many tasks of the catalogue, drawn by its number alone.
+/// A workload of this many tasks of the catalogue, drawn by its number alone.
 fn workload(tasks: usize) -> String {
     let mut rng = SmallRng::seed_from_u64(tasks as u64);
     let mut models = gpusim::Network::CATALOGUE.to_vec();

@@ -16,7 +16,7 @@ fn ends(folder: &Folder, tool: &str, feed: &str, busy: &str) -> u64 {
     ended_by("TERM", 143, folder, (tool, feed, busy))
 }
 
-/// As [`ends`], by a signal that ends it with an exit code.
+/// Like [`ends`], by a signal that ends it with an exit code.
 fn ended_by(signal: &str, code: i32, folder: &Folder, how: (&str, &str, &str)) -> u64 {
     let (tool, feed, busy) = how;
     // A shell lets what it starts behind its back ignore Ctrl-C.

@@ -36,7 +36,7 @@ impl Draw {
         self.0.random_range(low.ln()..high.ln()).exp()
     }
 
-    /// A workload of so many tasks.
+    /// A workload of this many tasks.
     fn workload(&mut self, tasks: usize) -> String {
         let each: Vec<String> = (0..tasks).map(|i| self.task(i)).collect();
         let gpu = self.of(&Gpu::BUILT_IN);
@@ -229,7 +229,7 @@ impl Draw {
 
 const DOCUMENTS: [&str; 9] = ["w", "w2", "p", "p2", "m", "s", "t", "r", "x"];
 
-/// Makes the documents of a seed and judges them; answers whether it came to a run, or what is wrong.
+/// Makes the documents of a seed and judges them; returns whether it came to a run, or what is wrong.
 /// A line that a tool did not do goes to `refused`.
 fn honest(seed: u64, refused: &mut Vec<String>) -> Result<bool, String> {
     let mut draw = Draw(SmallRng::seed_from_u64(seed));

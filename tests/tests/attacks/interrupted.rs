@@ -91,7 +91,7 @@ fn a_job_for_which_no_descriptor_is_left_waits() {
     assert!(waited > 0, "no limit was met by a job");
 }
 
-/// What it cannot put away for want of a descriptor the next one does.
+/// What it cannot put away for lack of a descriptor the next one does.
 #[test]
 fn a_trial_without_descriptors_says_so_and_leaves_nothing_to_the_next() {
     let folder = faulty();

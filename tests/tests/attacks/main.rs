@@ -199,7 +199,7 @@ fn a_profile_or_run_is_replaced_only_if_asked_for() {
         let before = bytes(&folder, name);
         let out = folder.run(line);
         out.assert_code(2);
-        let told = format!("there is a {kind} already");
+        let told = format!("there is already a {kind}");
         assert!(out.stderr.contains(&told), "{out:#?}");
         assert_eq!(bytes(&folder, name), before, "{line}");
     }

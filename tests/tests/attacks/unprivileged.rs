@@ -15,7 +15,7 @@ const PLAN: &str = r#"{"schema":"mt.plan/1","tasks":[
       "echo '{\"mt\":\"ready\"}'; for i in 1 2; do sleep 0.1; echo '{\"mt\":\"step\",\"samples\":10}'; done"]}}]}}"#;
 
 /// Runs a script as the user `nobody` in a control group that is made for it, and is that user's
-/// where `delegated`. `$GROUP` names the group; `None` where there is none to be made.
+/// where `delegated`. `$GROUP` names the group; `None` if there is none to be made.
 fn as_nobody(script: &str, last: &str, delegated: bool) -> Option<Ran> {
     let folder = Folder::new();
     fs::write(folder.path().join("plan"), PLAN.replace("LAST", last)).unwrap();

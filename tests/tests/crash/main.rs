@@ -11,7 +11,7 @@ use std::process::Command;
 
 use mt_tests::Folder;
 
-/// More calls than any tool here makes; a tool that comes to its end is not stopped any more.
+/// More calls than any tool here makes; a tool that ends is not stopped any more.
 const MOST_CALLS: u32 = 200;
 
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
@@ -41,7 +41,7 @@ fn made() -> Folder {
 }
 
 /// Runs a line again and again, killed at its first call, its second, and so on, before it or in
-/// the middle, until it comes to its end; calls `look` each time. Answers how often it was killed.
+/// the middle, until it ends; calls `look` each time. Answers how often it was killed.
 fn at_every_call(folder: &Folder, before: &str, line: &str, look: impl Fn(&str)) -> u32 {
     for at in 1..MOST_CALLS {
         for half in ["", "STOP_HALF=1 "] {

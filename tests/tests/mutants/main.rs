@@ -39,7 +39,7 @@ fn inspector(document: &Document) -> Inspector {
     inspector
 }
 
-/// Judges every mutant of a document; answers the score of each place and kind of alteration.
+/// Judges every mutant of a document; returns the score of each place and kind of alteration.
 fn judged(document: &Document, reach: Reach) -> Scores {
     let mut scores = Scores::new();
     let mut inspector = inspector(document);

@@ -1,5 +1,5 @@
-//! A noise scale on its whole way: mt-worker tells norms, mt-profile makes a noise scale of them, mt-fit takes it into
-//! the model as `measured`, and the plan is one for progress.
+//! A noise scale on its whole way: mt-worker reports norms, mt-profile makes a noise scale of them, mt-fit takes it
+//! into the model as `measured`, and the plan is one for progress.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! What is left standing on a terminal when tables and bars are drawn anew: nothing twice, no line broken.
+//! What is left standing on a terminal when tables and bars are drawn again: nothing twice, no line
+//! broken.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -168,7 +168,7 @@ fn the_simulator_is_told_as_its_summary_has_it() {
     let counted = ["none", "one", "two", "three", "four", "five"];
     let words = counted[rows.iter().filter(nearer).count()];
     let expected = format!(
-        "one fixed number is nearer in {words} of {} rows",
+        "one fixed number is closer in {words} of {} rows",
         counted[rows.len()]
     );
     let page = read(ACCURACY)

@@ -179,7 +179,7 @@ fn configurations(folder: &Folder) -> Vec<u64> {
     samples.filter_map(|r| r["config"].as_u64()).collect()
 }
 
-/// Killed with everything that it started, at two moments, it goes on with what it has.
+/// Killed with everything that it started, at two moments, it continues with what it has.
 #[test]
 fn a_survey_that_is_killed_goes_on_with_what_it_has() {
     let (folder, fake) = (Folder::new(), FakeMps::install());

@@ -60,7 +60,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 /// One task after another at its best batch size, and all together by what was measured of those
-/// that are left, worked out from the samples of a profile.
+/// that are left, computed from the samples of a profile.
 fn by_hand(plan: &Plan, profile: &Profile) -> (f64, f64) {
     let rates = |active: &[usize]| -> Vec<f64> {
         let wanted: Vec<_> = active

@@ -38,7 +38,7 @@ pub enum Command {
 pub struct PlanArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// Scheduler: this tool (hare), Hare's algorithm as printed, order of arrival (fifo), shortest remaining
+    /// Scheduler: this tool (hare), Hare's algorithm as published, order of arrival (fifo), shortest remaining
     /// time (srtf), blind to GPU types (homo), AlloX; all: hare compared with all others
     #[arg(long, default_value = "hare",
           value_parser = ["hare", "hare-literal", "fifo", "srtf", "homo", "allox", "all"])]

@@ -68,7 +68,7 @@ impl EventLoop<'_> {
         Ok(vec![TrainingEvent::read(frame)?])
     }
 
-    /// Takes an event; answers what is wrong with it.
+    /// Takes an event; returns what is wrong with it.
     fn event(&mut self, event: &TrainingEvent) -> Result<Result<(), Refused>, Failure> {
         let taken = self.allocator.take(event);
         self.tell_stuck();

@@ -12,8 +12,7 @@ pub fn text(model: &Predictor, own: &Profile, other: &Profile) -> Result<String,
     };
     if ids(own) != ids(other) {
         return Err(Failure::Input(format!(
-            "--test: the profile is of the tasks {}, the model of {}; give one of the same tasks \
-             in the same order",
+            "--test: the profile has the tasks {}, the model {}; give one of the same tasks in the same order",
             ids(other).join(", "),
             ids(own).join(", ")
         )));
@@ -26,8 +25,7 @@ pub fn text(model: &Predictor, own: &Profile, other: &Profile) -> Result<String,
     };
     let of_total = |t: f64| format!(", {t:.2} % of the total");
     Ok(format!(
-        "test: {} throughputs, error {:.2} % in the mean, {:.2} % in the median{}; \
-         90 % intervals hold {:.0} %",
+        "test: {} throughputs, mean error {:.2} %, median error {:.2} %{}; 90 % intervals hold {:.0} %",
         accuracy.throughputs,
         accuracy.mean_percent,
         accuracy.median_percent,

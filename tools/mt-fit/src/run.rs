@@ -91,7 +91,7 @@ fn joined(
     };
     match runs::join(&mut profile, events) {
         Ok(found) => console.note(&format!(
-            "{found} configurations of a run are learnt from beside its profile"
+            "{found} configurations of a run are learnt from in addition to its profile"
         )),
         Err(nothing @ RunError::Nothing) => console.warn(&nothing.to_string()),
         Err(other) => return Err(failed(other)),

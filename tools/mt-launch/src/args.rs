@@ -84,8 +84,7 @@ impl Args {
         };
         let program = &self.controller[0];
         Err(Failure::Usage(format!(
-            "{option} stands behind --controller, and the rest of that line goes to {program}: put it before \
-             --controller if it is meant for mt-launch, else write --controller sh -c '{program} {option} ...'"
+            "{option} comes after --controller, and the rest of that line goes to {program}: put it before --controller if it is meant for mt-launch, else write --controller sh -c '{program} {option} ...'"
         )))
     }
 }

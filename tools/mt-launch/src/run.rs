@@ -54,8 +54,7 @@ fn one(
     let planned = Launch::new(document, device).map_err(|f| f.of_source(&source))?;
     if !args.only.is_empty() && !planned.holds().is_empty() {
         console.note(
-            "--only: in the timeline a task waits until another has computed or sent, which rests on all of \
-             its tasks; of those that are launched none waits",
+            "--only: the waits of the timeline assume all of its tasks; the launched tasks do not wait",
         );
     }
     let planned = planned.only(&args.only)?;

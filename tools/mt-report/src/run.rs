@@ -13,7 +13,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let whole = matches!(args.format, Format::Svg | Format::Html | Format::Perfetto);
     let mut kept = Vec::new();
     let mut first = true;
-    // Whether a name that was asked for exists is known at the end; nothing goes out before.
+    // Only at the end is it known whether a requested name exists; nothing is written before.
     let named = !(args.tables.is_empty() && args.pictures.is_empty());
     let mut held = String::new();
     let mut documents = input.any();

@@ -50,7 +50,7 @@ pub struct Args {
     /// profile, else 0
     #[arg(long, value_name = "PHI")]
     floor: Option<f64>,
-    /// Which throughput alone the floor, fairness and max-min compare with: at the best of the task's
+    /// Solo throughput that the floor, fairness and max-min compare with: at the best of the task's
     /// batch sizes, or at the chosen one (FedMT)
     #[arg(long, value_enum, default_value_t = SoloArg::Best)]
     solo: SoloArg,
@@ -93,7 +93,7 @@ pub struct Args {
     /// prediction is better beyond its 95 % interval; for rounds this needs more measurements
     #[arg(long)]
     predicted: bool,
-    /// Report what 5 % more or less share of each task would change
+    /// Report the effect of 5 % more or less share for each task
     #[arg(long)]
     explain: bool,
     /// Search method
@@ -122,7 +122,7 @@ enum FrontChoice {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SearchChoice {
-    /// Proven if --max-points suffice
+    /// Proven if --max-points is enough
     Auto,
     /// Proven, however long it takes; refused if that is impossible, as for rounds of more than four tasks
     Exact,

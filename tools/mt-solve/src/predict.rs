@@ -7,7 +7,7 @@ use doc::Model;
 
 use crate::args::Args;
 
-/// Writes what every model predicts for the configurations of a table.
+/// Writes the predictions of every model for the configurations of a table.
 pub fn predict(path: &Path, args: &Args, console: &Console) -> Result<Exit, Failure> {
     args.stream.leaves("--predict", path)?;
     let (mut reader, source) = cli::open_reader(path, "a table of configurations", console)?;

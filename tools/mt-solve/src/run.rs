@@ -70,7 +70,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Says what a person should know of a plan; answers what it is to the exit code.
+/// Says what a person should know of a plan; returns what it is to the exit code.
 fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
     match &plan.answer {
         Answer::Feasible(_) => {

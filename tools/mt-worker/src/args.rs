@@ -104,7 +104,7 @@ impl From<DeviceChoice> for Device {
     }
 }
 
-/// Most neurons of a layer, hidden layers and threads.
+/// Largest number of neurons of a layer, hidden layers and threads.
 const MOST_NEURONS: usize = 1 << 15;
 const MOST_LAYERS: usize = 256;
 const MOST_THREADS: usize = 1024;
@@ -131,8 +131,7 @@ impl NetworkArgs {
         for (name, value, range) in given {
             if device == DeviceChoice::Cuda {
                 faults.push(format!(
-                    "{name} {value}: is of the network of --device cpu; a model of the catalogue \
-                     has its own"
+                    "{name} {value}: applies to the network of --device cpu only; a model of the catalogue has its own"
                 ));
             } else if !range.contains(&value) {
                 let (least, most) = range.into_inner();

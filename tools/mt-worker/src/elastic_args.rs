@@ -35,11 +35,11 @@ pub struct ElasticArgs {
     /// Port at which rank 0 listens; needed where processes have ranks
     #[arg(long, value_name = "PORT", env = "MASTER_PORT")]
     master_port: Option<u16>,
-    /// Go on from FILE if it is there; written on the way, when SIGTERM asks to stop, and at the end
+    /// Continue from FILE if it exists; it is written during training, on SIGTERM, and at the end
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     checkpoint: Option<PathBuf>,
-    /// Write the checkpoint every so many steps on the way, 0: not; absent: as often as costs least, by what one
-    /// takes and a kill an hour
+    /// Write the checkpoint every this many steps, 0: not during training; absent: at the interval that costs least,
+    /// given the time of a checkpoint and one kill per hour
     #[arg(long, value_name = "STEPS", requires = "checkpoint")]
     checkpoint_every: Option<u64>,
     /// Done when the mean loss of the last ten steps is at most X

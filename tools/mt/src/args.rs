@@ -6,16 +6,16 @@ use clap::{Parser, Subcommand, ValueHint};
 const EXAMPLES: &str = "\
 Examples:
   mt try 'python3 train.py'
-      is it worth running two of it together? An answer within a minute or so
+      is it worth running two copies together? The answer takes about a minute
   mt try 'python3 a.py --lr 0.1' 'python3 b.py'
-      the same of two commands
+      the same for two commands
   mt init && mt run
       measure, plan, launch and report three models on this machine's GPU, or on a
       simulated one
   mt init --script train.py --tasks 2 && mt run --objective fairness
       your own training script, twice
   mt sweep -- ./train.py --lr {lr} --seed {s} ::: lr=0.1,0.01 s=1..10
-      twenty trainings on one device, as many at once as do most; mt status shows
+      twenty trainings on one device, as many at once as is fastest; mt status shows
       them from any terminal
   mt profile workload.json | mt fit | mt solve
       `mt TOOL` is `mt-TOOL`
@@ -58,7 +58,7 @@ pub enum Verb {
     /// Run many commands on one device, as many at once as is fastest
     #[command(after_help = include_str!("sweep.txt"))]
     Sweep(queue::args::SweepArgs),
-    /// Start the queue's server, or set what it may use
+    /// Start the queue's server, or change its limits
     #[command(after_help = include_str!("queue.txt"))]
     Queue(queue::args::QueueArgs),
     /// Add a command to the queue and print its number
@@ -72,7 +72,7 @@ pub enum Verb {
     Logs(queue::args::LogsArgs),
     /// End running jobs, or remove waiting ones
     Cancel(queue::args::CancelArgs),
-    /// Start no more jobs, or not these
+    /// Start no more jobs, or hold the given ones
     Pause(queue::args::PauseArgs),
     /// Wait until jobs have ended
     Wait(queue::args::WaitArgs),

@@ -1,4 +1,4 @@
-//! Every tool in one program, which is the one that it is called by the name of.
+//! All tools in one program, which acts as the tool whose name it is called by.
 
 use std::process::ExitCode;
 

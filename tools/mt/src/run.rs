@@ -64,7 +64,7 @@ fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {
     let there = fs::metadata(&args.output).is_ok_and(|found| found.is_file());
     if there && !args.force {
         return Err(Failure::Usage(format!(
-            "{} is there already; give another name with -o, or --force",
+            "{} exists already; give another name with -o, or --force",
             args.output.display()
         )));
     }

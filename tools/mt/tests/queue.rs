@@ -131,7 +131,7 @@ fn what_was_confirmed_is_done_once_though_the_server_is_killed() {
         "what is told to be done was done: {status}"
     );
     // A kill between the last word of a job and the word of its end on the disk has it done again. The job's own
-    // children are ended in between, some 10 ms of 400: less than one kill in three falls there on any machine.
+    // children are ended in between, about 10 ms of 400: less than one kill in three falls there on any machine.
     let again = ends.values().filter(|&&n| n > 1).count();
     assert!(again <= 1 + kills / 3, "{}", queue.ledger());
 }
@@ -323,7 +323,8 @@ fn a_kill_of_anything_leaves_nothing_behind() {
     assert!(made || std::env::var("MT_REQUIRE").is_err());
 }
 
-/// What a killed Optuna or shell has started ends, though it would run for minutes; below nohup it goes on.
+/// What a killed Optuna or shell has started ends, though it would run for minutes; below nohup it
+/// continues.
 #[test]
 fn a_program_ends_with_its_parent_and_goes_on_without_a_terminal() {
     let queue = Queue::new();

@@ -41,8 +41,8 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// Rows that are added together: the sum is then read and written once for all.
 const TOGETHER: usize = 4;
 
-/// Columns that are added side by side. Work begins and ends at multiples of them: a loop over
-/// what is left would take as long as the rest.
+/// Number of columns that are added together. Start and end at multiples of the block: a remainder
+/// loop would take as long as the rest.
 const LANES: usize = 8;
 
 /// `sum += rows[k] by(k)` over all k, where `rows` is row-major, `width` wide, and of each row what
@@ -168,7 +168,7 @@ crate::wide! {
 fn factorise(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
     let width = n.next_multiple_of(LANES);
     // Row i is column i of L: what a row needs of those above then lies side by side. Up to one
-    // block before the diagonal it holds numbers that nobody reads.
+    // block before the diagonal it holds values that are never read.
     let mut u = vec![0.0; n * width];
     for (i, row) in a.chunks_exact(n).enumerate() {
         for (j, v) in row[..i + 1].iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is what
-//! comes back, and a cost that is not finite ends the search instead of looping for ever.
+//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is returned,
+//! and a non-finite cost ends the search, which might otherwise never end.
 
 use std::cell::{Cell, RefCell};
 
@@ -263,8 +263,8 @@ pub fn least_squares(
         for (rk, row) in r.iter().zip(j.chunks_exact(p)) {
             cost += 0.5 * rk * rk;
             for a in 0..p {
-                // Rows of pulls have one entry, those of co-runs of few tasks few: with 64 tasks
-                // most of the time went into adding zeros.
+                // Rows of pulls have one entry, those of co-runs of few tasks only a few: with 64
+                // tasks, most of the time went into adding zeros.
                 if row[a] == 0.0 {
                     continue;
                 }

@@ -1,9 +1,9 @@
-//! The nouns that every crate shares: quantities with units, a co-run ([`corun`]), and how a search
+//! Types that every crate shares: quantities with units, a co-run ([`corun`]), and how a search
 //! ends ([`search`]).
 //!
-//! Quantities are finite and in range by construction: a value of these types has been checked once,
-//! where it entered the program, and needs no second check. Each constructor returns a [`UnitError`]
-//! that says which quantity was out of range, what it was, and what would be right.
+//! Quantities are finite and in range by construction: values are checked once, on entry, and need
+//! no second check. Each constructor returns a [`UnitError`] with the quantity, its value, and the
+//! valid range.
 
 pub mod corun;
 mod quantity;

@@ -4,11 +4,11 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{value} is not a {quantity}: {expected}")]
 pub struct UnitError {
-    /// What was being built, for example `share`.
+    /// The quantity under construction, for example `share`.
     pub quantity: &'static str,
     /// The offending value as text.
     pub value: String,
-    /// What would have been right.
+    /// The valid range.
     pub expected: &'static str,
 }
 

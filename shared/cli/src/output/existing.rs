@@ -1,4 +1,4 @@
-//! Profiles and runs that are there already.
+//! Existing profiles and runs.
 
 use std::fs;
 use std::io::Read;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// What becomes of a profile or run that is there already. By default it is kept and the output is
-/// refused: hours of measuring may be in it.
+/// What to do with an existing profile or run. By default it is kept and the output is refused: it
+/// may contain hours of measurements.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Existing<'a> {
     /// It is replaced (`--force`).
@@ -32,11 +32,11 @@ pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
         None => return Ok(()),
     };
     let advice = match kind {
-        "profile" => "go on with it (--resume), name another file, or replace it (--force)",
+        "profile" => "continue it (--resume), name another file, or replace it (--force)",
         _ => "name another file, or replace it (--force)",
     };
     Err(Failure::Usage(format!(
-        "{}: there is a {kind} already; {advice}",
+        "{}: there is already a {kind}; {advice}",
         shown.display()
     )))
 }

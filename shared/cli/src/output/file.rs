@@ -16,7 +16,7 @@ use crate::files::{folder_of, unwritable};
 pub(super) enum Appears {
     /// When it is finished.
     Complete,
-    /// With its first record: what fails before it has one leaves the old file as it was.
+    /// With its first record: a failure before that leaves the old file unchanged.
     FirstRecord,
     /// When [`OutputFile::settle`] is called.
     Settled,
@@ -89,8 +89,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Writes one record, whole or not at all, so that whatever happens the file is a sequence of
-    /// whole records.
+    /// Writes one record completely or not at all, so that the file is always a sequence of
+    /// complete records.
     pub(super) fn record(&mut self, line: &[u8]) -> io::Result<()> {
         self.begin()?;
         self.writer.flush()?;
@@ -170,19 +170,19 @@ fn beside(target: &Path) -> io::Result<(File, TempPath)> {
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempfile_in(folder)?
         .into_parts();
-    // The lock ends with the process and tells others that the file is in use. Where there are no
-    // locks, the number in the name has to do.
+    // The lock ends with the process and tells others that the file is in use. If locks are
+    // unsupported, the process number in the name must suffice.
     file.try_lock().ok();
     file.set_permissions(permissions)?;
     Ok((file, temporary))
 }
 
-/// Removes temporary files of killed processes. Two proofs are asked for: no process of this
-/// machine has the number in the name, and nobody holds the lock (the process may run on another
-/// machine that mounts the same folder).
+/// Removes temporary files of killed processes. Two proofs are required: no process of this machine
+/// has the number in the name, and nobody holds the lock (the process may run on another machine
+/// that mounts the same folder).
 fn remove_orphans(folder: &Path) {
     let own = nix::unistd::geteuid().as_raw();
-    // A folder that cannot be read, or a file that cannot be removed, hinders nobody.
+    // An unreadable folder or a file that cannot be removed is ignored.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(owner) else {

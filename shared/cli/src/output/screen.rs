@@ -1,4 +1,4 @@
-//! What stands on a terminal instead of documents: a summary that fits a screen. The documents are for
+//! What a terminal shows instead of documents: a summary that fits on a screen. The documents are for
 //! programs and files.
 
 use doc::{AnyDocuments, Document, Frames};
@@ -14,8 +14,7 @@ const MORE: &str =
 #[derive(Debug, Default)]
 pub(super) struct Held {
     documents: Vec<u8>,
-    /// Whether records of profiles and runs wait as well. Those of a tool that answers event by event
-    /// cannot.
+    /// Whether records of profiles and runs wait as well. Tools that answer event by event cannot.
     pub(super) records: bool,
 }
 

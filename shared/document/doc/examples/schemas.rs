@@ -1,4 +1,5 @@
-//! Writes the JSON Schemas and the page of faults into a folder, or checks that they are fresh.
+//! Writes the JSON Schemas and the page of faults into a folder, or checks that they are up to
+//! date.
 //!
 //! `cargo run -p mt-doc --example schemas -- [--check] FOLDER`
 

@@ -5,23 +5,23 @@ use units::{Batch, Seconds, TaskId};
 use crate::wire::{self, Wire as _};
 use crate::{Checker, Code, Document, Provenance};
 
-/// A decision about which training has how many GPUs.
+/// A decision: how many GPUs each training gets.
 ///
-/// The GPUs of all trainings are at most `total_gpus`; a training with batch sizes has one for
+/// Together the trainings have at most `total_gpus` GPUs; a training with batch sizes has one for
 /// each of its GPUs; one that has reached its target has none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Allocation {
-    /// Number of the decision, from 1, rising.
+    /// Number of the decision, from 1, increasing.
     pub seq: u64,
     /// When it was made.
     pub time: Seconds,
     /// GPUs of the machine.
     pub total_gpus: u32,
-    /// What every training has, by name.
+    /// Allocation of every training, by name.
     pub trainings: BTreeMap<TaskId, Allotment>,
     /// Why, for people.
     pub reason: String,
-    /// What it is expected to gain.
+    /// Expected gain.
     pub gain: Option<Gain>,
     /// Pause that a training is expected to make when its processes change.
     pub pause: Seconds,
@@ -29,12 +29,12 @@ pub struct Allocation {
     pub provenance: Vec<Provenance>,
 }
 
-/// What one training has.
+/// Allocation of one training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Allotment {
     /// Its GPUs; 0: parked.
     pub gpus: u32,
-    /// Batch size of every process, rank 0 first; empty where it is not known.
+    /// Batch size of every process, rank 0 first; empty if unknown.
     pub batches: Vec<Batch>,
     /// Whether its target is reached.
     pub reached: bool,
@@ -53,15 +53,15 @@ pub struct Expected {
     pub high: Seconds,
 }
 
-/// What a decision is expected to gain against leaving things as they were: seconds of the
-/// objective, less the pauses; finite, and may be negative.
+/// Expected gain over keeping the current allocation: seconds of the objective, less the pauses;
+/// finite, and may be negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
     /// With the medians of the remaining steps.
     pub seconds: f64,
-    /// The least with their quantiles.
+    /// The smallest over their quantiles.
     pub low: f64,
-    /// The largest with their quantiles.
+    /// The largest over their quantiles.
     pub high: f64,
 }
 
@@ -137,7 +137,7 @@ fn check_counts(wire: &wire::Allocation, c: &mut Checker) {
         c.field("seq", |c| {
             c.fault(
                 Code::OutOfRange,
-                "0 is no number of a decision",
+                "0 is not a decision number",
                 "count from 1",
             );
         });
@@ -145,7 +145,10 @@ fn check_counts(wire: &wire::Allocation, c: &mut Checker) {
     let sum: u64 = wire.gpus.values().map(|g| u64::from(*g)).sum();
     if sum > u64::from(wire.total_gpus) {
         c.field("gpus", |c| {
-            let problem = format_args!("{sum} GPUs are given of {}", wire.total_gpus);
+            let problem = format_args!(
+                "{sum} GPUs are allocated, but there are {}",
+                wire.total_gpus
+            );
             c.fault(Code::Conflict, problem, "give at most as many as there are");
         });
     }
@@ -212,7 +215,7 @@ fn expected(wire: &wire::Allocation, name: &str, c: &mut Checker) -> Option<Expe
                 let advice = "low_s <= end_s <= high_s";
                 c.fault(
                     Code::Conflict,
-                    "the interval does not hold its middle",
+                    "the interval does not contain its centre",
                     advice,
                 );
             }

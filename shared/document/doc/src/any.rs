@@ -7,7 +7,7 @@ use crate::{
     ReadError, RunEvent, Schedule, Timeline, Workload, schema,
 };
 
-/// A document of any kind; the records of a profile and the events of a run stand together.
+/// A document of any kind; the records of a profile, and the events of a run, form one document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Any {
     /// `mt.workload/1`.
@@ -22,7 +22,7 @@ pub enum Any {
     Timeline(Box<Timeline>),
     /// `mt.run/1`, all its events, the first of which is a launch.
     Run(Vec<RunEvent>),
-    /// `mt.allocation/1`, those that follow each other.
+    /// `mt.allocation/1`, a sequence of them.
     Allocations(Vec<Allocation>),
     /// `mt.cluster/1`.
     Cluster(Box<Cluster>),
@@ -119,7 +119,7 @@ impl<R: BufRead> AnyDocuments<R> {
         Ok(events)
     }
 
-    /// Takes the next frame if it is broken or of a schema that `known` does not hold.
+    /// Takes the next frame if it is broken or its schema is not in `known`.
     pub(crate) fn stranger(&mut self, known: &[&str]) -> Option<Result<Frame, ReadError>> {
         self.frames.next_if(|frame| {
             let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());

@@ -5,18 +5,18 @@ use units::{MOST, UnitError};
 
 use crate::{Code, Fault};
 
-/// Collects the faults of one document while it is turned from wire to validated form, and
-/// knows the JSON path of the place that is being looked at.
+/// Collects the faults of one document during conversion from wire to validated form, and tracks
+/// the JSON path of the current place.
 #[derive(Debug)]
 pub struct Checker {
     path: String,
     faults: Vec<Fault>,
-    /// Faults found after [`MOST_FAULTS`].
+    /// Number of faults found after [`MOST_FAULTS`].
     more: u64,
 }
 
-/// Faults that are told of one document. The first few say what is wrong; a document of 4 MB of
-/// wrong values gave 221 MB of messages before there was a limit.
+/// Most faults reported for one document. The first few show what is wrong; without a limit, a
+/// document of 4 MB of wrong values gave 221 MB of messages.
 const MOST_FAULTS: usize = 100;
 
 impl Default for Checker {
@@ -35,7 +35,7 @@ impl Checker {
         self.at(&format!(".{name}"), look)
     }
 
-    /// Looks into element `index` of the present list while `look` runs.
+    /// Looks into element `index` of the current list while `look` runs.
     pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
         self.at(&format!("[{index}]"), look)
     }
@@ -48,12 +48,12 @@ impl Checker {
         out
     }
 
-    /// Whether a name on the way to the present place holds `word`.
+    /// Whether a name on the path to the current place contains `word`.
     pub(crate) fn is_about(&self, word: &str) -> bool {
         self.path.contains(word)
     }
 
-    /// Records a fault at the present place.
+    /// Records a fault at the current place.
     pub fn fault(&mut self, code: Code, problem: impl fmt::Display, advice: impl fmt::Display) {
         if self.faults.len() == MOST_FAULTS {
             self.more += 1;
@@ -67,8 +67,8 @@ impl Checker {
         });
     }
 
-    /// As [`Checker::fault`] where the words, problem and advice, take time to find: they are not asked
-    /// for beyond the faults that are told. Two million wrong values took 3 s.
+    /// Like [`Checker::fault`] if problem and advice are expensive to build: they are built only for
+    /// faults that are reported. Building all of them for two million wrong values took 3 s.
     pub(crate) fn fault_of(&mut self, code: Code, words: impl FnOnce() -> (String, String)) {
         if self.faults.len() == MOST_FAULTS {
             self.more += 1;
@@ -78,7 +78,7 @@ impl Checker {
         self.fault(code, problem, advice);
     }
 
-    /// Unwraps a quantity of field `name`, or records why it is none.
+    /// Unwraps a quantity of field `name`, or records why it is invalid.
     pub fn unit<T>(&mut self, name: &str, value: Result<T, UnitError>) -> Option<T> {
         match value {
             Ok(value) => Some(value),
@@ -131,7 +131,7 @@ impl Checker {
         self.faults.is_empty()
     }
 
-    /// The faults found: the first hundred, and how many more there are.
+    /// The faults found: the first hundred, and the number of the rest.
     #[must_use]
     pub fn into_faults(mut self) -> Vec<Fault> {
         if self.more > 0 {
@@ -139,7 +139,7 @@ impl Checker {
                 code: Code::TooMany,
                 path: "$".to_owned(),
                 problem: format!("{} more faults are not listed", self.more),
-                advice: "mend those above first".to_owned(),
+                advice: "correct those above first".to_owned(),
             });
         }
         self.faults
@@ -159,7 +159,7 @@ pub(crate) fn optional<W: ?Sized, T>(
     }
 }
 
-/// Records a fault for every name of list `field` that has stood before.
+/// Records a fault for every name of list `field` that appeared before.
 pub(crate) fn unique_ids<'a>(c: &mut Checker, field: &str, ids: impl Iterator<Item = &'a str>) {
     let mut seen = BTreeSet::new();
     c.field(field, |c| {

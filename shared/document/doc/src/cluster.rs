@@ -10,7 +10,7 @@ const MOST_GPUS: usize = 65_536;
 /// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
 const MOST_KINDS: usize = 64;
 
-/// GPUs of several kinds, and the jobs that want them.
+/// GPUs of several kinds, and the jobs to run on them.
 ///
 /// Names of GPUs and of jobs are unique; every job can run on some GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +87,7 @@ pub struct ClusterJob {
     pub job: Option<Job>,
 }
 
-/// Where the tasks of a round run that run at the same time, each on a GPU of its own.
+/// Where the tasks of a gang run: at the same time, each on its own GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gang {
     /// On any GPUs.
@@ -117,12 +117,13 @@ impl ClusterJob {
 }
 
 impl Cluster {
-    /// Most tasks of all jobs: a schedule of so many whose rounds all differ is about 64 MiB, the limit of a
-    /// document. One whose rounds are alike is far smaller ([`crate::Schedule`]), but a planner simulates each.
+    /// Most tasks of all jobs: a schedule of this many with all rounds different is about 64 MiB, the limit of
+    /// a document. A schedule with equal rounds is far smaller ([`crate::Schedule`]), but a planner simulates
+    /// each round.
     pub const MOST_TASKS: u64 = 600_000;
 
-    /// GPUs that a gang of the job can have at once: of all that can run it, or of the node that has most
-    /// of them. A GPU whose node is not told is on a node of its own.
+    /// Most GPUs that a gang of the job can have at once: all that can run it, or those of the node that
+    /// has most of them. A GPU without a given node is on a node of its own.
     #[must_use]
     pub fn most_at_once(&self, job: &ClusterJob) -> u64 {
         let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -161,8 +162,8 @@ impl Cluster {
         self.groups.iter().flat_map(GpuGroup::names).collect()
     }
 
-    /// A fingerprint of GPUs and jobs (FNV-1a, 64 bits, over their JSON), by which a schedule is
-    /// known to belong to this instance. It guards against mistakes, not against malice.
+    /// A fingerprint of GPUs and jobs (FNV-1a, 64 bits, over their JSON), which ties a schedule to
+    /// this instance. It guards against mistakes, not against malice.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let mut wire = self.to_wire();
@@ -243,7 +244,7 @@ pub(crate) fn job_to_wire(job: &ClusterJob) -> wire::ClusterJob {
     }
 }
 
-/// A number that must be above 0, where it is given.
+/// An optional number that must be above 0.
 fn positive(name: &str, value: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
     match value {
         Some(v) if !(v <= MOST && v > 0.0) => {
@@ -275,7 +276,7 @@ fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
     let sound = first && uuid.len() <= 128 && uuid.bytes().all(is_part);
     if !sound {
         c.field("uuid", |c| {
-            let problem = format_args!("{uuid:?} is no name of a device");
+            let problem = format_args!("{uuid:?} is not a device name");
             let advice = "give it as `nvidia-smi -L` does: letters, digits, '-' and '/'";
             c.fault(Code::OutOfRange, problem, advice);
         });
@@ -374,7 +375,7 @@ pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob
         (false, true) => {
             sound = false;
             c.field("same_node", |c| {
-                let problem = "it says where a gang runs, and this job is none";
+                let problem = "it says where a gang runs, but this job is not a gang";
                 c.fault(Code::Conflict, problem, "set `gang`, or leave it out");
             });
             None
@@ -424,7 +425,7 @@ pub(crate) fn table(
         for (kind, &value) in wire {
             let seconds = c.unit(kind, Seconds::new(value));
             if seconds.is_some() && value < least {
-                let problem = format_args!("{value} s is no time to train");
+                let problem = format_args!("{value} s is not a training time");
                 c.field(kind, |c| {
                     c.fault(
                         Code::OutOfRange,
@@ -487,7 +488,7 @@ fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
             sound = false;
             let problem = format_args!("{tasks} tasks");
             let most = Cluster::MOST_TASKS;
-            let advice = format_args!("lump rounds together, to at most {most} tasks");
+            let advice = format_args!("merge rounds, to at most {most} tasks");
             c.fault(Code::TooMany, problem, advice);
         }
     });

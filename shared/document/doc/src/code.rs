@@ -30,7 +30,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $cause,)* }
             }
 
-            /// What to do about it.
+            /// How to fix it.
             #[must_use]
             pub const fn action(self) -> &'static str {
                 match self { $(Code::$variant => $action,)* }
@@ -40,7 +40,7 @@ macro_rules! codes {
 }
 
 codes! {
-    Empty = 101, "The input holds no document.",
+    Empty = 101, "The input contains no document.",
         "Standard input or the file was empty, often because the tool before it in the pipe failed.",
         "give a document; in a pipe, see the message of the tool before.";
     Syntax = 102, "The input is not JSON.",
@@ -65,9 +65,9 @@ codes! {
         "The document does not have a field that the schema requires.",
         "add the field.";
     WrongType = 109, "A value has the wrong type.",
-        "For example a string stands where a number is expected, or a fraction where a whole number is.",
+        "For example, there is a string instead of a number, or a fraction instead of a whole number.",
         "give a value of the type that is named.";
-    OutOfOrder = 110, "A record stands where it cannot.",
+    OutOfOrder = 110, "A record is in the wrong place.",
         "A profile begins with its header; a run begins with its launch event.",
         "give the whole file, from its first line.";
     OutOfRange = 201, "A quantity is out of range.",
@@ -77,10 +77,10 @@ codes! {
         "Two tasks (or batch sizes, or configurations) have the same name.",
         "make the names differ.";
     UnknownName = 203, "A name refers to nothing.",
-        "A task, model or GPU is named that does not exist.",
+        "It names a task, model or GPU that does not exist.",
         "correct the name; the message lists what exists.";
     NothingToDo = 204, "A list that must not be empty is empty.",
-        "For example a workload without tasks, or a task without batch sizes.",
+        "For example, a workload without tasks, or a task without batch sizes.",
         "add at least one entry.";
     TooMany = 205, "A list is longer than the limit.",
         "Limits keep memory and time bounded: 64 tasks a workload, 64 batch sizes a task.",
@@ -95,7 +95,7 @@ codes! {
         "In a table of efficiency a larger batch size has more progress per sample (or needs fewer rounds) than a smaller one, by more than noise explains: a figure is mistyped, or a learning rate was not tuned for its batch size.",
         "correct the row that is named, or remove it.";
     TooFew = 209, "A list is shorter than it must be.",
-        "For example a table of efficiency with one batch size: it takes two to say what size does.",
+        "For example, a table of efficiency with one batch size: it takes two to show the effect of size.",
         "add entries, or leave the list out.";
     NeedsMore = 301, "The document lacks something that this tool needs.",
         "A field is optional in the format, but this tool or option cannot work without it.",

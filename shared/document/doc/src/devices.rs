@@ -18,7 +18,7 @@ impl DeviceList {
     }
 }
 
-/// Its wire form is the document itself: it has no quantity that could be wrong.
+/// Its wire form is the document itself: it has no quantity that could be invalid.
 impl Document for DeviceList {
     type Wire = Self;
 

@@ -12,16 +12,16 @@ pub trait Document: Sized {
     /// The form in a file.
     fn to_wire(&self) -> Self::Wire;
 
-    /// What a reader would find wrong with a document that was made from something else than
-    /// a document: a table can hold two jobs of one name.
+    /// Faults that a reader would find in a document made from something else, such as a table,
+    /// which can hold two jobs of one name.
     fn faults(&self) -> Vec<Fault> {
         let mut checker = Checker::default();
         Self::from_wire(&self.to_wire(), &mut checker);
         checker.into_faults()
     }
 
-    /// As [`Document::from_wire`] for a document inside another, whose `schema` has not been
-    /// looked at yet.
+    /// Like [`Document::from_wire`], for an embedded document whose `schema` has not been checked
+    /// yet.
     fn from_nested(wire: &Self::Wire, c: &mut Checker) -> Option<Self>
     where
         Self::Wire: NestedSchema,
@@ -38,7 +38,7 @@ pub trait Document: Sized {
     }
 }
 
-/// A wire type that may stand inside another and says which schema it claims to be.
+/// A wire type that may be embedded in another, and names its schema.
 pub trait NestedSchema {
     /// The value of the field `schema`.
     fn schema(&self) -> &str;

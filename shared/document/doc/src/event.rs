@@ -3,14 +3,14 @@ use units::Seconds;
 use crate::wire::Wire;
 use crate::{Checker, Code, Document, Frame, ReadError};
 
-/// What another program tells, one event a line, each of which may leave its schema out.
+/// An event from another program, one per line; each may omit its schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event<N> {
     /// Seconds on the writer's clock.
     pub time: Seconds,
     /// What happened.
     pub what: N,
-    /// Whether the schema was named; kept, so that the line is written as it was.
+    /// Whether the schema was named; kept so that the line is written back unchanged.
     named: bool,
 }
 
@@ -38,7 +38,7 @@ where
         frame.content()
     }
 
-    /// The event of the fields that all have, and of what `news` makes of the others.
+    /// An event from the common fields, and `news` for the others.
     pub(crate) fn of(
         schema: Option<&str>,
         time_s: f64,
@@ -72,7 +72,7 @@ where
 /// An optional field of an event: its name, whether it is there, the kinds of events that may have it.
 pub(crate) type Field<'a, K> = (&'a str, bool, &'a [K]);
 
-/// Every field stands where it means something, and none is missing of those that the event needs.
+/// Checks that every field belongs to this kind of event, and that no required one is missing.
 pub(crate) fn check_fields<K: PartialEq>(
     kind: K,
     fields: &[Field<'_, K>],

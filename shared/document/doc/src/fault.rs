@@ -38,7 +38,7 @@ pub struct Faults {
     pub source_name: String,
     /// Line on which the document begins, from 1 (for a syntax fault the line of the fault).
     pub line: u64,
-    /// Line of each fault, where they are known; empty: `line` for all.
+    /// Line of each fault, if known; empty: `line` for all.
     pub lines: Vec<u64>,
     /// The faults, in the order of the document; never empty.
     pub faults: Vec<Fault>,
@@ -58,7 +58,7 @@ impl Faults {
     }
 }
 
-/// Why a document could not be had.
+/// Why a document could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes could not be read.
@@ -69,7 +69,7 @@ pub enum ReadError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The bytes are not the document that was asked for.
+    /// The bytes are not the requested document.
     #[error(transparent)]
     Faults(#[from] Faults),
 }

@@ -19,13 +19,13 @@ pub struct Frame {
     pub line: u64,
 }
 
-/// How the beginnings of documents look that grow record by record, one a line.
+/// How documents that grow record by record, one per line, begin.
 const GROWING: [&[u8]; 2] = [b"{\"schema\":\"mt.profile/", b"{\"schema\":\"mt.run/"];
 
 /// Tells a person.
 type Warn = Box<dyn Fn(&str)>;
 
-/// What is done about a record that was cut.
+/// What to do about a truncated record.
 struct OnCut(Option<Warn>);
 
 impl fmt::Debug for OnCut {
@@ -36,15 +36,15 @@ impl fmt::Debug for OnCut {
 
 /// Splits a stream into top-level JSON objects without holding more than one in memory.
 ///
-/// Only brackets and strings are looked at; whether the object is JSON is decided when it is
-/// parsed. Objects may be spread over lines (as people write them) or stand one a line.
+/// Only brackets and strings are examined; parsing decides later whether the object is JSON.
+/// Objects may span lines (as people write them) or be one per line.
 #[derive(Debug)]
 pub struct Frames<R> {
     input: R,
     source_name: String,
     line: u64,
     done: bool,
-    /// The document before was a record of a profile or run.
+    /// The previous document was a record of a profile or run.
     grows: bool,
     on_cut: OnCut,
 }
@@ -122,10 +122,10 @@ impl<R: BufRead> Frames<R> {
         }
     }
 
-    /// Leaves out the last record of a profile or run if the input ends inside it, and tells `warn`
-    /// of it: that is how a tool that was killed leaves its output, and any part of these documents
-    /// is one. Only within one line: in a document that people spread over lines, or in which a
-    /// bracket is missing further up, everything behind would be lost.
+    /// Drops the last record of a profile or run if the input ends inside it, and calls `warn`: a
+    /// killed tool leaves such output, and any prefix of these documents is valid. Only within one
+    /// line: in a document that spans lines, or with a missing bracket further up, everything after
+    /// it would be lost.
     #[must_use]
     pub fn without_cut_record(mut self, warn: impl Fn(&str) + 'static) -> Self {
         self.on_cut = OnCut(Some(Box::new(warn)));

@@ -8,8 +8,8 @@ use crate::{Checker, Frames, ReadError};
 
 wire_form!(GpuDescription, "mt.gpu/1");
 
-/// Reads the figures of a GPU from a file of their own: the object that stands as
-/// `device.gpu_description` in a workload.
+/// Reads the figures of a GPU from a separate file: the object that is `device.gpu_description` in
+/// a workload.
 ///
 /// # Errors
 /// [`ReadError`] with every fault.

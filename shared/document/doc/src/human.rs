@@ -1,7 +1,7 @@
 //! TOML and YAML as people write them, turned into JSON line by line.
 //!
-//! Every value stands on the line of the JSON text on which it stands in the file, so that whatever
-//! is found wrong later is told with the line that the person sees.
+//! Every value keeps the line number of the original file in the JSON text, so later errors name
+//! the line that the user sees.
 
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use toml::de::{DeTable, DeValue};
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use crate::frame::MAX_DEPTH;
 use crate::{Code, Fault, Faults, ReadError};
 
-/// A form in which people write documents, beside JSON.
+/// A format besides JSON in which people write documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// TOML 1.1.
@@ -18,7 +18,7 @@ pub enum Form {
     Yaml,
 }
 
-/// Most bytes of a file that people write. A workload of 64 tasks has some 30 kB.
+/// Most bytes of a file that people write. A workload of 64 tasks has about 30 kB.
 const MOST_BYTES: usize = 1 << 20;
 
 impl Form {
@@ -108,8 +108,8 @@ impl Default for Json {
 }
 
 impl Json {
-    /// Goes down to a line. A value that stands above what has been written stays where it is: in
-    /// TOML a table may be continued further down.
+    /// Goes down to a line. A value that lies above what has been written stays on its line: TOML
+    /// allows a table to be continued further down.
     fn go_to(&mut self, line: usize) {
         while self.line < line {
             self.text.push('\n');
@@ -125,7 +125,7 @@ impl Json {
 
     fn number(&mut self, value: f64, line: usize) -> Result<(), Wrong> {
         let number = serde_json::Number::from_f64(value);
-        let number = number.ok_or_else(|| (line, format!("{value} is no finite number")))?;
+        let number = number.ok_or_else(|| (line, format!("{value} is not a finite number")))?;
         self.text.push_str(&number.to_string());
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Json {
                 for (key, value) in fields {
                     let line = key.span.start.line();
                     let YamlData::Value(Scalar::String(name)) = &key.data else {
-                        return Err((line, "the name of a field is a text".to_owned()));
+                        return Err((line, "the name of a field must be a string".to_owned()));
                     };
                     parts.push((line, Some(name.to_string()), value));
                 }
@@ -267,7 +267,7 @@ impl Json {
     }
 }
 
-/// Refuses a text whose brackets or dashes nest deeper than a document may: the parser recurses.
+/// Refuses text whose brackets or dashes nest deeper than allowed: the parser is recursive.
 fn refuse_deep(text: &str) -> Result<(), Wrong> {
     let mut depth = 0usize;
     for (i, line) in text.lines().enumerate() {

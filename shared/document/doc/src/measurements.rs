@@ -12,9 +12,9 @@ pub enum Measurement {
     Run(Vec<RunEvent>),
 }
 
-/// The profiles and runs of a stream, in order; a fault ends it. Anything else is refused as no
-/// profile, and before the measurement that it follows is handed on: a record with a misspelt
-/// schema is a fault of its profile, not the end of it.
+/// The profiles and runs of a stream, in order; a fault ends it. Refuses other documents, before
+/// the preceding measurement is passed on: a record with a misspelt schema is a fault of its
+/// profile, not its end.
 #[derive(Debug)]
 pub struct Measurements<R: BufRead>(AnyDocuments<R>);
 
@@ -64,7 +64,7 @@ impl<R: BufRead> Iterator for Profiles<R> {
     }
 }
 
-/// Refuses what follows as no record of a profile, unless it is of a schema that `known` holds.
+/// Refuses what follows unless its schema is in `known`.
 fn followed_by<R: BufRead>(
     documents: &mut AnyDocuments<R>,
     known: &[&str],

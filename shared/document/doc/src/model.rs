@@ -5,8 +5,8 @@ use crate::{Aim, Checker, Code, DeviceFingerprint, Document, Provenance, Workloa
 
 /// A fitted predictor with the workload it was fitted to.
 ///
-/// The parameters are kept as they stand in the document; `predict::Predictor::from_model`
-/// checks and uses them.
+/// The parameters are kept in the form of the document; `predict::Predictor::from_model` checks and
+/// uses them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// What was profiled.
@@ -23,7 +23,7 @@ pub struct Model {
     pub provenance: Vec<Provenance>,
 }
 
-/// A measured run of all tasks of a workload or of a part of them.
+/// A measured run of all or some tasks of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Corun {
     /// Number of the configuration in the profile.

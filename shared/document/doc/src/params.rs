@@ -1,4 +1,4 @@
-//! Parameters of a predictor, as they stand in a model. `predict` checks them when it builds a
+//! Parameters of a predictor, as they are in a model. `predict` checks them when it builds a
 //! predictor of them.
 
 pub use crate::wire::{

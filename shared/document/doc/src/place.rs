@@ -1,9 +1,9 @@
-//! Where in the text of a document a JSON path leads.
+//! Locates a JSON path in the text of a document.
 
 use std::collections::BTreeMap;
 
-/// For each path (`$.tasks[1].weight`) the lines from the beginning of `text` (a JSON value that has been
-/// parsed) to its place; to the last place on the way that is there where a field is missing.
+/// For each path (`$.tasks[1].weight`) the lines from the start of `text` (a parsed JSON value) to its
+/// place; if a field is missing, to the last existing place on the way.
 pub(crate) fn lines_to<'p>(text: &[u8], paths: impl Iterator<Item = &'p str>) -> Vec<u64> {
     let mut reader = Reader {
         text,
@@ -22,8 +22,9 @@ pub(crate) fn lines_to<'p>(text: &[u8], paths: impl Iterator<Item = &'p str>) ->
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Of a list, by where it begins: elements that were passed over, and where that led. Faults come in
-    /// the order of elements, and a hundred at the end of 4 MB took a second from the beginning each.
+    /// For each list, by its start: elements that were skipped, and the position after them. Faults come
+    /// in the order of elements; finding a hundred at the end of 4 MB, each from the beginning, took a
+    /// second.
     passed: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// What was passed over on the way to one place is not passed over again, in whatever order they come.
+    /// Elements skipped on the way to one place are not scanned again, whatever the order of the paths.
     #[test]
     fn places_of_one_list_are_found_in_any_order() {
         let items: Vec<String> = (0..50).map(|i| format!("{{\"x\":[{i},\n7]}}")).collect();

@@ -39,13 +39,13 @@ pub struct Plan {
     pub link: Option<Link>,
     /// The work of each task; empty if the plan is infeasible, and only then.
     pub tasks: Vec<PlanTask>,
-    /// What runs with what: found, not to be found, or given.
+    /// The solution: found, infeasible, or given by hand.
     pub answer: Answer,
     /// Rates of sets of active tasks, instead of a model.
     pub rates: Vec<RateRow>,
     /// The model.
     pub model: Option<Model>,
-    /// The workload, where there is no model to carry it.
+    /// The workload, if there is no model to carry it.
     pub workload: Option<Workload>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -81,8 +81,8 @@ impl Plan {
         self.tasks.iter().position(|t| t.id == *id)
     }
 
-    /// What is known of the task with this index, whether it was found or written by hand;
-    /// nothing if there is no such task.
+    /// The settings of the task with this index, whether found or written by hand; `None` if there
+    /// is no such task.
     #[must_use]
     pub fn given(&self, task: usize) -> Given {
         match &self.answer {
@@ -93,7 +93,7 @@ impl Plan {
         .unwrap_or_default()
     }
 
-    /// As [`Plan::given`], of the task called `id`.
+    /// Like [`Plan::given`], of the task called `id`.
     #[must_use]
     pub fn given_of(&self, id: &TaskId) -> Given {
         let task = self.task_index(id);

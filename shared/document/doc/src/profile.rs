@@ -32,7 +32,7 @@ pub struct Header {
     pub design: DesignKind,
     /// Seed of the design and of the simulator.
     pub seed: u64,
-    /// Shortest window that was asked for; `None`: the device's own.
+    /// Shortest window requested; `None`: the device's own.
     pub window: Option<Seconds>,
     /// What the configurations were chosen for; `None` where not for a plan.
     pub aim: Option<Aim>,
@@ -51,7 +51,7 @@ pub struct Sample {
     pub window: Seconds,
     /// Windows averaged.
     pub repeats: u32,
-    /// How the GPU was used meanwhile, where it tells.
+    /// GPU utilisation meanwhile, if available.
     pub gpu: Option<GpuUse>,
 }
 
@@ -70,14 +70,14 @@ pub struct Measured {
     pub stderr: Option<SamplesPerSec>,
     /// What the gradients of its steps say about the noise scale.
     pub gradient: Option<GradientNoise>,
-    /// What its launches took, where it was launched for this sample.
+    /// Cost of its launches, if it was launched for this sample.
     pub launch: Launch,
 }
 
-/// What launches of a job took, outside its training too: means over the launches of one sample.
+/// Cost of launching a job, besides training: means over the launches of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Launch {
-    /// From the launch until it trained; `None`: it was parked and woken, or tells no progress.
+    /// From the launch until it trained; `None`: it was parked and woken, or reports no progress.
     pub startup: Option<Seconds>,
     /// A run from launch to exit, where it ended by itself.
     pub run: Option<WholeRun>,
@@ -97,11 +97,11 @@ pub struct WholeRun {
 pub struct Failure {
     /// Number of the configuration.
     pub config: u64,
-    /// The tasks that were to run together.
+    /// The tasks that should have run together.
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
-    /// The kind of reason, where it is known.
+    /// The kind of reason, if known.
     pub cause: Option<FailureCause>,
     /// The task whose job is the reason.
     pub task: Option<TaskId>,
@@ -198,7 +198,7 @@ pub(crate) fn aim(wire: &Aim, c: &mut Checker) -> Option<Aim> {
         return Some(*wire);
     }
     c.field("starvation_floor", |c| {
-        let problem = format_args!("{floor} is no part of a rate");
+        let problem = format_args!("{floor} is not a fraction of a rate");
         c.fault(Code::OutOfRange, problem, "give 0 to 1");
     });
     None
@@ -243,7 +243,7 @@ impl Document for Sample {
     }
 }
 
-/// Parts are parts, and tasks hold no more than is held.
+/// Fractions are at most 1, and tasks hold no more than is in use.
 fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
     let parts = [
         ("utilisation_percent", wire.utilisation_percent),
@@ -260,7 +260,7 @@ fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
             wrong(
                 c,
                 field,
-                format!("{value} is no part of a whole"),
+                format!("{value} is not a fraction"),
                 "give 0 to 100",
             );
         }
@@ -319,7 +319,7 @@ pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<Gradient
     }
     let (field, value) = wrong.unwrap_or(("steps", 0.0));
     c.field(field, |c| {
-        let problem = format_args!("{value} is no mean over the steps of a training");
+        let problem = format_args!("{value} is not a mean over the steps of a training");
         let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
         c.fault(Code::OutOfRange, problem, advice);
     });
@@ -349,7 +349,7 @@ impl MeasuredNoiseScale {
     }
 }
 
-/// A run has samples and a time, and its start-up is a part of it.
+/// A run has samples and a time, which includes its start-up.
 fn launch(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Launch> {
     let startup = c.optional_unit("startup_s", wire.startup_s, Seconds::new);
     let time = c.optional_unit("run_s", wire.run_s, Seconds::new);

@@ -6,7 +6,7 @@ use crate::event::{Field, check_fields};
 use crate::wire::{self, QueueEventKind, Wire as _};
 use crate::{Checker, ClusterJob, Code, Document, Event, cluster};
 
-/// What a live system tells a scheduler of its jobs.
+/// What a live system reports to a scheduler about its jobs.
 pub type QueueEvent = Event<QueueNews>;
 
 /// What happened.
@@ -26,7 +26,7 @@ pub enum QueueNews {
     Failed(QueueTask),
     /// A job is given up.
     Cancelled(TaskId),
-    /// The GPU of this name is not to be used any more.
+    /// The GPU of this name must no longer be used.
     Lost(String),
     /// The GPU of this name can be used again.
     Found(String),
@@ -34,18 +34,18 @@ pub enum QueueNews {
     Time,
     /// A job has another weight.
     Weight(TaskId, Weight),
-    /// More is known of how long a job takes.
+    /// New estimate of how long a job takes.
     Estimate(TaskId, QueueEstimate),
-    /// A job should be complete by a moment; `None`: by none any more.
+    /// A job should be complete by this time; `None`: no deadline.
     Deadline(TaskId, Option<Seconds>),
     /// A [`crate::ClusterStatus`] is asked for.
     Status,
 }
 
-/// What is known anew of how long a job takes; one of the two at least.
+/// New estimate of how long a job takes; at least one of the two.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueEstimate {
-    /// Rounds that it still has with the present one, 1 or more.
+    /// Remaining rounds, including the current one, 1 or more.
     pub rounds_left: Option<u32>,
     /// Training time of its tasks on some GPU types, above 0.
     pub train: BTreeMap<String, Seconds>,
@@ -62,7 +62,7 @@ pub struct QueueTask {
     pub task: u32,
 }
 
-/// A task that a live system is to start now.
+/// A task that a live system should start now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueStart {
     /// Seconds on the clock of the events.
@@ -139,7 +139,7 @@ impl Document for QueueEvent {
     }
 }
 
-/// Every field stands where it means something.
+/// Checks that every field belongs to its kind of event.
 fn check(wire: &wire::QueueEvent, c: &mut Checker) {
     use QueueEventKind::{
         Arrival, Cancelled, Deadline, Estimate, Failed, Finished, Found, Lost, Started, Status,

@@ -12,7 +12,7 @@ use crate::{
     ProfileEnd, ProfileRecord, ReadError, RunEvent, Sample,
 };
 
-/// The fields that tell what a document is; everything else is skipped.
+/// The fields that identify a document; everything else is skipped.
 #[derive(Deserialize)]
 struct RawPeek {
     schema: Option<String>,
@@ -157,9 +157,9 @@ impl Frame {
         Err(self.faults(found))
     }
 
-    /// What a strict reader has stopped at.
+    /// Where a strict reader stopped.
     fn first_fault(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ReadError {
-        // What is wrong may come before the place where the text ends to be JSON.
+        // The error may come before the place where the text ceases to be JSON.
         if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.bytes) {
             return self.syntax(&broken);
         }
@@ -169,9 +169,9 @@ impl Frame {
     }
 }
 
-/// Bytes of a document that somebody may have written, in which each deviation from its shape is told
-/// and other forms of values are taken. That needs the document as a tree, of up to sixty times its
-/// size (lists in lists of one value): 4.4 MB took 267 MB.
+/// Largest document for which every deviation from its shape is reported and lenient notations are
+/// accepted. This needs the document as a tree of up to sixty times its size (lists of lists with one
+/// value): 4.4 MB took 267 MB.
 const LARGEST_BY_PEOPLE: usize = 2 << 20;
 
 fn strict<W: Wire>(bytes: &[u8]) -> Result<W, serde_path_to_error::Error<serde_json::Error>> {

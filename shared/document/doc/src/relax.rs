@@ -1,17 +1,17 @@
-//! What people write and the wire forms do not know: `1e5` where a whole number is, `"24GB"` where a
-//! number of bytes is, `$schema` for an editor.
+//! Accepts notations that people write but the wire forms lack: `1e5` for a whole number, `"24GB"`
+//! for a number of bytes, `$schema` for an editor.
 
 use serde_json::{Map, Value};
 use units::Bytes;
 
 use crate::shape::Shape;
 
-/// Whole numbers up to here are the same as a double.
+/// Whole numbers up to this limit are exact as a double.
 const MOST: f64 = (1u64 << 53) as f64;
 
 impl<'a> Shape<'a> {
-    /// Writes such values as the schema has them; whether there was one. `bytes`: the names on the
-    /// way say that the value is a number of bytes.
+    /// Converts lenient notations to those of the schema; returns whether there was one. `bytes`:
+    /// the path so far implies that the value is a number of bytes.
     pub(crate) fn relax(&self, schema: &'a Value, value: &mut Value, bytes: bool) -> bool {
         let schema = self.resolve(schema);
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {

@@ -1,4 +1,4 @@
-//! Events of a launched run, each with what it needs.
+//! Events of a launched run, each with its fields.
 
 mod read;
 mod write;
@@ -29,9 +29,9 @@ pub struct RunEvent {
 pub enum EventPayload {
     /// The launcher began. First event of a run.
     Launch {
-        /// What the run is on.
+        /// The device of the run.
         device: DeviceFingerprint,
-        /// What is followed; absent where jobs are run without a plan of shares.
+        /// The plan or timeline followed; absent if jobs run without a plan of shares.
         planned: Option<Planned>,
         provenance: Vec<Provenance>,
     },
@@ -39,9 +39,9 @@ pub enum EventPayload {
     Start {
         round: u32,
         task: TaskId,
-        /// Batch size, where it is known.
+        /// Batch size, if known.
         batch: Option<Batch>,
-        /// Share, where it has one.
+        /// Share, if it has one.
         share: Option<Share>,
         /// Name of its GPU, where a schedule of several is run.
         gpu: Option<String>,
@@ -50,13 +50,13 @@ pub enum EventPayload {
         /// Predicted throughput while all tasks compute.
         predicted: Option<SamplesPerSec>,
     },
-    /// A job is warm.
+    /// A job is ready.
     Ready { round: u32, task: TaskId },
     /// A job trained.
     Progress {
         round: u32,
         task: TaskId,
-        /// How far it is.
+        /// Its progress.
         progress: TaskProgress,
     },
     /// A phase ended.
@@ -64,8 +64,8 @@ pub enum EventPayload {
         round: u32,
         task: TaskId,
         phase: PhaseKind,
-        /// Start, from the start of the round; where a schedule is run, whose jobs have rounds of their
-        /// own, from the launch.
+        /// Start, relative to the start of the round; for a schedule, whose jobs have their own rounds,
+        /// to the launch.
         start: Seconds,
         /// End, likewise.
         end: Seconds,
@@ -76,11 +76,11 @@ pub enum EventPayload {
     Exit {
         round: u32,
         task: TaskId,
-        /// The phase whose program it was.
+        /// The phase that it belonged to.
         phase: Option<PhaseKind>,
         /// How it ended.
         end: ProcessEnd,
-        /// Why that is a failure, and what it left behind.
+        /// Why that is a failure, and what was left behind.
         reason: Option<String>,
     },
     /// A job is about to be started again.
@@ -92,7 +92,7 @@ pub enum EventPayload {
         /// Why.
         reason: String,
     },
-    /// The share of a task that computes was changed, or its number of GPUs.
+    /// The share, or the number of GPUs, of a computing task was changed.
     Reshare {
         round: u32,
         task: TaskId,
@@ -100,7 +100,7 @@ pub enum EventPayload {
         share: Option<Share>,
         /// Its GPUs from now on; 0: it is parked.
         gpus: Option<u32>,
-        /// When whoever decided it expects the task to be done, since the launch.
+        /// Expected end of the task, according to whoever decided this, since the launch.
         expected_end: Option<Seconds>,
         /// Why, and what went wrong if it could not be set.
         reason: String,
@@ -124,9 +124,9 @@ pub enum EventPayload {
     /// A device fault was met, or fixed.
     Fault {
         round: Option<u32>,
-        /// Task whose end told of it.
+        /// Task whose end revealed it.
         task: Option<TaskId>,
-        /// What is known of it.
+        /// Details.
         reason: String,
     },
     /// A round ended.
@@ -136,7 +136,7 @@ pub enum EventPayload {
         ok: bool,
         /// End of the last phase, from the start of the round.
         makespan: Seconds,
-        /// What the timeline promised.
+        /// Makespan planned by the timeline.
         planned_makespan: Option<Seconds>,
         /// What became of each task in this round.
         tasks: Vec<TaskSummary>,
@@ -181,8 +181,8 @@ pub struct TaskProgress {
     pub gpus: Option<u32>,
     /// Batch size over all its GPUs.
     pub batch: Option<Batch>,
-    /// Progress events of the task since the one before that the reader's queue had no room for. This
-    /// one tells what they would have.
+    /// Progress events of the task that were dropped before this one because the reader's queue was
+    /// full. This event covers them.
     pub dropped: u64,
 }
 
@@ -202,7 +202,7 @@ pub struct TaskSummary {
     pub id: TaskId,
     /// Whether it trained on all its samples.
     pub finished: bool,
-    /// A signal ended the run, or its reader went away, before this task had ended.
+    /// The run was interrupted by a signal, or its reader went away, before this task ended.
     pub interrupted: bool,
     /// Samples trained on.
     pub samples: u64,
@@ -212,9 +212,10 @@ pub struct TaskSummary {
     pub share: Option<Share>,
     /// Time that it trained: from when each of its processes was ready to its last step.
     pub trained: Option<Seconds>,
-    /// Part of that in which all tasks trained, as the progress events tell it; absent if they never did.
+    /// The part of that time in which all tasks trained, according to the progress events; absent if they
+    /// never did.
     pub together: Option<Seconds>,
-    /// Mean throughput over `together`; where that is absent, of the samples over `trained`.
+    /// Mean throughput over `together`; if that is absent, samples over `trained`.
     pub rate: Option<SamplesPerSec>,
     /// Predicted throughput while all tasks compute.
     pub predicted: Option<SamplesPerSec>,
@@ -224,15 +225,15 @@ pub struct TaskSummary {
     pub last_loss: Option<f64>,
     /// Restarts.
     pub restarts: u32,
-    /// Progress events that the reader's queue had no room for. All other figures are as the events that
-    /// are there tell them.
+    /// Progress events dropped because the reader's queue was full. All other figures are computed from
+    /// the events that are there.
     pub dropped: u64,
     /// How the last process ended, if there was one.
     pub end: Option<ProcessEnd>,
 }
 
 impl TaskSummary {
-    /// Of a task of which nothing is known yet.
+    /// A task of which nothing is known yet.
     #[must_use]
     pub const fn new(id: TaskId) -> Self {
         Self {
@@ -254,8 +255,8 @@ impl TaskSummary {
         }
     }
 
-    /// Throughput while all tasks trained, where they did. A summary without seconds was written when
-    /// no other throughput stood in one.
+    /// Throughput while all tasks trained, if they ever did. Summaries without seconds come from
+    /// earlier versions, which had no other throughput.
     #[must_use]
     pub fn rate_together(&self) -> Option<SamplesPerSec> {
         self.rate

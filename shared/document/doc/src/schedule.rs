@@ -7,9 +7,9 @@ use crate::{Checker, Cluster, Code, Document, Provenance};
 
 /// Which task of a cluster's jobs runs where and when.
 ///
-/// In memory each task of each round stands for itself; a document of many tells rounds that are alike in one entry.
-/// Names resolve, and rounds and tasks are those of the jobs; whether the schedule is feasible and its figures
-/// are right is for a checker.
+/// In memory each task of each round has an entry; a document of many tasks merges equal rounds into one. Names
+/// resolve, and rounds and tasks are those of the jobs; a checker decides whether the schedule is feasible and its
+/// figures are right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     /// Name of the instance.
@@ -26,19 +26,19 @@ pub struct Schedule {
     pub p95: Seconds,
     /// The last completion.
     pub makespan: Seconds,
-    /// Part of the GPUs' time until the makespan that is spent training.
+    /// Fraction of GPU time until the makespan that is spent training.
     pub utilisation: f64,
     /// No schedule costs less.
     pub lower_bound: f64,
-    /// Which relaxation says so.
+    /// Which relaxation gave the bound.
     pub bound: ScheduleBound,
     /// `cost / lower_bound - 1`.
     pub gap: f64,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// The largest part by which a duration deviates from the cluster's.
+    /// Largest relative deviation of a duration from the cluster's.
     pub noise: f64,
-    /// Seconds of synchronisation of all tasks together, where there is noise.
+    /// Total synchronisation time of all tasks in seconds, if there is noise.
     pub sync: Option<Seconds>,
     /// Other policies on the same instance.
     pub baselines: Vec<ScheduleBaseline>,
@@ -173,22 +173,23 @@ impl Document for Schedule {
     }
 }
 
-/// Rounds of a task that are alike: on one GPU, one after another in equal steps.
+/// Equal rounds of a task: on one GPU, at equal intervals.
 struct Stretch {
     first: ScheduledTask,
     rounds: u32,
-    /// Seconds from start to start; 0 of a single one.
+    /// Seconds from start to start; 0 for a single round.
     period: f64,
 }
 
-/// Up to so many tasks each stands for itself, which is easier to read and to process: they are about 1 MiB.
+/// Up to this many tasks each has its own entry, which is easier to read and to process: they take about 1
+/// MiB.
 const SINGLE: usize = 10_000;
 
-/// The times of a stretch are multiples of its period, and those of a plan are sums: they may differ by
-/// this part, which is below what a checker puts down to rounding.
+/// The times of merged rounds are multiples of the period, while those of a plan are sums: they may
+/// differ by this fraction, which a checker attributes to rounding.
 const ALIKE: f64 = 1e-10;
 
-/// The entries of a document, by start. A long job is alone on its GPU most of the time, so that its rounds
+/// The entries of a document, by start. A long job is alone on its GPU most of the time, so its rounds
 /// become few entries.
 fn stretches(tasks: &[ScheduledTask]) -> Vec<Stretch> {
     let single = |first: &ScheduledTask| Stretch {
@@ -218,7 +219,7 @@ fn stretches(tasks: &[ScheduledTask]) -> Vec<Stretch> {
 }
 
 impl Stretch {
-    /// Takes the task as its next round, if it is like those before it.
+    /// Appends the task as the next round, if it equals those before it.
     fn takes(&mut self, task: &ScheduledTask) -> bool {
         let first = &self.first;
         let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
@@ -246,8 +247,8 @@ impl Stretch {
     }
 }
 
-/// Whether the rounds of all entries together are no more than a cluster may have, so that a short document
-/// cannot ask for all memory.
+/// Whether all entries together have no more rounds than a cluster may have, so that a short document
+/// cannot demand all memory.
 fn few_enough(wire: &wire::Schedule, c: &mut Checker) -> bool {
     let rounds = wire.assignments.iter().map(|a| u64::from(a.rounds));
     let tasks = rounds.fold(0, u64::saturating_add);
@@ -261,7 +262,7 @@ fn few_enough(wire: &wire::Schedule, c: &mut Checker) -> bool {
     tasks <= Cluster::MOST_TASKS
 }
 
-/// Each round for itself, by start.
+/// Expands all entries to single rounds, by start.
 fn expanded(wire: &[wire::ScheduledTask], first: Vec<ScheduledTask>) -> Vec<ScheduledTask> {
     if wire.iter().all(|w| w.rounds == 1) {
         return first;
@@ -357,7 +358,8 @@ fn scheduled(
     })
 }
 
-/// Whether the rounds of an entry can follow each other: the next starts when this one is synchronised, or later.
+/// Whether the rounds of an entry can follow each other: the next starts no earlier than this one is
+/// synchronised.
 fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
     if wire.rounds == 0 {
         c.field("rounds", |c| {

@@ -61,12 +61,11 @@ pub fn readers(schema: &str) -> Option<&'static str> {
     TOOLS.iter().find(|t| t.0 == schema).map(|t| t.2)
 }
 
-/// Likeness (Jaro-Winkler) from which an unknown schema is taken for the one that is wanted. They all
-/// begin and end alike; yet no two of ours are this much alike, and `mt.worklod/1` and `mt.plan/2` are alike
-/// to theirs by more than 0.95.
+/// Similarity (Jaro-Winkler) above which an unknown schema is taken for a misspelt one. All schema names
+/// begin and end alike, yet no two are this similar, while `mt.worklod/1` and `mt.plan/2` exceed 0.95.
 const ALIKE: f64 = 0.9;
 
-/// What is wrong with a document that a tool does not read, and what to do.
+/// The error and advice for a document that a tool does not read.
 pub(crate) fn other(found: &str, wanted: &str) -> (String, String) {
     let known = readers(found);
     if known.is_none() && strsim::jaro_winkler(found, wanted) >= ALIKE {
@@ -84,7 +83,7 @@ pub(crate) fn other(found: &str, wanted: &str) -> (String, String) {
     (problem, advice)
 }
 
-/// What is wrong with a document of no known schema, and what to do.
+/// The error and advice for a document of an unknown schema.
 pub(crate) fn unknown(found: &str) -> (String, String) {
     let alike = |tool: &&(&str, _, _)| strsim::jaro_winkler(found, tool.0) >= ALIKE;
     match TOOLS.iter().find(alike) {

@@ -1,7 +1,7 @@
-//! Every place where a value does not have the shape that a JSON Schema demands.
+//! Finds every place where a value deviates from a JSON Schema.
 //!
-//! `serde` stops at the first deviation, and people want all of them. This looks at what the
-//! schemas of this crate use and no more: `$ref`, `anyOf` of types, `oneOf` of constants or of
+//! `serde` stops at the first deviation, but users want all of them. This supports only the
+//! keywords that this crate's schemas use: `$ref`, `anyOf` of types, `oneOf` of constants or of
 //! tagged objects, `type`, `properties`, `required`, `additionalProperties`, `items`.
 
 use serde_json::{Map, Value};
@@ -21,13 +21,13 @@ pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
     checker.into_faults()
 }
 
-/// As [`relaxed`] and [`structural_faults`] walk a document beside its schema.
+/// Used by [`relaxed`] and [`structural_faults`] to walk a document alongside its schema.
 pub(crate) struct Shape<'a> {
     root: &'a Value,
 }
 
-/// The document with what people write differently put as `W` has it (see [`crate::relax`]); `None`:
-/// there is nothing of it.
+/// The document with lenient notations replaced by those of `W` (see [`crate::relax`]); `None`:
+/// there were none.
 pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut value = serde_json::from_slice::<Value>(bytes).ok()?;
     let root = schema_of::<W>();
@@ -156,8 +156,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Likeness (Jaro-Winkler) from which a known name is taken for what was meant. At 0.8 `batch_size`,
-/// `sample`, `weigth` and `flops_per_samples` find theirs, and `epochs` and `name` find none.
+/// Similarity (Jaro-Winkler) above which a known name is suggested. At 0.8, `batch_size`, `sample`,
+/// `weigth` and `flops_per_samples` find their fields, and `epochs` and `name` find none.
 const ALIKE: f64 = 0.8;
 
 /// Names the known field that was meant, or all of them, so that a misspelt one can be corrected at
@@ -237,7 +237,7 @@ fn expectation(schema: &Value) -> String {
     words.join(" or ")
 }
 
-/// A value may be a whole document; people need its beginning.
+/// A value may be a whole document; its beginning is enough to show.
 fn shortened(value: &Value) -> String {
     const KEEP: usize = 60;
     let text = value.to_string();

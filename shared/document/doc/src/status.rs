@@ -5,20 +5,20 @@ use units::{Seconds, TaskId, Weight};
 use crate::wire::{self, JobState, TaskStatus, Wire as _};
 use crate::{Checker, Code, Document};
 
-/// How far the jobs of a cluster are at a moment.
+/// Status of a cluster's jobs at a given time.
 ///
-/// Names of jobs are unique; whether ends and states agree is for a checker.
+/// Names of jobs are unique; a checker decides whether ends and states are consistent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterStatus {
     /// The moment.
     pub time: Seconds,
-    /// GPUs that are not to be used.
+    /// GPUs that must not be used.
     pub lost: Vec<String>,
     /// The jobs, in order of their arrivals.
     pub jobs: Vec<JobStatus>,
 }
 
-/// How far a job is.
+/// Status of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobStatus {
     /// Name.
@@ -46,11 +46,11 @@ pub struct JobStatus {
 /// When a job is expected to be complete.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedEnd {
-    /// As durations were told.
+    /// With durations as declared.
     pub at: Seconds,
-    /// In nineteen of twenty cases later than this.
+    /// In nineteen of twenty cases it ends later than this.
     pub low: Seconds,
-    /// In nineteen of twenty cases earlier than this.
+    /// In nineteen of twenty cases it ends earlier than this.
     pub high: Seconds,
 }
 
@@ -66,7 +66,7 @@ impl Document for ClusterStatus {
             c.field("jobs", |c| {
                 c.index(at, |c| {
                     let problem = format_args!("there is another job called {}", wire.jobs[at].job);
-                    c.fault(Code::Duplicate, problem, "tell each job once");
+                    c.fault(Code::Duplicate, problem, "list each job once");
                 });
             });
             return None;
@@ -99,7 +99,7 @@ fn job(wire: &wire::JobStatus, c: &mut Checker) -> Option<JobStatus> {
     let mut together = |names: &str, all: &[bool]| {
         let whole = all.iter().all(|a| *a == all[0]);
         if !whole {
-            let problem = format_args!("of {names} some are there and some are not");
+            let problem = format_args!("some of {names} are given and some are not");
             c.fault(Code::MissingField, problem, "give all of them or none");
         }
         whole

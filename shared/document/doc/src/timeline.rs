@@ -11,27 +11,27 @@ use crate::{Checker, Code, Document, Plan, Provenance};
 pub struct Timeline {
     /// Name of the device or client.
     pub id: Option<String>,
-    /// Which compute rates were assumed.
+    /// Which compute rates were used.
     pub rates: RatesKind,
-    /// Uploads had to keep the order of the downloads.
+    /// Whether uploads had to keep the order of the downloads.
     pub single_order: bool,
     /// Indices into the plan's tasks, in the order of downloads.
     pub download_order: Vec<usize>,
     /// Indices into the plan's tasks, in the order of uploads.
     pub upload_order: Vec<usize>,
-    /// What is held back though it could start, each phase once at most.
+    /// Phases that are held back although they could start, each at most once.
     pub holds: Vec<Hold>,
-    /// Batch size of each task of the plan, where known.
+    /// Batch size of each task of the plan, if known.
     pub batches: Vec<Option<Batch>>,
     /// Every phase of every task, by start time.
     pub phases: Vec<Phase>,
     /// End of the last phase.
     pub makespan: Seconds,
-    /// No schedule can be faster, whatever idles.
+    /// Lower bound: no schedule can be faster, whatever idling it has.
     pub lower_bound: Seconds,
     /// `makespan / lower_bound - 1`.
     pub gap: f64,
-    /// Whether the makespan is proven to be the least of a class of schedules.
+    /// Whether the makespan is proven optimal in a class of schedules.
     pub proven: bool,
     /// That class.
     pub proven_among: Option<ScheduleClass>,
@@ -72,9 +72,9 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The first of `holds` whose phase never starts: it waits for itself by way of the phases of a
-    /// task, the turns of each direction and what holds others. On a link that all share there are no
-    /// turns, but nothing either that an order so read forbids.
+    /// Returns the first of `holds` whose phase could never start because it waits, through a cycle,
+    /// for itself: phases of one task, turns of each direction, and holds all impose order. A link
+    /// shared by all transfers has no turns, but reading the order this way excludes nothing valid.
     #[must_use]
     pub fn stuck(
         holds: &[Hold],
@@ -283,12 +283,12 @@ fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>>
     Some(holds)
 }
 
-/// Every phase can start some time.
+/// Every phase can start at some time.
 fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan, c: &mut Checker) {
     if let Some(h) = Hold::stuck(holds, plan.tasks.len(), downloads, uploads) {
         c.field("holds", |c| {
             let problem = format_args!("task {} waits for itself", plan.tasks[h.task].id);
-            c.fault(Code::Conflict, problem, "remove one hold of the circle");
+            c.fault(Code::Conflict, problem, "remove one hold of the cycle");
         });
     }
 }

@@ -7,7 +7,7 @@ use crate::event::{Field, check_fields};
 use crate::wire::{self, TrainingEventKind};
 use crate::{Checker, Code, Document, Event, GradientNoise};
 
-/// Something that happened to a training, as an allocator of GPUs is told.
+/// An event of a training, for an allocator of GPUs.
 pub type TrainingEvent = Event<TrainingNews>;
 
 /// What happened.
@@ -30,7 +30,7 @@ pub enum TrainingNews {
         /// What the gradients of the steps since the progress before say about the noise scale.
         gradient: Option<GradientNoise>,
     },
-    /// It has stopped and saved a checkpoint, at `step` if that is told.
+    /// It has stopped and saved a checkpoint, at `step` if given.
     Parked {
         /// Which.
         task: TaskId,
@@ -49,7 +49,7 @@ pub enum TrainingNews {
         /// Why.
         reason: Option<String>,
     },
-    /// The decision of this number has been taken.
+    /// The decision with this number has been carried out.
     Ack {
         /// Number of the decision.
         seq: u64,
@@ -77,26 +77,26 @@ pub struct Arrival {
     pub max_gpus: Option<u32>,
     /// Done when the mean loss of the last ten reports is at most this.
     pub target_loss: Option<f64>,
-    /// Done after so many steps.
+    /// Done after this many steps.
     pub total_steps: Option<u64>,
-    /// Done after so many samples.
+    /// Done after this many samples.
     pub total_samples: Option<Samples>,
-    /// Done when the loss falls by less than this part (above 0, below 1) over 100 steps.
+    /// Done when the loss falls by less than this fraction (above 0, below 1) over 100 steps.
     pub plateau: Option<f64>,
     /// Weight in the weighted objective.
     pub weight: Option<Weight>,
     /// Samples of a step.
     pub batch: Option<TrainingBatch>,
-    /// Steps per second, above 0, by number of GPUs, 1 or more: what an earlier run has measured.
+    /// Steps per second, above 0, by number of GPUs, 1 or more, from an earlier run.
     pub steps_per_s: BTreeMap<u32, f64>,
 }
 
-/// How the samples of a step follow the GPUs.
+/// How the samples of a step depend on the number of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainingBatch {
-    /// As many for any number of GPUs, split over them.
+    /// The same for any number of GPUs, split over them.
     Global(Batch),
-    /// As many for each GPU.
+    /// The same for each GPU.
     PerGpu(Batch),
 }
 
@@ -178,7 +178,7 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
     }
 }
 
-/// Every field stands where it means something.
+/// Checks that every field belongs to its kind of event.
 fn check(wire: &wire::TrainingEvent, c: &mut Checker) {
     use TrainingEventKind::{Ack, Arrive, Done, Failed, Found, Lost, Parked, Progress};
     let of_task = &[Arrive, Progress, Parked, Done, Failed];
@@ -292,7 +292,7 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
     })
 }
 
-/// Rates that a step of a century and one of a nanosecond have.
+/// Range of rates: from one step per century to one per nanosecond.
 const RATES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
@@ -303,7 +303,7 @@ fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
                 speeds.insert(count, *rate);
             }
             _ => {
-                let problem = format_args!("{gpus:?}: {rate:?} is no speed on a number of GPUs");
+                let problem = format_args!("{gpus:?}: {rate:?} is not a speed on a number of GPUs");
                 let advice = "give steps per second, 1e-9 to 1e9, by GPUs, from 1, as {\"2\":1.6}";
                 c.fault(Code::OutOfRange, problem, advice);
             }

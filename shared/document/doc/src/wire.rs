@@ -1,8 +1,8 @@
-//! The documents as they stand in a file, field by field.
+//! The documents as they are in a file, field by field.
 //!
-//! These types hold whatever JSON of the right shape holds; whether it makes sense is decided
-//! when they are converted to the validated types of the crate. Units are in the field names.
-//! The JSON Schemas in `schemas/` are generated from here.
+//! These types accept any JSON of the right shape; the conversion to the validated types of the
+//! crate decides whether it makes sense. Units are in the field names. The JSON Schemas in
+//! `schemas/` are generated from here.
 
 mod allocation;
 mod cluster;
@@ -51,12 +51,12 @@ pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
     /// JSON on one line.
     ///
     /// # Errors
-    /// None of what stands here: a map with keys that are no text has no JSON.
+    /// Never for these types: only a map with keys that are not strings has no JSON.
     fn line(&self) -> serde_json::Result<Vec<u8>>;
 }
 
-/// Makes a type a [`Wire`] form, with its schema and the name of its record. `line` is written out for each, so
-/// that it is compiled here: a function of the trait would be compiled again in each crate that writes one.
+/// Makes a type a [`Wire`] form, with its schema and the name of its record. `line` is expanded for each type,
+/// so that it is compiled here: a function of the trait would be compiled again in each crate that writes one.
 macro_rules! wire_form {
     ($form:ty, $schema:literal) => {
         wire_form!($form, $schema, None, ());
@@ -80,8 +80,8 @@ pub(crate) use wire_form;
 /// Most tasks that run together.
 pub(crate) const MAX_TASKS: usize = 64;
 
-/// Reads a list of tasks, of which no more are kept than it takes to see that there are too many: a million
-/// of them, in a file of 64 MiB, took 590 MB.
+/// Reads a list of tasks, keeping only as many as show that there are too many: a million of them, in a
+/// file of 64 MiB, took 590 MB.
 pub(crate) fn tasks<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -150,7 +150,7 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: Option<String>,
-    /// How it tells its progress.
+    /// How it reports its progress.
     pub progress: Progress,
     /// Whether it reads the pool protocol.
     pub pool: bool,
@@ -169,9 +169,9 @@ impl Workload {
         self.tasks.iter().all(|t| t.efficiency.is_some())
     }
 
-    /// What a plan maximises where nobody says: progress where it is known of every task what a sample
-    /// is worth; else the length of the round where every task has its samples, since a throughput of
-    /// unequal volumes answers nothing that was asked; else the total throughput.
+    /// Default objective of a plan: progress if the efficiency of every task is known; else the length
+    /// of the round if every task has samples, since throughput says nothing about unequal volumes;
+    /// else the total throughput.
     #[must_use]
     pub fn default_objective(&self) -> ObjectiveKind {
         if self.knows_efficiency() {

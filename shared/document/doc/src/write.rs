@@ -67,8 +67,8 @@ pub(crate) fn spread(line: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The name of a variant without fields as it stands in documents, for messages and tables; empty
-/// for a value of another form.
+/// The name of a variant without fields as it is in documents, for messages and tables; empty for a
+/// value of another form.
 #[must_use]
 pub fn name_of(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {

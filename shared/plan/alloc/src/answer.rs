@@ -1,4 +1,4 @@
-//! How to search, and what a search answers.
+//! Options and results of a search.
 
 use doc::{Infeasibility, Proof};
 use units::corun::Setting;

@@ -1,5 +1,5 @@
-//! The solver by a fitted model. What it is elsewhere is generic over who predicts, and would be compiled again in
-//! each crate that calls it, at that crate's level; this is compiled here, once and for speed.
+//! The solver for a fitted model. The generic solver would be compiled again in each calling crate, at that
+//! crate's optimisation level; this instance is compiled here, once and for speed.
 
 use doc::{Plan, Workload};
 use predict::Predictor;
@@ -12,10 +12,10 @@ use crate::problem::Problem;
 use crate::request::Request;
 use crate::solve::solve;
 
-/// As [`solve()`].
+/// Like [`solve()`].
 ///
 /// # Errors
-/// As [`solve()`].
+/// Like [`solve()`].
 pub fn solve_by_model(
     model: &Predictor,
     problem: &Problem,
@@ -24,10 +24,10 @@ pub fn solve_by_model(
     solve(model, problem, options)
 }
 
-/// As [`solve_partition`].
+/// Like [`solve_partition`].
 ///
 /// # Errors
-/// As [`solve_partition`].
+/// Like [`solve_partition`].
 pub fn partition_by_model(
     model: &Predictor,
     problem: &Problem,
@@ -37,10 +37,10 @@ pub fn partition_by_model(
     solve_partition(model, problem, gpus, options)
 }
 
-/// As [`plan_workload`], of a model that nothing was measured beside, without a plan before it.
+/// Like [`plan_workload`], for a model without measured co-runs and without a previous plan.
 ///
 /// # Errors
-/// As [`plan_workload`].
+/// Like [`plan_workload`].
 pub fn plan_by_model(
     model: &Predictor,
     workload: &Workload,

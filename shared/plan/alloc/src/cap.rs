@@ -1,10 +1,10 @@
 use doc::{ConstraintKind, Infeasibility, Model};
 use units::Batch;
 
-/// Leaves a model the batch sizes of at most `most`, as if its workload listed no others: what is
-/// alone at its best batch size, and what was measured, then obeys too.
+/// Restricts a model to batch sizes of at most `most`, as if its workload listed no others; solo
+/// baselines and measured co-runs are restricted, too.
 ///
-/// Gives what stands in the way where a task has none so small; the model is then as it was.
+/// Returns the reason if some task has no batch size that small; the model is then unchanged.
 pub(crate) fn cap(model: &mut Model, most: Batch) -> Option<Infeasibility> {
     let tasks = &mut model.workload.tasks;
     let least = |t: &doc::Task| t.batch_sizes.iter().min().copied();
@@ -15,8 +15,7 @@ pub(crate) fn cap(model: &mut Model, most: Batch) -> Option<Infeasibility> {
             limit: most.as_f64(),
             best: needed.as_f64(),
             advice: format!(
-                "a batch size of at least {needed} must be allowed (--max-batch): some task has \
-                 none so small"
+                "a batch size of at least {needed} must be allowed (--max-batch): some task has no smaller one"
             ),
         });
     }

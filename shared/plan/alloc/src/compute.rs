@@ -1,4 +1,4 @@
-//! What tasks that run together reach, and when the last of them has finished.
+//! Throughputs of tasks that run together, and when the last of them finishes.
 
 use units::corun::{Setting, Throughput};
 
@@ -10,8 +10,8 @@ pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) 
 }
 
 /// Seconds until every task has trained on its work if all begin at once and keep their shares:
-/// between two ends the rates are those of the tasks that are left. Rates lie `deviations`
-/// standard deviations above their means. `None` if a task does not advance.
+/// between two ends the rates are those of the remaining tasks. Rates lie `deviations` standard
+/// deviations above their means. `None` if a task does not advance.
 pub(crate) fn finish<C: Throughput + ?Sized>(
     rates: &C,
     settings: &[Setting],

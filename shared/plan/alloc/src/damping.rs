@@ -1,8 +1,8 @@
 use units::Samples;
 
-/// Load that the batch sizes follow, damped over rounds so that a spike of data does not make
-/// them oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples. `lambda` is
-/// from 0 (no memory) to below 1; without a previous load the present one is taken.
+/// The load used for the mismatch, damped over rounds so that a spike of data does not make the
+/// batch sizes oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples.
+/// `lambda` is from 0 (no memory) to below 1; without a previous load the present one is taken.
 #[must_use]
 pub fn damped_load(before: Option<Samples>, now: Samples, lambda: f64) -> Samples {
     let Some(before) = before else {

@@ -29,7 +29,7 @@ pub enum AllocError {
         /// Index of the task.
         task: usize,
     },
-    /// What a sample is worth is needed and missing.
+    /// The value of a sample is needed but unknown.
     #[error(
         "what a sample of task {task} is worth at each batch size is not known; the objectives `progress` and \
          `progress-last` need its `efficiency`, or --batch reference"
@@ -46,8 +46,7 @@ pub enum AllocError {
     },
     /// An exact search is asked for that would try all orders of the transfers of many tasks.
     #[error(
-        "no exact search of a round of {tasks} tasks: all orders of transfers are tried for up to {most}; \
-         without `--search exact` the plan says how far from a bound it is"
+        "a round of {tasks} tasks cannot be searched exactly: all orders of transfers are tried for up to {most} tasks; without `--search exact` the plan reports its distance from a bound"
     )]
     NoExactRound {
         /// How many there are.
@@ -73,12 +72,12 @@ pub enum AllocError {
         step: Share,
     },
     /// The floor is not a fraction.
-    #[error("a starvation floor of {floor} is not from 0 to 1")]
+    #[error("a starvation floor of {floor} is not between 0 and 1")]
     Floor {
         /// The floor.
         floor: f64,
     },
-    /// The mismatch bound is no bound.
+    /// The mismatch bound is not a bound.
     #[error("a mismatch bound of {bound} is not a finite number of 0 or more")]
     Mismatch {
         /// The bound.
@@ -90,16 +89,15 @@ pub enum AllocError {
          give --mismatch a bound"
     )]
     LeastOfSeveral,
-    /// Nothing is feasible although no constraint stands in the way.
+    /// Nothing is feasible although no constraint prevents it.
     #[error(
-        "the search found no plan, and no constraint that stands in the way: the predictor gives \
-         tasks no throughput, or --max-points is too small"
+        "the search found no plan, although no constraint prevents one: the predictor gives tasks no throughput, or --max-points is too small"
     )]
     Unexplained,
     /// A predictor gave something that is no throughput.
     #[error("the predictor failed: {what}")]
     Prediction {
-        /// What it gave.
+        /// Its result.
         what: String,
     },
 }

@@ -1,16 +1,17 @@
-//! When a federation reaches its targets, and which of the ways that its late devices have is soonest.
+//! When a federation reaches its targets, and which way of treating late devices is the fastest.
 //!
-//! A device `k` that trains on a part `p` of its samples `D_ki` of task `i` at batch size `B` adds what these are
-//! worth, `p D_ki E_ki(B)` ([`Progress::efficiency`]); averages weigh by samples, and with all samples at the
-//! reference size the task is there after `N_ki` rounds. So a round makes this part of the way to its target:
+//! A device `k` that trains on a fraction `p` of its samples `D_ki` of task `i` at batch size `B` contributes `p
+//! D_ki E_ki(B)` ([`Progress::efficiency`]). Averages are weighted by samples; with all samples at the reference
+//! size, the task reaches its target after `N_ki` rounds. So one round covers this fraction of the way to the
+//! target:
 //!
 //! ```text
 //! g_i = sum_k (p_k D_ki E_ki(B_ki) / N_ki) / sum_k D_ki
 //! ```
 //!
-//! and the target is `L / g_i` seconds away, if every round is as long as the slowest device of this one, `L`.
-//! (Rounds get shorter when a task has reached its target; that is left out, since who is late then is another
-//! question. What only some devices have of a task is taken for like the rest: `mt-overlap` sees no data.)
+//! and the target is `L / g_i` seconds away, if every round is as long as that of the slowest device, `L`.
+//! (Rounds become shorter once a task reaches its target; that is ignored here, because it changes which
+//! device is late. Data that only some devices hold are treated like the rest: `mt-overlap` sees no data.)
 
 use doc::{ObjectiveKind, Plan, Workload};
 use overlap::{Replanned, Shortened};
@@ -22,7 +23,7 @@ use crate::progress::Progress;
 /// device's way after another is changed until nothing improves.
 const LISTED: usize = 1 << 14;
 
-/// What the samples of a device are worth.
+/// Value of the samples of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worth {
     tasks: Vec<Own>,
@@ -38,7 +39,7 @@ struct Own {
     progress: Progress,
 }
 
-/// What a device does in a round, and what it is worth.
+/// What a device does in a round, and its contribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
     /// Other batch sizes and shares than its plan's.
@@ -53,8 +54,8 @@ pub struct Way {
 }
 
 impl Worth {
-    /// What the samples of a plan's device are worth in a round, whose workload may be `now`. `None` where the plan
-    /// is not for progress, or does not say it of all of its tasks.
+    /// Contribution of the device of a plan in a round whose workload may be `now`. `None` where the plan is not
+    /// for progress, or does not say it of all of its tasks.
     #[must_use]
     pub fn of(plan: &Plan, now: Option<&Workload>) -> Option<Self> {
         let kind = plan.feasible()?.objective.kind;
@@ -81,8 +82,8 @@ impl Worth {
         })
     }
 
-    /// What the device does with these batch sizes (the reference where one is not known), worth that of its
-    /// samples; `end_s` is when it ends, which with less to train on is the deadline.
+    /// Contribution of the device with these batch sizes (the reference if one is unknown), with all
+    /// its samples; `end_s` is when it ends, which with less to train on is the deadline.
     #[must_use]
     pub fn way(
         &self,
@@ -138,13 +139,13 @@ struct Device {
     ways: Vec<Way>,
 }
 
-/// What the late devices of a federation had best do, and when the targets are then reached, in seconds; infinite
-/// where nobody trains on a task.
+/// The best treatment of the late devices of a federation, and when the targets are then reached, in seconds;
+/// infinite if nobody trains on a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     /// The way of each device.
     pub ways: Vec<Way>,
-    /// What the progress of each of its tasks is of that with all samples at the plan's batch sizes.
+    /// Progress of each of its tasks, relative to that with all samples at the plan's batch sizes.
     pub kept: Vec<Vec<(TaskId, f64)>>,
     /// If all wait for the slowest.
     pub waiting_s: f64,
@@ -155,8 +156,8 @@ pub struct Decided {
 }
 
 impl Targets {
-    /// Adds a device: what it does where all wait, and its ways by the deadline, the first of which is its plan;
-    /// none of a device that is in time.
+    /// Adds a device: its round if all wait, and its options by the deadline, the first of which is its plan;
+    /// none for a device that is on time.
     pub fn add(&mut self, worth: &Worth, whole: Way, ways: Vec<Way>) {
         self.mean |= !worth.last;
         let place = |task: &Own| {
@@ -233,7 +234,7 @@ impl Targets {
             });
             let chosen: Vec<usize> = digits.collect();
             let seconds = self.seconds(&chosen);
-            // Of equals the first, which has most devices at their own plans.
+            // Ties go to the first, in which the most devices keep their own plans.
             if seconds < best.1 {
                 best = (chosen, seconds);
             }
@@ -257,7 +258,7 @@ impl Targets {
         }
     }
 
-    /// Changes the way of one device after another while that is sooner.
+    /// Changes the option of one device at a time while that is faster.
     fn descent(&self, from: Vec<usize>) -> (Vec<usize>, f64) {
         let mut seconds = self.seconds(&from);
         let mut chosen = from;
@@ -323,14 +324,14 @@ impl Decided {
         };
         let own = told(self.own_s);
         let planned = match others {
-            0 => "; no other batch sizes and shares of late devices are sooner".to_owned(),
+            0 => "; no other batch sizes and shares of late devices are faster".to_owned(),
             n => {
                 let seconds = told(self.seconds);
                 format!("; with other batch sizes and shares of {n} of them {seconds}")
             }
         };
         let best = match self.waiting_s <= self.seconds {
-            true => ": to wait for all is the sooner way",
+            true => ": waiting for all is faster",
             false => "",
         };
         Some(format!(

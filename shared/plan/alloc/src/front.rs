@@ -19,7 +19,7 @@ const MOST_SHARES: u128 = 4_000_000;
 /// Bounds or weights that an approximate front is traced with.
 const TRACES: u32 = 24;
 
-/// Choices none of which is better than another in both respects, in order of the first.
+/// Choices that are Pareto-optimal in both criteria, in order of the first.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Front {
@@ -29,8 +29,7 @@ pub struct Front {
     pub proof: Proof,
 }
 
-/// Points none of which is at least as good as another in both coordinates; `x` rises and `y`
-/// falls.
+/// Points that are not dominated in both coordinates; `x` rises and `y` falls.
 #[derive(Debug, Clone, Default)]
 struct Skyline {
     entries: Vec<(f64, f64, Point)>,
@@ -46,7 +45,7 @@ impl Skyline {
                 return;
             }
         }
-        // What stands before has a smaller x: it falls if its y is no larger.
+        // Earlier points have a smaller x, so this one is dominated if its y is no larger.
         let from = self.entries[..at].partition_point(|e| e.1 > y);
         let to = at + usize::from(self.entries.get(at).is_some_and(|e| e.0 == x));
         self.entries
@@ -54,7 +53,7 @@ impl Skyline {
             .for_each(drop);
     }
 
-    /// Of points with this `x`, one with a smaller `y` changes nothing.
+    /// Among points with this `x`, one with a smaller `y` changes nothing.
     fn cutoff(&self, x: f64) -> f64 {
         let at = self.entries.partition_point(|e| e.0 < x);
         self.entries.get(at).map_or(f64::NEG_INFINITY, |e| e.1)
@@ -116,7 +115,8 @@ pub fn fairness_front<C: Throughput + ?Sized>(
         return Ok(front);
     }
     let mut line = Vec::new();
-    // Raw throughput in units of a task's mean solo rate, so that both parts weigh alike.
+    // Raw throughput in units of a task's mean solo rate, so that both criteria have similar
+    // weight.
     let solos = inst.solo.iter().filter(|s| s.is_finite());
     let mean = solos.clone().sum::<f64>() / solos.count().max(1) as f64;
     let blend = |w: f64| Goal::Blend {
@@ -135,9 +135,9 @@ pub fn fairness_front<C: Throughput + ?Sized>(
     Ok(thin(line, |s| (s.raw, s.fairness)))
 }
 
-/// Each of the [`TRACES`] searches of a front gets a part of the points of a plan, so that those of both
-/// fronts take half as long as one: with all of them each, fronts of 5 tasks took up to 41 seconds. The
-/// front is unproven either way.
+/// Each of the [`TRACES`] searches of a front gets a fraction of the points of a plan, so that both
+/// fronts together take half as long as one plan; with all points each, fronts of 5 tasks took up to 41
+/// seconds. The front is unproven either way.
 fn single<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -217,10 +217,10 @@ fn front_solutions<C: Throughput + ?Sized>(
     points
 }
 
-/// Exact front of mismatch against objective where the rates are additive and the mismatch does
-/// not depend on them. Combinations of batch sizes stand in order of mismatch, so one is only of
-/// interest while its value is above those of all before it; shares come in order of what they
-/// could reach at most, and need to be tried on those combinations alone that are still below.
+/// Exact front of mismatch against objective where the rates are additive and the mismatch does not
+/// depend on them. Combinations of batch sizes are sorted by mismatch, so one matters only if its
+/// value exceeds those of all before it. Shares are sorted by an upper bound, and are tried only on
+/// combinations that are still below it.
 fn additive_mismatch_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,

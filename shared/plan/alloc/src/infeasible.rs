@@ -10,9 +10,9 @@ use crate::least::{first, least};
 use crate::problem::{Problem, Task};
 use crate::search::brief;
 
-/// Says which constraints stand in the way: each one that, relaxed alone to the value named,
-/// makes the problem feasible; where no single one does, each that cannot be met even alone, or
-/// else all of them with what each could reach without the others.
+/// Names the constraints in the way: each one that makes the problem feasible when relaxed alone to
+/// the named value; if no single one does, each that cannot be met even alone; otherwise all of
+/// them, with what each could reach without the others.
 pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -51,7 +51,7 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     Ok(found)
 }
 
-/// In the order in which they are told.
+/// In the order of the report.
 const CONSTRAINTS: [ConstraintKind; 5] = [
     ConstraintKind::StarvationFloor,
     ConstraintKind::Mismatch,
@@ -114,7 +114,7 @@ fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> In
 }
 
 /// The most tasks that fit into memory together, each at the size that needs least: the smallest go
-/// in first, so that no other choice of as many needs less. With what they need.
+/// in first, so no other choice of as many needs less. With their needs.
 pub(crate) fn fitting(problem: &Problem) -> (Vec<usize>, f64) {
     let least = |(task, sizes): (&Task, Vec<Batch>)| {
         let needs = sizes

@@ -17,9 +17,8 @@ use crate::round::{Guide, Round};
 use crate::search::Point;
 use crate::tolerance::TOLERANCE;
 
-/// What is maximised, as a sum or a minimum over the tasks of a gain of each; the length of a
-/// round is neither ([`Instance::round_value`]), for which the gains are those with all tasks
-/// active for ever.
+/// The objective, as a sum or a minimum over the tasks of a gain for each. The length of a round is
+/// neither ([`Instance::round_value`]); for it the gains assume that all tasks are active for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// One of the objectives of a plan.
@@ -31,7 +30,7 @@ pub(crate) enum Goal {
     Least(Quantity),
 }
 
-/// What a constraint bounds from above.
+/// Quantity that a constraint bounds from above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Mismatch in the sense of the balance.
@@ -63,7 +62,7 @@ impl Fold {
     }
 }
 
-/// What a choice reaches.
+/// Result of a choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judged {
     pub value: f64,
@@ -72,11 +71,11 @@ pub(crate) struct Judged {
     pub fairness: f64,
     /// Least `P_i / S_i`.
     pub least: f64,
-    /// By how much constraints are missed, 0 if they hold.
+    /// Violation of the constraints, 0 if they hold.
     pub violation: f64,
 }
 
-/// A problem with everything that does not depend on the choice worked out.
+/// A problem with everything that does not depend on the choice computed.
 pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub rates: &'a C,
     pub problem: &'a Problem,
@@ -91,7 +90,7 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub width: usize,
     /// `S_i`, row by row ([`Problem::solo`]).
     pub solo: Vec<f64>,
-    /// What a sample per second is worth for the objective `progress` by rates, row by row.
+    /// Value of a sample per second for the objective `progress` by rates, row by row.
     pub worth: Vec<f64>,
     /// Bytes, row by row.
     pub memory: Vec<f64>,
@@ -111,7 +110,8 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     cut_short: AtomicBool,
 }
 
-/// The time to target beside the round of all tasks: it is `seconds + counts * length of that round`.
+/// The time to target as a function of the round of all tasks: `seconds + counts * length of that
+/// round`.
 struct Rest {
     seconds: f64,
     counts: f64,
@@ -207,8 +207,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// What task `i` at batch index `b` adds to the objective at `rate` samples per second; a
-    /// larger rate is never worth less.
+    /// Contribution of task `i` at batch index `b` to the objective at `rate` samples per second;
+    /// never decreases with the rate.
     pub fn gain(&self, i: usize, b: usize, rate: f64) -> f64 {
         let solo = self.solo[i * self.width + b];
         match self.goal {
@@ -303,8 +303,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.judge_above(point, rates, |_| f64::NEG_INFINITY, None)
     }
 
-    /// As [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything else,
-    /// may be judged worst of all.
+    /// Like [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything
+    /// else, may be judged worst of all.
     pub fn judge_above(
         &self,
         point: &Point,
@@ -345,10 +345,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j.violation += excess(memory / self.capacity - 1.0);
         if self.is_round() {
             let settings = self.settings(point);
-            // Where tasks wait for one another no co-run takes place that a penalty could slow.
+            // If tasks wait for one another, there is no co-run that a penalty could slow.
             j.violation += beyond(self.rates, &settings) as f64;
-            // A round is long to work out: one that is not feasible is not compared by it, and one
-            // that cannot improve on what is known need not be.
+            // A round is expensive to evaluate: infeasible ones are not compared by it, and one
+            // that cannot beat the incumbent is skipped.
             j.value = match j.violation == 0.0 {
                 true => self.round_value(&settings, cutoff(&j), guide),
                 false => f64::NEG_INFINITY,
@@ -413,7 +413,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         ranked.then(|| -round.reordered(self.rates, &self.settings(point), guide))
     }
 
-    /// As [`Instance::round_value`] with the best order that is found.
+    /// Like [`Instance::round_value`] with the best order that is found.
     pub fn settled_value(&self, settings: &[Setting]) -> f64 {
         match &self.problem.round {
             _ if self.problem.is_progress() => self.target_value(settings, f64::NEG_INFINITY, None),
@@ -425,7 +425,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Minus the time to target that choices are ranked by, or (`settled`) with the best orders that are
     /// found; minus infinity as [`Instance::round_value`].
     ///
-    /// The rounds of those that are left are worked out first: they are known from other choices, and say
+    /// The rounds of those that are left are computed first: they are known from other choices, and say
     /// how long the round of all may be.
     fn target_value(
         &self,
@@ -452,7 +452,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         -(rest.seconds + rest.counts * first)
     }
 
-    /// What the rounds of those that are left add; `None` where one of them does not advance.
+    /// Contribution of the rounds of the remaining tasks; `None` where one of them does not
+    /// advance.
     fn rest(&self, settings: &[Setting], settled: bool) -> Option<Rest> {
         let mut later = self.problem.phases(settings);
         let whole = later.remove(0);
@@ -522,7 +523,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.goal == Goal::Objective(self.problem.objective) && self.problem.is_timed()
     }
 
-    /// Whether choices are rounds of which each is played in its best order.
+    /// Whether choices are rounds that are each evaluated in their best order.
     pub fn orders_exactly(&self) -> bool {
         self.is_round() && self.problem.round.as_ref().is_some_and(|r| r.is_exact())
     }
@@ -558,7 +559,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// As [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
+    /// Like [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
     pub fn look_above(
         &self,
         point: &Point,
@@ -574,7 +575,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     }
 }
 
-/// By how much a demand is missed; never NaN.
+/// Violation of a demand; never NaN.
 fn excess(by: f64) -> f64 {
     if by > 0.0 { by } else { 0.0 }
 }

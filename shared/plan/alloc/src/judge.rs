@@ -1,5 +1,5 @@
-//! What a choice is worth beside others: simpler schemes, one task after another, a little more or
-//! less share.
+//! Compares a choice with others: simpler schemes, one task after another, a little more or less
+//! share.
 
 mod baseline;
 mod explain;

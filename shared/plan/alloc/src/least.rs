@@ -1,4 +1,4 @@
-//! The least bound under which anything is feasible.
+//! The tightest bound under which a plan is feasible.
 
 use doc::Proof;
 use units::Bytes;
@@ -12,16 +12,16 @@ use crate::problem::Problem;
 use crate::search::{combinations, least_mismatch, search, search_instance};
 use crate::tolerance::TOLERANCE;
 
-/// Halvings of an interval when the least feasible bound is sought, no search proves it and it
-/// depends on rates, so that nothing lists what it may be. Each is a search or two; 12 leave 1/4096
-/// of the interval. 30, as there once were, took most of the time of an infeasible answer.
+/// Bisection steps for the least feasible bound, if no search proves it and it depends on rates, so
+/// that its possible values cannot be listed. Each is a search or two; 12 leave 1/4096 of the
+/// interval. 30, as there once were, took most of the time of an infeasible answer.
 const HALVINGS: u32 = 12;
-/// Part of the bound found by a search for it within which nothing lower is sought any more. Down to
-/// 1/4096 twelve searches in a row that find nothing took 5 seconds of 5 tasks.
+/// Relative tolerance within which a bound found by search is not tightened further. Down to 1/4096
+/// twelve searches in a row that find nothing took 5 seconds of 5 tasks.
 const CLOSE: f64 = 0.03;
-/// Combinations of batch sizes whose mismatch or memory is listed, so that the least feasible one
-/// is named to the digit: those of 8 tasks of 4 batch sizes, in a few milliseconds. Beyond, the
-/// interval is halved.
+/// Most combinations of batch sizes whose mismatch or memory is listed, so that the least feasible
+/// one is exact: those of 8 tasks with 4 batch sizes, in a few milliseconds. Beyond, the interval
+/// is halved.
 const LISTED: usize = 1 << 16;
 /// The best choice, if one is found.
 pub(crate) fn first<C: Throughput + ?Sized>(
@@ -32,8 +32,8 @@ pub(crate) fn first<C: Throughput + ?Sized>(
     Ok(search(rates, problem, options)?.0.into_iter().next())
 }
 
-/// Least value of a quantity among the choices that keep all constraints but that on the quantity
-/// itself, which `problem` has not; `None` where none does. A problem with that bound finds a choice.
+/// Least value of a quantity among the choices that keep all constraints, except that on the quantity
+/// itself, which `problem` lacks; `None` where none does. A problem with that bound finds a choice.
 pub(crate) fn least<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -45,7 +45,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
         Quantity::Mismatch => least_mismatch(&inst),
         Quantity::Memory => Some(inst.rest_memory()[0]),
     };
-    // Where shares can be found for the batch sizes that need least, that is the answer.
+    // If shares exist for the batch sizes that need least, that is the answer.
     if let Some(low) = known.filter(|l| l.is_finite())
         && let Some(bound) = kept(rates, problem, quantity, low, options)?
     {
@@ -62,7 +62,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     }
     let mut low = known.unwrap_or(0.0);
     if let Some(listed) = listed(&inst, quantity) {
-        // What is feasible within a bound is so within a larger one.
+        // What is feasible within a bound is feasible within a larger one.
         let at = |bound: f64| listed.partition_point(|v| *v < bound);
         let (mut from, mut to) = (at(low * (1.0 + TOLERANCE) + f64::MIN_POSITIVE), at(high));
         while from < to {
@@ -87,7 +87,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     Ok(Some(high))
 }
 
-/// What the quantity is for each combination of batch sizes within the other constraints,
+/// Values of the quantity for each combination of batch sizes within the other constraints,
 /// ascending; `None` where it depends on rates or there are too many.
 fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) -> Option<Vec<f64>> {
     let all = combinations(inst, LISTED)?;
@@ -110,8 +110,8 @@ fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) ->
     Some(values)
 }
 
-/// Where a choice within `bound` is found, what it reaches if that is found again when asked for
-/// literally, else `bound`.
+/// If a choice within `bound` is found, the value that it reaches, provided that the value is
+/// itself feasible as a bound; else `bound`.
 fn kept<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

@@ -1,17 +1,17 @@
 //! Choice of batch sizes and GPU shares.
 //!
 //! Given the predicted throughput of a co-run, [`solve()`] chooses for every task a batch size
-//! `B_i` and a share `R_i` such that an objective is largest and constraints hold
-//! ([`Problem`]), and says whether the result is proven to be the best there is.
+//! `B_i` and a share `R_i` that maximise an objective under constraints ([`Problem`]), and says
+//! whether the result is proven optimal.
 //!
-//! The search knows nothing of how throughput is predicted: it asks a [`Throughput`]. Where that says
-//! that tasks act on each other only through a sum over the others ([`Throughput::interference`]),
-//! the best choice is proven by branch and bound.
+//! The search does not know how throughput is predicted: it queries a [`Throughput`]. If tasks affect
+//! each other only through a sum over the others ([`Throughput::interference`]), branch and bound
+//! proves the best choice.
 //!
-//! From the bottom: rates made of other rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
-//! `target`); the instance of it, which is all that searches know (`instance`, `search`); what is asked of a
-//! search (`solve`, `least`, `infeasible`, `front`, `partition`); what a choice is worth beside others
-//! (`measured`, `judge`); and on top the way from a workload to its plan (`pipeline`), which callers use.
+//! Modules, from the bottom: derived rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
+//! `target`); its instance, which is all that searches see (`instance`, `search`); uses of a search (`solve`,
+//! `least`, `infeasible`, `front`, `partition`); comparison of a choice with others (`measured`, `judge`); and
+//! the way from a workload to its plan (`pipeline`), which callers use.
 
 mod answer;
 mod by_model;

@@ -1,9 +1,9 @@
-//! Plans that were measured: the best of them stands beside what the model finds best.
+//! Measured plans: the best of them competes with the model's best.
 //!
-//! The largest of many predictions is one of those that are too large. A measured co-run is not,
-//! so it is the plan unless the lower end of its objective's 95 % interval lies below that of the
-//! model's best: within its interval a predicted gain is none. A round is measured where every set of
-//! tasks was that computes together in it for more than a moment.
+//! The maximum of many predictions tends to be an overestimate (the winner's curse). A measured
+//! co-run is not, so it is the plan unless even the lower end of the model's best (95 % interval)
+//! exceeds its own lower end: a predicted gain within the interval does not count. A round counts as
+//! measured if every set of tasks was measured that computes together in it for more than a moment.
 
 use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, ObjectiveKind};
 use doc::{Proof, Workload};
@@ -24,9 +24,10 @@ const UNKNOWN_ERROR: f64 = 0.01;
 /// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
 /// half a percent of the round.
 const LEAST_PART: f64 = 0.05;
-/// Standard errors by which all rates of a round are low at its lower end: two rates that are both
-/// one too low are as rare (2.5 %) as one that is 1.96 too low. With 1.96 of all at once hardly any round
-/// of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured one.
+/// Standard errors by which all rates of a round are low at its lower end: two rates that are both one
+/// standard error low are as rare (2.5 %) as one that is 1.96 low. With 1.96 of all at once hardly any
+/// round of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured
+/// one.
 const JOINT_SIGMA: f64 = 1.0;
 
 /// A measured co-run of some tasks of a problem.
@@ -39,7 +40,7 @@ pub struct MeasuredConfig {
     errors: Vec<f64>,
 }
 
-/// What the plan is, and what it was chosen from.
+/// The plan, and the candidates that it was chosen from.
 pub(crate) struct Choose {
     pub(crate) candidates: Candidates,
     /// The measured co-run, where it is the plan.
@@ -47,8 +48,8 @@ pub(crate) struct Choose {
 }
 
 impl MeasuredConfig {
-    /// The measured co-runs of a model. Those of the same configuration are one, with the mean.
-    /// Tasks that the workload does not have are left out.
+    /// The measured co-runs of a model. Measurements of the same configuration are merged into
+    /// their mean. Tasks that the workload does not have are left out.
     #[must_use]
     pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
         let exact = workload.device.kind == DeviceKind::Sim;
@@ -95,14 +96,14 @@ impl MeasuredConfig {
         }
     }
 
-    /// What each task ran with.
+    /// Settings of each task.
     #[must_use]
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
 }
 
-/// The rates of a predictor, but those of co-runs that were measured as they were measured.
+/// The rates of a predictor, except that measured co-runs have their measured rates.
 struct MeasuredOver<'a, C: ?Sized> {
     inner: &'a C,
     known: &'a [MeasuredConfig],
@@ -273,9 +274,9 @@ impl Problem {
         valued(rates, self, settings).0
     }
 
-    /// What runs at once while a choice is carried out, longest first: all tasks, and of a round
-    /// the sets of tasks that compute together while others are transferred or have ended, without
-    /// those that do so for a moment only. All tasks too where one does not advance.
+    /// What runs at once while a choice is carried out, longest first: all tasks, and for a round
+    /// the sets of tasks that compute together while others transfer or have ended, except those
+    /// that do so only briefly. All tasks also if one does not advance.
     #[must_use]
     pub fn met<C: Throughput + ?Sized>(
         &self,
@@ -292,7 +293,7 @@ impl Problem {
     }
 }
 
-/// Objective of settings, and the lower end of its 95 % interval. The rates are taken as
+/// Objective of settings, and the lower end of its 95 % interval. The rates are treated as
 /// independent; those of a round as all low at once.
 fn valued<C: Throughput + ?Sized>(
     rates: &C,
@@ -378,7 +379,7 @@ fn ends<C: Throughput + ?Sized>(
     (value, low.map_or(f64::NEG_INFINITY, |s| value.min(-s)))
 }
 
-/// What the model says of a measured co-run.
+/// The model's prediction for a measured co-run.
 fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Setting]) -> Solution {
     let means = together(rates, settings);
     let solo = |s: &Setting| problem.solo(rates, s.task, s.batch);
@@ -398,8 +399,8 @@ fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     }
 }
 
-/// What a search proved, said of a measured plan: where it is another than the best by the model,
-/// nothing but a bound.
+/// The certificate of a measured plan: unless it is also the model's best, only a bound remains of
+/// what the search proved.
 pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution) -> Report {
     let same = best.is_some_and(|b| b.settings == plan.settings);
     if same {
@@ -562,7 +563,7 @@ mod tests {
         // By the model 50 s at 2.0/s each, and at 1.9/s 52.6 s: a measured round of 83 s is not the plan.
         let made = chosen(&round, &[whole, rest]);
         assert_eq!(made, Some((Chosen::Predicted, Some(1))));
-        // One that ends at once needs no other.
+        // A choice that ends at once needs no other.
         let even = chosen(&round, &[corun(3, 50.0, 2.0, None)]);
         assert_eq!(even, Some((Chosen::Measured, Some(3))));
     }

@@ -1,4 +1,4 @@
-//! What a person is told of a plan besides the plan.
+//! Notes for people beside the plan.
 
 use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
 
@@ -7,7 +7,7 @@ use units::Bytes;
 use crate::request::Request;
 use crate::round::Round;
 
-/// Where the plan is for something else than what was measured.
+/// If the plan has another objective than the measurements.
 #[must_use]
 pub fn aim(model: &Model, request: &Request) -> Option<String> {
     let aim = model.aim?;
@@ -21,8 +21,8 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// Where batch sizes stay at the reference because nothing is known of what a sample is worth at others,
-/// and what those would gain in speed.
+/// If batch sizes stay at the reference because the value of a sample at others is unknown: what those
+/// would gain in speed.
 #[must_use]
 pub fn sizes(plan: &Plan) -> Option<String> {
     let found = plan.feasible()?;
@@ -35,7 +35,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
     let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
     let (own, open) = (found.objective.value, found.unconstrained_objective);
-    // A time is negative: what is closer to 0 is sooner.
+    // A time is stored as a negative number, so closer to 0 is sooner.
     let change = open.map(|open| match found.objective.kind {
         ObjectiveKind::Round => 100.0 * (1.0 - open / own),
         _ => 100.0 * (open / own - 1.0),
@@ -48,8 +48,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
         format!("; the best of all sizes would {what} by {change:.1} %")
     });
     Some(format!(
-        "batch sizes stay at the reference ({}){gain}, but nothing is known of what larger batches cost in \
-         progress: say it in the workload (`efficiency`), or choose them by speed with --batch free",
+        "batch sizes stay at the reference ({}){gain}, but what larger batches cost in progress is unknown: declare it in the workload (`efficiency`), or choose by speed with --batch free",
         sizes.join(", ")
     ))
 }
@@ -61,16 +60,16 @@ pub fn prediction(plan: &Plan) -> Option<String> {
     let kind = told.kind.words();
     Some(match told.error_percent {
         Some(error) => format!(
-            "the plan has {kind}: there the model was off by {error:.1} % in the mean, of {} throughputs left out",
+            "the plan has {kind}: for such co-runs the model's mean error was {error:.1} %, over {} held-out throughputs",
             told.cases
         ),
         None => format!(
-            "the plan has {kind}: too little was measured to say how far off the model is there"
+            "the plan has {kind}: there were too few measurements to estimate the model's error for such co-runs"
         ),
     })
 }
 
-/// Where the samples of a round are planned by compute alone although its transfers take time.
+/// If the samples of a round are planned by compute alone although its transfers take time.
 #[must_use]
 pub fn transfers(workload: &Workload) -> Option<String> {
     let link = workload.link?;
@@ -81,11 +80,11 @@ pub fn transfers(workload: &Workload) -> Option<String> {
     let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
     let reason = Round::of_workload(workload).err()?;
     (volumes && workload.tasks.iter().any(moves))
-        .then(|| format!("the times of the plan are of compute alone, without transfers: {reason}"))
+        .then(|| format!("the times of the plan include compute only, no transfers: {reason}"))
 }
 
-/// Which constraints stand in the way of every plan, and what would make one feasible; a line
-/// for each. `id`: the name of the workload.
+/// Which constraints prevent every plan, and what would make one feasible; one line each. `id`: the
+/// name of the workload.
 #[must_use]
 pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     let mut lines = vec![format!(
@@ -102,14 +101,14 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
         let (asked, had) = (reason.limit, reason.best);
         let what = match reason.constraint {
             ConstraintKind::Memory => memory(had, asked),
-            _ => format!("{asked} is asked for, {had} can be had"),
+            _ => format!("{asked} is requested, {had} is possible"),
         };
         lines.push(format!("{name}: {what}; {}", reason.advice));
     }
     lines
 }
 
-/// What the tasks need at least, and what there is; to the byte where both read the same.
+/// The minimum needs of the tasks, and the capacity; to the byte if both print the same.
 fn memory(needed: f64, there: f64) -> String {
     let shown = |bytes: f64| Bytes::new(bytes as u64).map(|b| b.to_string()).ok();
     match (shown(needed), shown(there)) {

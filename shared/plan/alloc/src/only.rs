@@ -1,4 +1,4 @@
-//! Plans of a part of a model's tasks.
+//! Plans for a subset of a model's tasks.
 
 use doc::{Answer, DeviceKind, Model, Plan, RateRow};
 use overlap::{ModelRates, Rates};
@@ -21,9 +21,9 @@ pub enum OnlyError {
     /// The model has no such tasks.
     #[error("--only {unknown}: the model has the tasks {known}")]
     Unknown {
-        /// Those asked for that it has not.
+        /// Requested tasks that it does not have.
         unknown: String,
-        /// Those that it has.
+        /// Tasks that it has.
         known: String,
     },
     /// The table of rates would be too long.
@@ -34,11 +34,11 @@ pub enum OnlyError {
     Planner(#[from] PlannerError),
 }
 
-/// The plan of the tasks called `only` of a model, in the model's order, as if no other were there: what
-/// the others would do to them is not counted. Instead of the model, which is of all tasks, the plan
-/// carries the workload of these and what the model predicts for every set of them; beside it stands what
-/// of the plan the model answers without measurements nearby, in words. Measured co-runs are of all tasks,
-/// so that none of them is the plan.
+/// The plan of the tasks `only` of a model, in the model's order, as if no others existed: the influence
+/// of the others is not counted. Instead of the model, which covers all tasks, the plan carries the
+/// workload of these tasks and the model's predictions for every subset of them; also returns in words
+/// which predictions have no measurements nearby. Measured co-runs include all tasks, so none of them can
+/// be the plan.
 ///
 /// # Errors
 /// [`OnlyError`] for a task that the model has not, for too many of them, and as
@@ -120,8 +120,8 @@ fn settings(plan: &Plan) -> Vec<(Batch, Share)> {
     }
 }
 
-/// What is predicted of every set of the plan's tasks; `places` are theirs in the model. A set of which
-/// the model gives no rate above 0 has no row.
+/// Predictions for every set of the plan's tasks; `places` are theirs in the model. A set with a
+/// predicted rate of 0 has no row.
 fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) -> Vec<RateRow> {
     let (batches, shares): (Vec<Batch>, Vec<Share>) = settings(plan).into_iter().unzip();
     let gpus: Vec<u32> = plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect();

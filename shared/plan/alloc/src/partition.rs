@@ -17,13 +17,13 @@ use crate::solve::solve;
 const EXACT_TASKS: usize = 10;
 /// Perturbations of the local search after its first local optimum.
 const PERTURBATIONS: u32 = 40;
-/// Subsets that the local search solves at most, up to 8 tasks; a subset costs as the square of
-/// its tasks, so that with more tasks there are fewer ([`Subsets::most`]).
+/// Most subsets that the local search solves, up to 8 tasks; a subset costs the square of its
+/// tasks, so with more tasks there are fewer ([`Subsets::most`]).
 const MOST_SUBSETS: usize = 6_000;
-/// Points that all subsets share where every partition is considered and rates are predicted one by
-/// one: what matters is which subsets are best, and those are solved anew. With a million points for
-/// each subset, 8 tasks took 40 CPU seconds for the same answer, with 2,000 on 4 GPUs still 6, with
-/// these 500 it takes 1.4. Three tasks have enough for a proof.
+/// Points that all subsets share when every partition is considered and rates are predicted one by
+/// one: only the ranking of subsets matters here, and the best are solved again. With a million
+/// points for each subset, 8 tasks took 40 CPU seconds for the same answer; with 2,000 on 4 GPUs
+/// still 6; with these 500, 1.4. Three tasks have enough for a proof.
 const SUBSETS_POINTS: u64 = 130_000;
 /// The same where interference adds up, and a point takes a tenth of a microsecond: 8 tasks on 2 GPUs
 /// took 14 seconds with a million for each, 0.6 with 20,000 for the same answer.
@@ -170,7 +170,8 @@ pub fn solve_partition<C: Throughput + ?Sized>(
                 ..options.clone()
             }
         } else {
-            // Thousands of subsets: what matters is their order, the winners are solved anew.
+            // There are thousands of subsets: only their ranking matters, the winners are solved
+            // again.
             SearchOptions {
                 top: 1,
                 effort: Effort::Local,
@@ -237,7 +238,7 @@ fn round_robin(n: usize, gpus: usize) -> Vec<u64> {
     sets(&of, gpus)
 }
 
-/// A division with each of its GPUs solved, those of `solved` not again.
+/// A division with each of its GPUs solved, reusing those in `solved`.
 fn finish<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     solved: &mut HashMap<u64, Outcome>,

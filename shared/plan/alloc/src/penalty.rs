@@ -6,23 +6,23 @@ use units::{Batch, Share};
 
 use crate::problem::{Problem, Task};
 
-/// Factor on the rates for every setting of a co-run that lies outside. Small enough that no sum
-/// of outside rates beats a feasible co-run inside; not 0, so that a local search that starts
-/// outside finds its way by their number.
+/// Factor on the rates for every setting of a co-run that lies outside. Small enough that no sum of
+/// outside rates beats a feasible co-run inside; not 0, so that a local search that starts outside
+/// is guided by their number.
 const OUTSIDE: f64 = 1e-3;
 
 /// Rates as they are inside the measured domain ([`Throughput::covers`]), and next to nothing
 /// outside; to a search that adds interference up, a setting outside takes for ever.
 pub(crate) struct DomainPenalty<'a, C: Throughput + ?Sized> {
     inner: &'a C,
-    /// Whether any choice lies outside: the range of shares and batch sizes of each task is
-    /// an interval, so two corners tell.
+    /// Whether any choice lies outside: each task's domain of shares and batch sizes is an
+    /// interval, so checking two corners suffices.
     active: bool,
 }
 
 impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
-    /// On what lies outside the measured domain, if a choice of `problem` can lie outside it and it may not
-    /// (`open`).
+    /// Penalises what lies outside the measured domain, if a choice of `problem` can lie outside and that
+    /// is not allowed (`open`).
     pub(crate) fn new(inner: &'a C, problem: &Problem, open: bool) -> Self {
         let corner = |least: bool| -> Vec<Setting> {
             let tasks = problem.tasks.iter().enumerate();

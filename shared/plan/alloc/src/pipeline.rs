@@ -31,10 +31,10 @@ use write::{constraints, feasible, front_point, search_report, tasks, written};
 ///
 /// 1. *pose* the problem that the request makes of the workload;
 /// 2. *seek* the choice that is best by `rates`, or why there is none;
-/// 3. *stay in the domain*: refuse a choice that lies outside what was measured, unless it may;
+/// 3. *stay in the domain*: refuse a choice outside the measured domain, unless allowed;
 /// 4. *prefer what was measured*: on one GPU a co-run of `measured` is the plan where it is no worse
 ///    than the best by the rates, as far as those are sure;
-/// 5. *judge* it beside simpler schemes, and *write* both.
+/// 5. *compare* it with simpler schemes, and *write* both.
 ///
 /// # Errors
 /// [`AllocError`] for a problem that is none. That nothing is feasible is an answer.
@@ -65,7 +65,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let search = search_report(best.report);
     if best.parts.is_empty() {
         tell_what_fits(workload, &problem, &mut best.reasons);
-        // A plan that says neither what to run nor what prevents it is none.
+        // A plan that says neither what to run nor what prevents it is useless.
         if request.options.reasons && best.reasons.is_empty() {
             return Err(AllocError::Unexplained);
         }
@@ -85,7 +85,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     Ok(written(workload, tasks, answer))
 }
 
-/// The least mismatch that is feasible.
+/// The least feasible mismatch.
 fn bound_mismatch<C: Throughput + ?Sized>(
     rates: &DomainPenalty<'_, C>,
     workload: &Workload,
@@ -101,7 +101,7 @@ fn bound_mismatch<C: Throughput + ?Sized>(
     least(rates, &open, Quantity::Mismatch, &options)
 }
 
-/// What a search found.
+/// Result of a search.
 struct Best {
     parts: Vec<Part>,
     /// The runners-up of a single GPU.
@@ -112,7 +112,7 @@ struct Best {
 }
 
 impl Best {
-    /// The best choice inside the domain, or else where it lies beyond.
+    /// The best choice inside the domain, or else the best outside and where it lies.
     fn seek<C: Throughput + ?Sized>(
         rates: &C,
         penalised: &DomainPenalty<'_, C>,
@@ -127,7 +127,8 @@ impl Best {
         if !best.parts.is_empty() || !penalised.is_active() {
             return Ok(best);
         }
-        // Outside the domain a constraint fails for want of rates: what can be had without it?
+        // Outside the domain a constraint fails because rates are missing; find out what is
+        // possible without it.
         let open = DomainPenalty::new(rates, problem, true);
         best_parts(&open, workload, problem, request)
     }
@@ -166,7 +167,7 @@ impl Best {
         Some(chosen.candidates)
     }
 
-    /// Beside a measured plan the best by the model is a runner-up.
+    /// If the plan is measured, the model's best is a runner-up.
     fn runners_up(&mut self, workload: &Workload, plan: &Solution, top: usize) {
         let best = self.parts.first().map(|p| &p.solution);
         if let Some(best) = best.filter(|b| b.settings != plan.settings) {

@@ -1,4 +1,4 @@
-//! Plans of models, one after another.
+//! Plans several models in sequence.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::error::AllocError;
 use crate::pipeline::{plan_workload, refused};
 use crate::request::Request;
 
-/// Plans models one after another. One whose parameters are those of the model before needs no
-/// new predictor, and one that differs in its name alone no new search: a federation of
-/// like devices is planned as fast as it is read.
+/// Plans models one after another. A model with the parameters of the previous one needs no new
+/// predictor, and one that differs only in its name needs no new search: a federation of identical
+/// devices is planned as fast as it is read.
 #[derive(Debug, Default)]
 pub struct Planner {
     last: Option<Solved>,
@@ -40,8 +40,8 @@ pub enum PlannerError {
 }
 
 impl Planner {
-    /// The plan of a model, which it holds; `previous` is that of the round before, for damping,
-    /// and the same for all models.
+    /// The plan of a model, which contains the model; `previous` is that of the round before, for
+    /// damping, and the same for all models.
     ///
     /// # Errors
     /// [`PlannerError`] for a model that predicts nothing, or a problem that is none.
@@ -103,7 +103,7 @@ impl Planner {
         Ok(plan)
     }
 
-    /// What of the last plan the model answers without measurements nearby, in words.
+    /// Which parts of the last plan have no measurements nearby, in words.
     #[must_use]
     pub fn outside(&self, plan: &Plan) -> Vec<String> {
         let Some(solved) = &self.last else {
@@ -116,8 +116,8 @@ impl Planner {
     }
 }
 
-/// What runs together on each GPU of a plan; `place` is that of a task of the plan in the model. None where nothing
-/// was found.
+/// Tasks that run together on each GPU of a plan; `place` is that of a task of the plan in the model. None where
+/// nothing was found.
 pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Setting>> {
     let decisions = plan.feasible().map_or(&[][..], |found| &found.decisions);
     let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
@@ -129,7 +129,7 @@ pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Se
     gpus.into_values().collect()
 }
 
-/// Writes into a plan how wrong the model is of its kind.
+/// Writes into a plan the model's error for its kind.
 pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(usize) -> usize) {
     let error = predictor.prediction_error(&co_runs(plan, place));
     if let Answer::Feasible(found) = &mut plan.answer {
@@ -137,7 +137,7 @@ pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(
     }
 }
 
-/// Whether two workloads differ in name and origin at most, on which no plan depends. It does on
+/// Whether two workloads differ at most in name and origin, which no plan depends on. It does on
 /// the link: a round counts transfers.
 fn same_problem(a: &Workload, b: &Workload) -> bool {
     a.device == b.device && a.tasks == b.tasks && a.link == b.link

@@ -20,7 +20,7 @@ pub struct Task {
     pub memory: Option<Memory>,
     /// Work of one sample (any unit, the same for all tasks), for the balance `workload`.
     pub work_per_sample: Option<f64>,
-    /// What its samples are worth, and how far its target is.
+    /// Value of its samples, and distance to its target.
     pub progress: Progress,
 }
 
@@ -38,7 +38,7 @@ impl Task {
     }
 }
 
-/// What a plan must satisfy.
+/// Constraints of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     /// Shares are multiples of this, at most [`Share::FULL`].
@@ -53,7 +53,7 @@ pub struct Limits {
     pub policy: BatchPolicy,
     /// Largest mismatch (FedMT eq. 6).
     pub mismatch: Option<f64>,
-    /// What the batch sizes are to be in proportion to the data volumes by.
+    /// Which quantity of a batch size should be in proportion to the data volumes.
     pub balance: Balance,
     /// Which rate alone `S_i` is. By default the best of the task's batch sizes: with that at the
     /// chosen one a slow batch size at a large share counts as much as a fast one (a resnet50 of
@@ -81,9 +81,9 @@ impl Default for Limits {
 pub struct Problem {
     /// The tasks, in the order of the predictor's.
     pub tasks: Vec<Task>,
-    /// What is maximised.
+    /// The objective.
     pub objective: ObjectiveKind,
-    /// What has to hold.
+    /// The constraints.
     pub limits: Limits,
     /// The round that the objective `round` is about; `None`: compute alone, shares as planned.
     pub round: Option<Round>,
@@ -196,7 +196,7 @@ impl Problem {
     }
 
     /// The objective at the throughputs `p` of a choice, with the rates alone `solo` that it compares with;
-    /// that of a round with all tasks active for ever, minus its seconds. Not of a time to target.
+    /// that of a round with all tasks active for ever, minus its seconds. Not for times to target.
     pub(crate) fn value<C: Throughput + ?Sized>(
         &self,
         rates: &C,

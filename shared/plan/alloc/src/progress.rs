@@ -1,18 +1,18 @@
-//! Time to target: how long a plan takes until each task has made the progress that it is for.
+//! Time to target: how long a plan takes until each task has made its required progress.
 //!
-//! Task i needs `n_i = N_i / E_i(B_i)` rounds: as many as at its reference batch size, over what a sample
-//! is worth at the chosen one. A round lasts as long as the tasks take that have not reached their
-//! target, so that it gets shorter when one has. Rounds are continuous: a task that needs 4.6 leaves in
-//! the middle of its fifth.
+//! Task i needs `n_i = N_i / E_i(B_i)` rounds: those at its reference batch size, divided by the
+//! efficiency at the chosen one. A round lasts as long as the tasks that have not reached their target
+//! take, so it becomes shorter whenever one does. Rounds are treated as continuous: a task that needs 4.6
+//! leaves in the middle of its fifth.
 
 use efficiency::Law;
 use units::Batch;
 use units::corun::Setting;
 
-/// What the samples of a task are worth, and how far its target is.
+/// Value of the samples of a task, and distance to its target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// What a sample is worth at each batch size; absent: the same at all.
+    /// Value of a sample at each batch size; absent: the same at all.
     pub law: Option<Law>,
     /// Rounds to the target at the reference batch size, above 0.
     pub rounds: f64,
@@ -34,7 +34,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// What a workload says of a task, as the only one.
+    /// The workload's declarations of a task, as the only one.
     #[must_use]
     pub fn of_task(task: &doc::Task) -> Self {
         Self {

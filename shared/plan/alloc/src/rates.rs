@@ -1,4 +1,4 @@
-//! Rates made from other rates, and rates by a law.
+//! Derived rates, and rates by a law.
 
 mod changed;
 mod law;

@@ -1,4 +1,4 @@
-//! Another plan for a device that is late.
+//! Replans a late device.
 
 use doc::{Model, ObjectiveKind, Plan, RatesKind, Timeline, Workload};
 use overlap::{OrderOptions, PlanRequest, Replanned, order_plan, shorten};
@@ -15,7 +15,7 @@ use crate::request::Request;
 /// for progress, whose [`ways`] are weighed by what they are worth.
 ///
 /// # Errors
-/// In words, why there is no such plan though it may be asked for.
+/// The reason, in words, why there is no such plan although it was requested.
 pub fn replan(
     plan: &Plan,
     predictor: Option<&Predictor>,
@@ -31,8 +31,8 @@ pub fn replan(
     asker.timeline(ObjectiveKind::Round, 1.0)
 }
 
-/// What a late device with a plan for progress can do by a deadline, and what each way is worth: its plan with
-/// fewer samples first, then other batch sizes and shares, with fewer samples where that is not enough.
+/// Options of a late device with a plan for progress under a deadline, and the value of each: first its plan
+/// with fewer samples, then other batch sizes and shares, with fewer samples if that is not enough.
 ///
 /// Others are the best for the objective of the plan and for the other way to join the tasks' times, both with
 /// the samples that the plan has time for (fewer samples of the same transfers make computing worth less, and
@@ -40,7 +40,7 @@ pub fn replan(
 /// time for most samples of least worth.
 ///
 /// # Errors
-/// In words, why there is no such plan though it may be asked for.
+/// The reason, in words, why there is no such plan although it was requested.
 pub fn ways(
     plan: &Plan,
     worth: &Worth,
@@ -100,7 +100,7 @@ fn is_progress(kind: ObjectiveKind) -> bool {
     matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
 }
 
-/// Plans the device of a plan anew.
+/// Plans the device of a plan again.
 struct Asker<'a> {
     predictor: &'a Predictor,
     /// The model of the plan with the volumes of this round.

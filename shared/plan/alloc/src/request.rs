@@ -4,12 +4,12 @@ use units::Batch;
 use crate::answer::SearchOptions;
 use crate::problem::Limits;
 
-/// What a plan is asked to be.
+/// What is requested of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is maximised.
+    /// The objective.
     pub objective: ObjectiveKind,
-    /// What has to hold.
+    /// The constraints.
     pub limits: Limits,
     /// How to search; `top` counts the plan itself.
     pub options: SearchOptions,
@@ -31,10 +31,10 @@ pub struct Request {
     pub least_mismatch: bool,
 }
 
-/// What a command line says of a request, where it may leave it open.
+/// Options of the command line for a request, some of which may be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
-    /// What is maximised.
+    /// The objective.
     pub objective: Option<ObjectiveKind>,
     /// Starvation floor.
     pub floor: Option<f64>,
@@ -96,7 +96,7 @@ impl Request {
         }
     }
 
-    /// What a plan was asked to be; none of one that does not say what it maximises.
+    /// The request that a plan was made for; none if it does not name its objective.
     #[must_use]
     pub fn of_plan(plan: &Plan) -> Option<Self> {
         let found = plan.feasible()?;
@@ -112,7 +112,7 @@ impl Request {
             solo: held.solo,
         };
         Some(Self {
-            // What asks again does not stop because a plan made for it earlier lies outside.
+            // Repeating a request must not fail because the earlier plan lies outside.
             outside: true,
             ..Self::new(found.objective.kind, limits)
         })

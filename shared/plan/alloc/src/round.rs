@@ -1,4 +1,4 @@
-//! The length of a round as `mt-overlap` plays it.
+//! The length of a round, as `mt-overlap` computes it.
 
 use doc::{DeviceKind, PhaseKind, Workload};
 use overlap::{
@@ -14,34 +14,37 @@ use crate::rates::{Nearby, Rows, Shifted};
 /// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
 /// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.
 pub(crate) const EXACT_TASKS: usize = 3;
-/// Up to this many tasks the best choice is proven where all can be predicted: as many as
-/// [`QuickBound`] is for.
+/// Up to this many tasks, the best choice is proven if all can be predicted: the limit of
+/// [`QuickBound`].
 pub(crate) const PROVEN_TASKS: usize = 4;
 /// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
 /// heuristic orders meet are too many to predict for thousands of choices.
 const RANKED_TASKS: usize = 12;
-/// Nodes and plays of the orders of the best few choices. On plans of 12 mixes of 4 to 8 tasks a tenth
-/// of these and a hundred times as many gave the same makespan to the digit, in 7, 20 and 70
-/// milliseconds of 8 tasks: they bound the time of a plan with more tasks, where the gap is told.
+/// Nodes and plays of the orders of the best few choices. For plans of 12 mixes of 4 to 8 tasks, a
+/// tenth and a hundred times of these gave the same makespan to the digit, in 7, 20 and 70
+/// milliseconds for 8 tasks. They bound the time of a plan with more tasks, for which the gap is
+/// reported.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
-/// Up to this many tasks a proof of an order is searched for. Beyond, the plays are fewer by the square of the
-/// tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound, which
-/// nobody asks a plan for, half the time of a plan of 16 tasks went into the orders of schemes that it is
-/// compared with.
+/// Up to this many tasks a proof of an order is attempted. With more tasks the plays decrease with the square
+/// of the tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound,
+/// which a plan does not need, half the time of a plan of 16 tasks went into the orders of the schemes for
+/// comparison.
 const PLAYED_TASKS: usize = 8;
-/// Plays of the descent that orders the transfers of the end of a climb anew.
+/// Plays of the descent that orders the transfers of the end of a climb again.
 const REORDERED: u64 = 100;
 /// Up to this many tasks a plan counts its transfers. Beyond, nearly every order meets sets of tasks
 /// whose rates were never predicted: a plan of 32 tasks took two minutes of a processor with transfers,
-/// three seconds without. `mt-overlap` orders the one plan that is chosen, whatever its tasks.
+/// three seconds without. `mt-overlap` later orders the one chosen plan, whatever the number of its
+/// tasks.
 const MOST_TASKS: usize = 31;
-/// Part by which a round at extrapolated rates may exceed one that is known and still be played at its own.
-/// Of 24,000 neighbours of choices of 8 and 12 tasks 7 and 12 % were played so, and the others held 3 % of
-/// what all improvements gained; with 0.002 it was 14 and 31 %, and 1 %.
+/// Relative excess over a known round up to which a round with extrapolated rates is still evaluated with
+/// its own rates. Of 24,000 neighbours of choices of 8 and 12 tasks, 7 and 12 % were evaluated this way,
+/// and the others contained 3 % of the gains of all improvements; with 0.002 it was 14 and 31 %, and 1 %.
 const NEARLY: f64 = 2e-4;
-/// Part by which a round may exceed one that is known and still be looked at, so that equally long
-/// ones are told apart by what they are and not by which was seen first: rounds are found to 1e-9.
+/// Relative excess over a known round up to which a round is still evaluated, so that equally long
+/// ones are distinguished by their content and not by which was seen first: rounds are found to
+/// 1e-9.
 pub(crate) const ROUNDING: f64 = 1e-8;
 
 /// Why a plan is about compute alone and counts no transfers.
@@ -58,12 +61,12 @@ pub enum NoRound {
     Tasks(PlanError),
 }
 
-/// The choice that a climb has come to: its neighbours are ranked by it.
+/// The current choice of a climb, by which its neighbours are ranked.
 ///
-/// The best order changes seldom from one choice to the next, so that a neighbour is played in the order of
-/// this one, first at rates that are extrapolated from its ([`Nearby`]), then, where that may be better, at
-/// its own; and in all the heuristic orders only where it is better so, too. Rates are what ranking takes:
-/// each order of `n` tasks meets some `2 n` sets of them.
+/// The best order seldom changes between neighbouring choices. So a neighbour is first evaluated in the
+/// order of the current choice with rates extrapolated from it ([`Nearby`]), then, if promising, with its
+/// own rates; and only if that is better, in all the heuristic orders. Rates are what ranking takes: each
+/// order of `n` tasks meets some `2 n` sets of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guide {
     here: PlayedChoice,
@@ -94,7 +97,7 @@ impl Guide {
         self.next.sequence.clear();
     }
 
-    /// The climb has come to the last choice that was ranked.
+    /// The climb has moved to the last choice that was ranked.
     pub(crate) fn follow(&mut self) {
         if !self.next.sequence.is_empty() {
             self.here = std::mem::take(&mut self.next);
@@ -102,8 +105,8 @@ impl Guide {
     }
 }
 
-/// Transfers and work of the tasks of a round, and whether the device gives the shares of tasks
-/// that do not compute to those that do.
+/// Transfers and work of the tasks of a round, and whether the device gives idle tasks' shares to
+/// computing ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     instance: Instance,
@@ -134,7 +137,7 @@ impl Round {
     pub(crate) fn restricted(&self, places: &[usize]) -> Option<Self> {
         let jobs = places.iter().map(|&i| self.instance.jobs()[i]).collect();
         Some(Self {
-            // Of tasks that are fine a part is, and only none of them are none.
+            // A part of a valid list of jobs is valid, unless it is empty.
             instance: Instance::new(jobs, self.instance.link()).ok()?,
             divides: self.divides,
             exact: places.len() <= EXACT_TASKS,
@@ -156,7 +159,7 @@ impl Round {
         }
     }
 
-    /// What bounds rounds of these tasks at many rates, where these are few.
+    /// Bounds rounds of these tasks at many rates, if there are few tasks.
     pub(crate) fn quick_bound(&self) -> Option<QuickBound> {
         QuickBound::new(&self.instance)
     }
@@ -198,7 +201,7 @@ impl Round {
         if self.is_exact() {
             return self.best(rates, settings, most_s).0;
         }
-        // Nothing to order: without transfers all compute from the start, whatever the order.
+        // Nothing to order: without transfers all tasks compute from the start.
         if self.computes_only() && !self.divides {
             return self.compute_alone(rates, settings);
         }
@@ -223,15 +226,15 @@ impl Round {
         settings: &[Setting],
         most_s: f64,
     ) -> (f64, bool) {
-        // Nearly all choices are worse than the best so far, and to see that takes a tenth of ordering them.
-        // A choice that is refused here is proven to be longer.
+        // Nearly all choices are worse than the best so far, and recognising that takes a tenth of the time
+        // of ordering them. A choice that is rejected here is proven to be longer.
         if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
             return (f64::INFINITY, true);
         }
         let Ok(played) = self.played(rates, settings) else {
             return (f64::INFINITY, true);
         };
-        // Nothing is ordered, nor held, on a link that all transfers share.
+        // On a link that all transfers share, nothing is ordered or held.
         let waits = played.certificate.class > overlap::Schedules::NeverWaiting
             || self.instance.link() == overlap::Link::Shared;
         let proven = played.proven() && waits;
@@ -261,9 +264,9 @@ impl Round {
         let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
         let near = Nearby::new((&base, &at, &here.rows), (&played, &sizes))?;
         // Two looks, the cheap one first: rates that are extrapolated from the choice nearby cost one prediction,
-        // its own rates one for each set of tasks that the round meets. The cheap look may err, so that what it
-        // calls slightly too long is looked at again ([`NEARLY`]); what it refuses for good is only not
-        // walked to, and no proof rests on it.
+        // its own rates one for each set of tasks that the round meets. The quick evaluation may err, so what it
+        // finds slightly too long is evaluated again ([`NEARLY`]); what it rejects is only not walked to, and no
+        // proof relies on it.
         let likely = most_s * (1.0 + NEARLY);
         let rough = overlap::estimate_along(instance, &near, &sizes, &here.sequence, likely)?;
         if rough >= likely {
@@ -272,7 +275,7 @@ impl Round {
         overlap::estimate_along(instance, &played, &sizes, &here.sequence, most_s)
     }
 
-    /// Seconds in the best of all heuristic orders after a descent of so many plays.
+    /// Seconds in the best of all heuristic orders after a descent of this many plays.
     fn in_order<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -425,8 +428,8 @@ impl Round {
         one_after_another(&self.instance, solo)
     }
 
-    /// No round is shorter, whatever the shares, if no task computes faster beside others than
-    /// alone at `solo` samples per second, which no predictor of this project says.
+    /// No round is shorter, at any shares, if no task computes faster beside others than alone at
+    /// `solo` samples per second; no predictor of this project predicts that.
     pub(crate) fn at_least(&self, solo: &[f64]) -> f64 {
         let jobs = self.instance.jobs();
         let c = |i: usize| jobs[i].work / solo[i];

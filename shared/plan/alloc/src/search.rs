@@ -1,5 +1,5 @@
-//! The search for the best choice of an instance: by branch and bound where interference adds up,
-//! else by predicting every point, and by local search what is too large for either.
+//! Searches for the best choice of an instance: by branch and bound if interference is additive,
+//! otherwise by evaluating every point; by local search if the instance is too large for either.
 
 mod additive;
 mod ascent;
@@ -111,7 +111,7 @@ fn ranked<C: Throughput + ?Sized>(
         && let Some(point) = inst.point_of(&found.settings)
     {
         list.offer(inst.look(&point).1.value, &point);
-        // From there on the local search has a feasible point to climb from.
+        // From then on the local search has a feasible point to climb from.
         let local = SearchOptions {
             effort: Effort::Local,
             ..options.clone()
@@ -245,11 +245,11 @@ fn search_any<C: Throughput + ?Sized>(
     }
 }
 
-/// Looks at all choices of these batch sizes. A round of `list` that is known already makes the others fall sooner.
+/// Looks at all choices of these batch sizes. A known round in `list` prunes the others earlier.
 ///
 /// Batch sizes that exceed the best known round alone on the whole device are left out with all their shares
-/// before the walk, choices one by one within it. Both bounds hold for every order, so that nothing better is
-/// lost and the answer still counts as enumerated.
+/// before the walk, choices one by one within it. Both bounds hold for every order, so nothing better is lost
+/// and the answer still counts as enumerated.
 fn enumerate<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     list: &mut Shortlist,
@@ -332,8 +332,8 @@ fn most_alone<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     })
 }
 
-/// No round is shorter than its longest task at the best of its solo rates, if no task runs
-/// faster for having others beside it, which no predictor of this project says.
+/// No round is shorter than its longest task at the best of its solo rates, if co-runners never
+/// speed a task up; no predictor of this project predicts that they do.
 fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     if inst.problem.is_progress() {
         return least_to_target(inst);
@@ -351,8 +351,8 @@ fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     }
 }
 
-/// No task is sooner at its target than alone on the device and the link at its best batch size, on the same
-/// condition.
+/// On the same condition, no task reaches its target sooner than alone on the device and the link at its
+/// best batch size.
 fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     let alone = |i: usize| {
         let each = inst.batches[i].iter().map(|&batch| {
@@ -370,9 +370,9 @@ fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     inst.problem.joined_times(&times)
 }
 
-/// A choice that keeps the constraints of a problem whose own search found none and proved
-/// nothing: what searches find that are for a constraint alone, without it, or that are shorter.
-/// It is what an explanation names as reachable, so that whoever follows it is not refused again.
+/// A choice that keeps the constraints of a problem whose own search found none and proved nothing:
+/// what searches find that are for a constraint alone, without it, or that are shorter.
+/// Explanations name it as reachable, so a user who follows them must not be refused again.
 pub(crate) fn witness<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,

@@ -61,7 +61,7 @@ fn fastest_of_equals<C: Throughput + ?Sized>(
     };
     break_tie(&inst, &mut point);
     let found = std::mem::replace(best, inst.solution(&point));
-    // What it moved to may have been a runner-up: the two change places.
+    // The new point may have been a runner-up: the two change places.
     if let Some(same) = others.iter_mut().find(|s| s.settings == best.settings) {
         *same = found;
     }

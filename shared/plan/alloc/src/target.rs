@@ -10,8 +10,8 @@ use crate::progress::{Phase, active, phases, times};
 use crate::request::Request;
 
 /// Seconds until the targets of a workload are reached by a choice for every task of it, in the order of the
-/// workload, as the objective of the request counts them. `None` where that is no time to target, a task does not
-/// advance, or there are several GPUs, of which a choice alone does not say who is where.
+/// workload, as the objective of the request counts them. `None` where that is not a time to target, a task does
+/// not advance, or there are several GPUs, of which a choice alone does not say who is where.
 pub fn time_to_target<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -35,7 +35,7 @@ impl Problem {
         phases(&rounds.collect::<Vec<_>>())
     }
 
-    /// What the objective makes of the times to target: the weighted mean, or the last.
+    /// Objective from the times to target: the weighted mean, or the last.
     pub(crate) fn joined_times(&self, times: &[f64]) -> f64 {
         match self.objective {
             ObjectiveKind::ProgressLast => times.iter().copied().fold(0.0, f64::max),

@@ -1,5 +1,5 @@
-//! Of choices that are equally good for the worst-off task, or equally fair, the one of the highest
-//! throughput.
+//! Breaks ties: among choices that are equally good for the worst-off task, or equally fair, takes
+//! the highest throughput.
 
 use units::corun::Throughput;
 
@@ -9,10 +9,10 @@ use crate::search::{CLIMBED, Point, affordable_points};
 /// Part of the objective below which two choices are as good as each other: rounding of a
 /// prediction, and nothing that a plan could be preferred for.
 const SAME: f64 = 1e-12;
-/// Part of the throughput that a tie has to gain, so that rounding ends no climb late.
+/// Relative throughput that a tie must gain, so that rounding does not prolong a climb.
 const GAIN: f64 = 1e-9;
-/// Changes looked at, at most: a sweep of 8 tasks has some 600, and few sweeps gain. Of 20 tasks and
-/// more what a climb affords is less.
+/// Changes looked at, at most: a sweep of 8 tasks has about 600, and few sweeps gain. With 20 tasks
+/// and more, the budget of a climb is smaller.
 const LOOKS: u64 = 4_000;
 
 /// Climbs in total throughput from the best choice for an objective, while that stays.

@@ -1,4 +1,4 @@
-//! How far apart two numbers may be and still count as the same.
+//! Tolerance within which two numbers count as equal.
 
 /// Slack on constraints, relative where they are: sums of a few rounded terms.
 pub(crate) const TOLERANCE: f64 = units::search::SAME;

@@ -10,12 +10,12 @@ use crate::plan::bound_of;
 use crate::switching::{Mode, charge};
 use crate::{Assignment, PlanOptions, Planned, Policy, Problem, Schedule};
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who schedules.
     pub policy: Policy,
-    /// Whether the other policies stand beside it.
+    /// Whether to include the other policies for comparison.
     pub compare: bool,
     /// How switching is counted, if at all.
     pub switching: Option<Mode>,
@@ -45,7 +45,7 @@ pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAn
     let charged = |schedule: &Schedule, mode| charge(&problem, &footprints, schedule, mode);
     let baselines = others.iter().filter_map(|&other| {
         let schedule = other.baseline(&problem)?;
-        // Like with like: whatever the schedule beside them pays for switching, they pay too.
+        // Like with like: the other policies pay the same switching costs.
         let schedule = match request.switching {
             None => schedule,
             Some(mode) => charged(&schedule, mode).schedule,
@@ -85,7 +85,7 @@ pub enum NoAnswer {
         "--policy allox gives a job one GPU, and this cluster has jobs with `gang`; choose another policy"
     )]
     OneGpu,
-    /// Times whose sum is no number any more.
+    /// Times whose sum overflows.
     #[error(transparent)]
     Beyond(#[from] Beyond),
 }
@@ -113,7 +113,7 @@ pub fn answer_online(
 ) -> Result<(doc::Schedule, Played), Beyond> {
     let problem = document::problem(&cluster);
     let played = play(&problem, noise, settings);
-    // What is bounded is the problem, whoever schedules it: the durations that were planned for.
+    // The bound is for the problem, whoever schedules it: for the planned durations.
     let planned = play(
         &problem,
         0.0,
@@ -138,7 +138,7 @@ pub fn answer_online(
     Ok((schedule, played))
 }
 
-/// The largest part by which a duration deviates from the problem's.
+/// Largest relative deviation of a duration from the problem's.
 fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
     let part = |lasted: f64, planned: f64| {
         if planned > 0.0 {
@@ -155,14 +155,14 @@ fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
     all.map(of).fold(0.0, f64::max)
 }
 
-/// What a schedule costs and how others compare, for people.
+/// Cost of a schedule, and of others, for people.
 pub fn explained(schedule: &doc::Schedule) -> String {
     let proof = if schedule.proven {
-        "proven to be the least".to_owned()
+        "proven optimal".to_owned()
     } else {
         let percent = 100.0 * schedule.gap;
         let bound = schedule.bound.name();
-        format!("at most {percent:.2} % above the least ({bound})")
+        format!("at most {percent:.2} % above the optimum ({bound})")
     };
     let mut text = format!(
         "{}: weighted completion {:.1}, {proof}; mean {:.1} s from arrival to completion",

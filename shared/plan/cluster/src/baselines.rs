@@ -1,4 +1,5 @@
-//! Schedulers that others describe, each as its authors do, in the same simulated cluster.
+//! Schedulers described by others, implemented as their authors describe them, in the same
+//! simulated cluster.
 
 mod allox;
 mod gang;
@@ -17,8 +18,8 @@ use crate::{Problem, Schedule};
 /// Sched_Homo of Hare's evaluation: weighted, within and between jobs, blind to GPU types. Jobs by
 /// Smith's ratio of the *mean* training time, every task on the earliest available GPU.
 ///
-/// Jobs are placed when they arrive, so that a later arrival does not delay an earlier one that
-/// has started: rounds are listed by the time at which the job could begin them.
+/// Jobs are placed on arrival, so a later arrival does not delay an earlier one that has started:
+/// rounds are listed by the time at which the job could begin them.
 pub fn homo(problem: &Problem) -> Schedule {
     let blind = |n: usize| {
         let job = &problem.jobs[n];
@@ -91,7 +92,7 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
 }
 
 /// Starts a gang on the GPUs that have been idle longest, whatever their type, if there are enough;
-/// answers when it is synchronised.
+/// returns when it is synchronised.
 fn start_gang(
     problem: &Problem,
     (n, round): (usize, usize),
@@ -131,10 +132,10 @@ fn start_gang(
 /// Hare as printed: the relaxation has the volume inequality on the complete set of tasks only,
 /// tasks are ordered by its midpoints `H`, and each takes the earliest available GPU.
 ///
-/// With that one inequality the relaxation is solved in closed form: every job runs along its
-/// chain at once, and what volume is missing is pushed onto the job that is cheapest to delay
-/// (least `w / (R D p)`), which moves as a whole. That is also why its bound and its claimed ratio
-/// fail: see the test `counter_example`.
+/// With that one inequality the relaxation has a closed form: every job runs along its chain at
+/// once, and missing volume is pushed onto the job that is cheapest to delay (least `w / (R D p)`),
+/// which moves as a whole. That is also why its bound and its claimed ratio fail: see the test
+/// `counter_example`.
 pub fn hare_literal(problem: &Problem) -> Schedule {
     let mut rounds: Vec<(f64, usize, usize)> = Vec::new();
     let delays = literal_delays(problem);

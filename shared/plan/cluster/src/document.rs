@@ -100,8 +100,8 @@ pub fn times_by_class(
     Ok(representatives.iter().map(of).collect())
 }
 
-/// What switching needs to know of the jobs. A model without layers is one group that is copied
-/// before anything is computed.
+/// Properties of the jobs that switching depends on. A model without layers is one group that is
+/// copied before anything is computed.
 pub fn footprints(cluster: &doc::Cluster) -> Vec<Footprint> {
     let of = |job: &doc::ClusterJob| {
         let mut layers: Vec<(f64, f64)> =
@@ -117,7 +117,7 @@ pub fn footprints(cluster: &doc::Cluster) -> Vec<Footprint> {
     cluster.jobs.iter().map(of).collect()
 }
 
-/// What a schedule document says beside the schedule.
+/// Fields of a schedule document besides the schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
     /// Who scheduled.
@@ -128,7 +128,7 @@ pub struct Certificate {
     pub bound: Bound,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// The largest part by which a duration deviates; the bound allows for it.
+    /// Largest relative deviation of a duration; the bound allows for it.
     pub noise: f64,
     /// Other policies.
     pub baselines: Vec<(SchedulePolicy, Schedule)>,
@@ -136,7 +136,7 @@ pub struct Certificate {
     pub switching: Option<(Mode, Switched)>,
 }
 
-/// Times whose sum is no number any more.
+/// Times whose sum overflows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the schedule is beyond what can be written: {0}")]
 pub struct Beyond(#[from] pub units::UnitError);

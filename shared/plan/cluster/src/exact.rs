@@ -1,9 +1,10 @@
 //! Branch and bound over the order in which tasks start.
 //!
-//! The objective never falls when a task ends later, so some optimal schedule is *active*: no task
-//! can start earlier in a gap of its GPU without delaying another. All active schedules are met by
-//! starting, in order of time, a task of a ready round on a GPU as soon as both are free. Tasks of
-//! a round are alike, and so are idle GPUs of a class. A gang starts as one, on a set of GPUs.
+//! Ending a task later never lowers the objective, so some optimal schedule is *active*: no task
+//! can start earlier in a gap of its GPU without delaying another. Starting, in order of time, a
+//! task of a ready round on a GPU as soon as both are free generates all active schedules. Tasks of
+//! one round are interchangeable, and so are idle GPUs of a class. A gang starts as one, on a set
+//! of GPUs.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,12 +15,12 @@ use crate::problem::total;
 use crate::state::Progress;
 use crate::{Assignment, Problem, Schedule};
 
-/// What the search found.
+/// Result of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exact {
     /// A schedule better than the incumbent given, if there is one.
     pub schedule: Option<Schedule>,
-    /// Whether nothing is better than that, or than the incumbent; `false` if nodes or time ran out.
+    /// Whether nothing beats that, or the incumbent; `false` if nodes or time ran out.
     pub proven: bool,
     /// Nodes looked at.
     pub nodes: u64,
@@ -87,7 +88,7 @@ struct Search<'p> {
     nodes: u64,
     most_nodes: u64,
     deadline: Option<Instant>,
-    /// For what has been started: the times of states met, none of which is better in everything.
+    /// For each set of started tasks: the non-dominated times of the states seen.
     seen: HashMap<Vec<u32>, Vec<Vec<f64>>>,
     kept: usize,
 }
@@ -113,7 +114,7 @@ impl Search<'_> {
             self.most_nodes = self.nodes;
             return;
         }
-        // Both bounds are relaxations: no completion of this node is cheaper than what is known.
+        // Both bounds are relaxations: no completion of this node beats the incumbent.
         if self.bound(now) >= self.best * (1.0 - ROUNDING) {
             return;
         }
@@ -195,9 +196,10 @@ impl Search<'_> {
                 }
             }
         }
-        // A gap before a start that a ready task would fit into: that schedule is not active, for
-        // whatever starts from now on starts no earlier. The task must not be synchronised later in
-        // the gap than it could be on any GPU behind it: one that is slow to synchronise is none.
+        // A ready task would fit into a gap before a start: the schedule is not active, since
+        // anything that starts from now on starts no earlier. The task must not be synchronised
+        // later in the gap than it could be on any GPU behind it: one that is slow to synchronise
+        // is none.
         let soonest = |n: usize| self.problem.jobs[n].fastest_synchronised();
         let keeps = |b: &Branch| {
             let fits = |o: &Branch| o.trained <= b.start && o.synced <= b.start + soonest(o.job);
@@ -214,8 +216,8 @@ impl Search<'_> {
         all
     }
 
-    /// GPUs that the next task of a job, or its gang, may take. Of GPUs that are alike and free at the
-    /// same moment the first are taken first.
+    /// GPUs that the next task of a job, or its gang, may take. Among identical GPUs that are free at
+    /// the same time, the first are used first.
     fn sets(&self, n: usize) -> Vec<Vec<usize>> {
         let job = &self.problem.jobs[n];
         let gpus = self.free.len();

@@ -1,6 +1,6 @@
 //! GPUs for tasks that run at the same time.
 
-/// What a gang wants.
+/// Requirements of a gang.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wants<'a> {
     /// Tasks, each on a GPU of its own.
@@ -37,12 +37,12 @@ impl Wants<'_> {
         (most(self.train), most(self.sync))
     }
 
-    /// The GPUs on which the gang is synchronised first if GPU m can be had from `available[m]` on;
-    /// of equals those with less training. `None` if there are too few.
+    /// The GPUs on which the gang is synchronised first if GPU m is free from `available[m]` on;
+    /// ties go to those with less training. `None` if there are too few.
     ///
-    /// The best set has a slowest training and a slowest synchronisation. Of all GPUs that are no
-    /// slower in either, those that can be had first start no later than that set and last no longer;
-    /// so it is enough to look at every pair of such limits.
+    /// The best set has a slowest training and a slowest synchronisation. Among all GPUs that are at
+    /// least as fast in both, those available first start no later than that set and last no longer;
+    /// so it suffices to try every pair of such limits.
     pub fn earliest(
         &self,
         classes: &[usize],

@@ -25,7 +25,7 @@ pub struct Recipe {
     pub seed: u64,
 }
 
-/// What of a recipe is invalid.
+/// Invalid parts of a recipe.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RecipeError {
     /// A type that the evaluation does not have.
@@ -212,8 +212,8 @@ fn job(recipe: &Recipe, n: usize, rng: &mut SmallRng) -> Result<doc::ClusterJob,
     })
 }
 
-/// Gives every job its arrival, so that work arrives `load` times as fast as it can be done when
-/// every GPU works at the speed that it has on average.
+/// Sets the arrival of every job so that work arrives `load` times as fast as all GPUs together can
+/// do it at their mean speeds.
 fn spread_arrivals(
     recipe: &Recipe,
     jobs: &mut [doc::ClusterJob],

@@ -28,7 +28,7 @@ pub enum ImportError {
         /// Every column.
         needed: &'static str,
     },
-    /// A cell is no number in range.
+    /// A cell is not a number in range.
     #[error("{name}:{line}: column `{column}`: {value:?} is not {expected}")]
     Cell {
         /// The file.
@@ -37,9 +37,9 @@ pub enum ImportError {
         line: u64,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The text found.
         value: String,
-        /// What would be right.
+        /// The valid form.
         expected: &'static str,
     },
     /// A model has no rate.

@@ -2,11 +2,11 @@
 //!
 //! A job is a sequence of rounds of parallel tasks. A task of job n on a GPU of class g trains for `Tc[n,g]`
 //! and then synchronises for `Ts[n,g]`; only training occupies the GPU. The next round starts when every task
-//! of the present one is synchronised, but the tasks of a round need not run at the same time (*relaxed
-//! scale-fixed synchronisation*, Hare, HPDC 2022). The goal is the least weighted sum of completion times,
-//! `sum w_n C_n`.
+//! of the current one is synchronised, but the tasks of a round need not run at the same time (*relaxed
+//! scale-fixed synchronisation*, Hare, HPDC 2022). The objective is to minimise the weighted sum of
+//! completion times, `sum w_n C_n`.
 //!
-//! [`plan()`] answers with a [`Schedule`] and a lower bound that holds for every schedule. Other
+//! [`plan()`] returns a [`Schedule`] and a lower bound that holds for every schedule. Other
 //! schedulers, as their authors describe them, are in [`baselines`], the bounds in [`bounds`].
 
 mod answer;

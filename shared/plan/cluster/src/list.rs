@@ -103,7 +103,7 @@ fn slot(problem: &Problem, n: usize, lanes: &[Lane], ready: f64, fill: Fill) -> 
     moments.sort_by(f64::total_cmp);
     moments.dedup();
     for at in moments {
-        // Whoever has a gap for the longest training at this moment can be had, others cannot.
+        // Exactly those with a gap for the longest training at this time are available.
         let job = &problem.jobs[n];
         let longest = job.train.iter().copied().filter(|t| t.is_finite());
         let longest = longest.fold(0.0, f64::max);
@@ -151,7 +151,7 @@ fn best_gpu(
     (best.1, best.2)
 }
 
-/// What a GPU is busy with: disjoint spans in order of time.
+/// Busy times of a GPU: disjoint spans in order of time.
 #[derive(Debug, Clone, Default)]
 struct Lane {
     busy: Vec<(f64, f64)>,

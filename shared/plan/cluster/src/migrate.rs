@@ -1,9 +1,9 @@
-//! Jobs on one GPU at a time that move between GPUs at the ends of their rounds.
+//! Jobs that use one GPU at a time and may move between GPUs between rounds.
 //!
-//! For jobs of one weight that are all there and stay where they begin, AlloX' matching is the
-//! optimum. Where a job may move, there is more to gain: a GPU that no sequence needs (a slow one,
-//! towards the end) trains a job that waits for a faster one, and a faster one that has come to its
-//! end takes over from a slower one.
+//! For jobs of equal weight that are all present and never move, AlloX's matching is optimal.
+//! Moving gains more: a GPU that no sequence needs (a slow one, towards the end) trains a job that
+//! waits for a faster one, and a faster one that has finished its jobs takes over from a slower
+//! one.
 
 use crate::baselines::{sequences, train_round};
 use crate::{Assignment, Problem, Schedule};
@@ -24,10 +24,10 @@ struct Moving<'p> {
 /// Matches the rest of all jobs to the GPUs again at every arrival and completion, and lets GPUs that
 /// have nothing to do help out, round by round. Weights are not looked at.
 ///
-/// What was tried instead of the matching: the job that is worth most by its rest on each GPU, with what
-/// a job is worth searched in 6,000 trials. On Gavel's trace (71 jobs, moves at any moment) that
-/// came to a mean of 25,420 s, above AlloX' 25,402 without any move. Matching again from time to time
-/// as well, 200 times on the way, came to 25,364 s with tasks of 360 s, and to 25,337 s without.
+/// An alternative to the matching that was tried: the job with the highest value per remaining work on
+/// each GPU, with values searched in 6,000 trials. On Gavel's trace (71 jobs, moves at any moment) that
+/// came to a mean of 25,420 s, above AlloX' 25,402 without any move. Matching again from time to time as
+/// well, 200 times on the way, came to 25,364 s with tasks of 360 s, and to 25,337 s without.
 pub fn migrating(problem: &Problem) -> Schedule {
     Moving::new(problem).play()
 }

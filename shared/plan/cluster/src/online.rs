@@ -1,8 +1,9 @@
-//! Scheduling without knowing the future: jobs arrive, tasks end when they end.
+//! Scheduling without knowing the future: arrivals and durations are known only when they happen.
 //!
-//! [`Live`] holds what is known at a moment and decides what starts now. After each arrival and
-//! each completed round it searches priorities anew over what has not started; what runs stands.
-//! [`play`] feeds it a problem as time passes, which gives the price of not knowing.
+//! [`Live`] holds what is known at a given time and decides what starts now. After each arrival and
+//! each completed round it searches priorities again for everything that has not started; running
+//! tasks stay. [`play`] feeds it a problem as time passes, which shows the price of not knowing the
+//! future.
 
 mod outlook;
 mod played;
@@ -19,7 +20,7 @@ pub use outlook::{Deviations, JobStanding, Names, Outlook};
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};
 
-/// How far a live job is.
+/// Progress of a live job.
 #[derive(Debug, Clone)]
 struct LiveJob {
     round: usize,
@@ -63,16 +64,17 @@ pub struct Live {
 /// How to schedule online.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnlineSettings {
-    /// Starts of tasks to simulate in each search; `None`: by how many jobs wait and how long nothing happens.
+    /// Starts of tasks to simulate in each search; `None`: according to the number of waiting jobs and the
+    /// time until the next event.
     pub effort: Option<u64>,
-    /// A job that has waited this many times its shortest duration goes before all others, so
-    /// that a stream of short jobs cannot hold it back for ever; infinity: never.
+    /// A job that has waited this many times its shortest duration goes before all others, so that
+    /// a stream of short jobs cannot starve it; infinity: never.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,
 }
 
-/// What of the settings of a play is invalid.
+/// Invalid settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// With all of a duration as noise a task could end before it starts.
@@ -99,14 +101,14 @@ impl OnlineSettings {
     }
 }
 
-/// Starts of a search for which nobody has given a number. Least: what every search had before, some 40 ms. Most:
-/// an eighth of what a plan has, some tenths of a second.
+/// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
+/// Most: an eighth of what a plan has, some tenths of a second.
 const LEAST_EFFORT: u64 = 50_000;
 const MOST_EFFORT: u64 = 500_000;
 /// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
 const TRIES_OF_A_PAIR: u64 = 16;
-/// A start takes 0.5 us at 40 jobs and 3 us at 300; this part of the time until something is expected to happen may
-/// be spent on thinking, so that an answer is late by little against what it is about.
+/// A start takes 0.5 us at 40 jobs and 3 us at 300; this fraction of the time until the next expected event may be
+/// spent on searching, so that the answer is late by only a small fraction of what it decides.
 const STARTS_PER_SECOND: f64 = 1e6;
 const PART_OF_QUIET: f64 = 0.05;
 
@@ -139,7 +141,7 @@ impl Live {
         }
     }
 
-    /// What is known of the problem.
+    /// The part of the problem that is known.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
@@ -193,7 +195,7 @@ impl Live {
         self.running.iter().find(|r| r.gpu == gpu && r.training)
     }
 
-    /// Present round of a job: as many as it has once it is complete or abandoned.
+    /// Current round of a job; the number of its rounds once it is complete or abandoned.
     pub fn round(&self, n: usize) -> usize {
         self.jobs[n].round
     }
@@ -206,7 +208,7 @@ impl Live {
         }
     }
 
-    /// A task has been synchronised; answers whether its round is complete.
+    /// A task has been synchronised; returns whether its round is complete.
     pub fn finished(&mut self, n: usize, task: usize, now: f64) -> bool {
         let Some(i) = self.find(n, task) else {
             return false;
@@ -232,8 +234,8 @@ impl Live {
         complete
     }
 
-    /// A task has failed and is to be started again; with it the whole round of its gang, for the others
-    /// of it cannot go on without it.
+    /// A task has failed and must be started again; for a gang the whole round, because the others
+    /// cannot continue without it.
     pub fn failed(&mut self, n: usize, task: usize) {
         let Some(i) = self.find(n, task) else {
             return;
@@ -249,8 +251,8 @@ impl Live {
         self.jobs[n].left.push(task);
     }
 
-    /// A task has been started for real, on this GPU: its times count from now. It is one that
-    /// was decided, there or elsewhere, or one that somebody else decided; answers whether it could be.
+    /// A task has been started for real, on this GPU: its times count from now. It is one that was
+    /// decided, there or elsewhere, or one that somebody else decided; returns whether it could be.
     pub fn started(&mut self, n: usize, task: usize, gpu: usize, now: f64) -> bool {
         match self.find(n, task) {
             Some(i) => {
@@ -294,7 +296,7 @@ impl Live {
     }
 
     /// More is known of how long an open job takes: rounds with the present one, and seconds of training on
-    /// classes that can run it. What trains is expected to take the new time, too.
+    /// classes that can run it. Running tasks are expected to take the new time, too.
     pub fn estimate(&mut self, n: usize, rounds_left: Option<usize>, train: &[Option<f64>]) {
         let mut job = self.problem.jobs[n].clone();
         job.rounds = rounds_left.map_or(job.rounds, |left| self.jobs[n].round + left);
@@ -334,9 +336,9 @@ impl Live {
         (0..self.usable.len()).filter(|&m| !self.usable[m])
     }
 
-    /// Takes a GPU out, or back in: nothing more is started on one that is out, and what trains there
-    /// is started again elsewhere, for a dead node tells no end. Answers the tasks that are to be
-    /// started again, with those of their gangs.
+    /// Takes a GPU out, or back in: nothing more starts on one that is out, and its running task
+    /// starts again elsewhere, because a dead node reports no end. Returns the tasks that must start
+    /// again, with those of their gangs.
     pub fn use_gpu(&mut self, gpu: usize, usable: bool) -> Vec<(usize, usize)> {
         self.usable[gpu] = usable;
         let lost = |r: &&Underway| r.gpu == gpu && r.training && !usable;
@@ -356,7 +358,7 @@ impl Live {
         again
     }
 
-    /// Tasks of the rounds that jobs have not completed.
+    /// Tasks of rounds that are not complete.
     pub fn open_tasks(&self) -> usize {
         let jobs = self.jobs.iter().zip(&self.problem.jobs);
         jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)
@@ -385,8 +387,8 @@ impl Live {
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
-    /// How many starts a search may simulate: more the more jobs are open, for orders are many, and no more than
-    /// nobody waits for: what is decided now stands until the next event, at which it is decided anew.
+    /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
+    /// no more than can be waited for: what is decided now stands only until the next event.
     fn effort(&self, state: &State, now: f64) -> u64 {
         if let Some(given) = self.settings.effort {
             return given;
@@ -413,9 +415,9 @@ impl Live {
         wanted.min(affordable).clamp(LEAST_EFFORT, MOST_EFFORT)
     }
 
-    /// Priorities by AlloX' matching of what is left of the jobs that are there: where rounds have one task it
-    /// knows at once which jobs gain most by which GPUs, which a search finds late. None where gangs or lost
-    /// GPUs are not of its world, where nobody waits, or where the matching would take seconds.
+    /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one task, it
+    /// finds at once which jobs gain most from which GPUs, which a search finds late. None if gangs or lost
+    /// GPUs are involved, which it cannot model, if no job waits, or if the matching would take seconds.
     fn matched(&self, now: f64) -> Option<Priorities> {
         let there = |n: &usize| {
             let job = &self.problem.jobs[*n];

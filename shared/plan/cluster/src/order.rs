@@ -1,4 +1,4 @@
-//! The order of whole jobs that wait in a queue of Slurm.
+//! Orders the pending jobs of a Slurm queue.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,8 +10,8 @@ use serde_json::Value;
 /// Slurm takes a `nice` of at most so much either way (`scontrol(1)`).
 const MOST_NICE: i64 = 2_147_483_645;
 
-/// The answer of `squeue --json`. Of each job its pending form is kept and nothing of its hundred fields: a
-/// queue of 77 MB took 1.1 GB when all of it was.
+/// The answer of `squeue --json`. Of each job only its pending form is kept, not its hundred fields: a
+/// queue of 77 MB took 1.1 GB when everything was kept.
 #[derive(serde::Deserialize)]
 struct SqueueOutput {
     jobs: Option<Queue>,
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Queue {
     }
 }
 
-/// What is looked at of a job; all of it absent where it is no object.
+/// The fields of a job that are used; all absent if it is not an object.
 #[derive(Default)]
 struct SlurmJob {
     job_id: Option<Value>,
@@ -117,9 +117,9 @@ pub enum OrderError {
         index: usize,
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// What would be right.
+        /// The valid form.
         wanted: &'static str,
     },
 }
@@ -208,8 +208,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     let beyond = jobs.iter().filter(|job| job.nice > MOST_NICE).count();
     if beyond > 0 {
         warnings.push(format!(
-            "priorities are further apart than Slurm's nice reaches ({MOST_NICE}): {beyond} jobs get that, and \
-             Slurm orders them by what is left"
+            "priorities differ by more than Slurm's largest nice ({MOST_NICE}): {beyond} jobs get that value, and Slurm orders them by the rest"
         ));
         for job in &mut jobs {
             job.nice = job.nice.min(MOST_NICE);
@@ -365,7 +364,7 @@ mod tests {
             "{:?}",
             found.warnings
         );
-        assert!(found.warnings.iter().any(|w| w.contains("further apart")));
+        assert!(found.warnings.iter().any(|w| w.contains("largest nice")));
     }
 
     /// Any answer is ordered or refused, and what is ordered is a queue that Slurm would take.

@@ -28,7 +28,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What the portfolio is compared with.
+    /// Rivals of the portfolio.
     pub const BASELINES: [Self; 5] = [
         Self::Fifo,
         Self::Srtf,
@@ -78,7 +78,7 @@ pub enum Bound {
     Fluid,
     /// Prices of GPU time.
     Prices,
-    /// Branch and bound met every schedule.
+    /// Branch and bound over all schedules.
     Exact,
 }
 
@@ -91,12 +91,12 @@ pub struct PlanOptions {
     pub starts: u64,
     /// Nodes of branch and bound.
     pub nodes: u64,
-    /// Stop the search for schedules at this moment.
+    /// Stop the search for schedules at this time.
     pub deadline: Option<Instant>,
 }
 
 impl Default for PlanOptions {
-    /// Budgets of work, not of time, so that a result is reproducible; not tuned.
+    /// Budgets are in work, not time, so that results are reproducible; not tuned.
     fn default() -> Self {
         Self {
             seed: 0,
@@ -107,7 +107,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// A schedule, and what is known about how good it is.
+/// A schedule and its certificate.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Planned {
@@ -130,7 +130,7 @@ pub struct Planned {
 /// Up to this many tasks branch and bound is tried; 12 on 3 GPUs take up to some ten thousand nodes,
 /// and beyond about 20 it seldom ends within the budget.
 const EXACT_TASKS: usize = 24;
-/// With gangs, up to this many GPUs: every set of them is a branch.
+/// With gangs, up to this many GPUs: every set of GPUs is a branch.
 const EXACT_GPUS: usize = 8;
 /// Up to this many rounds times classes Q and U are solved: the programs grow with each cut.
 const LP_CELLS: usize = 120;
@@ -291,8 +291,8 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Sche
         }
         candidates.push(Priorities::new(order));
     }
-    // Whoever knows which jobs gain most by which class is a good start: AlloX' matching does, and
-    // where rounds have one task it is hard to beat.
+    // AlloX's matching knows which jobs gain most from which class, and is a good start: AlloX'
+    // matching does, and where rounds have one task it is hard to beat.
     let jobs = problem.jobs.len();
     let matched = jobs.pow(3) * problem.gpus.len() <= MATCHING_WORK;
     let others = [(Policy::Allox, matched), (Policy::Srtf, true)];

@@ -39,8 +39,8 @@ pub struct TrainingJob {
     pub deadline: f64,
 }
 
-/// A second after the deadline costs so many times what a second costs otherwise, beside it. A deadline is
-/// soft: with ten a job that would be late goes before jobs of up to eleven times its weight over time left, and a
+/// A second after the deadline costs this many times what a second costs otherwise, beside it. A deadline is soft:
+/// with ten a job that would be late goes before jobs of up to eleven times its weight over time left, and a
 /// deadline that cannot be met does not push a whole cluster aside for ever. Chosen by hand.
 const LATE: f64 = 10.0;
 
@@ -65,7 +65,8 @@ impl TrainingJob {
         self.arrival + self.rounds as f64 * self.shortest_round
     }
 
-    /// What completing it at a moment costs: its weight for each second, and more for each after its deadline.
+    /// Cost of completing it at a given time: its weight for each second, and more for each after its
+    /// deadline.
     pub fn cost_at(&self, completion: f64) -> f64 {
         self.weight * (completion + LATE * (completion - self.deadline).max(0.0))
     }
@@ -110,7 +111,7 @@ impl Problem {
         Self::on_nodes(classes, gpus, nodes, jobs)
     }
 
-    /// As [`Problem::new`], with the node of every GPU; without, each is on one of its own.
+    /// Like [`Problem::new`], with the node of every GPU; without, each is on one of its own.
     pub fn on_nodes(
         mut classes: Vec<Class>,
         gpus: Vec<usize>,

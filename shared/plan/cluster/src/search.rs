@@ -17,7 +17,7 @@ pub struct Budget {
     /// Starts of tasks to simulate, each counted once more for every 60 jobs; what makes a result
     /// reproducible.
     pub starts: u64,
-    /// Stop at this moment, whatever is left; the result may then differ from run to run.
+    /// Stop at this time, whatever remains; results may then differ from run to run.
     pub deadline: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> S
 /// A search for priorities.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// What is scheduled.
+    /// The problem to schedule.
     pub problem: &'a Problem,
     /// How far it is.
     pub state: &'a State,
@@ -90,7 +90,7 @@ pub struct Search<'a> {
     pub fixed: usize,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// The best priorities.
@@ -109,7 +109,7 @@ impl Search<'_> {
         }
     }
 
-    /// What a try costs of the budget: the tasks that are left, each at the decoder's price.
+    /// Cost of a try in the budget: the remaining tasks, each at the decoder's price.
     fn price(&self) -> u64 {
         let jobs = self.problem.jobs.iter().zip(&self.state.jobs);
         let left = |(job, p): (&crate::TrainingJob, &crate::Progress)| {
@@ -129,7 +129,7 @@ impl Search<'_> {
         (self.fixed..order.len()).filter(open).collect()
     }
 
-    /// The best priorities from `start` on, whose cost is given where it is known.
+    /// The best priorities from `start` on, whose cost is given if known.
     ///
     /// Moves: shift a job in the order, swap two, forbid a job its slowest class or allow all again.
     /// A worse schedule is accepted by simulated annealing: from a temperature of 1.2 % of the flow
@@ -151,15 +151,15 @@ impl Search<'_> {
         if movable.len() < 2 && problem.classes.len() < 2 || movable.is_empty() {
             return best;
         }
-        // No schedule completes a job before it arrives: only what is above this can be gained, so that the
-        // temperature follows it and not the clock time at which a trace happens to begin.
+        // No schedule completes a job before it arrives, so only the cost above that can be reduced; the
+        // temperature follows this excess, and not the clock time at which a trace happens to begin.
         let floor = problem.weighted_arrivals();
         let mut candidate = current.clone();
         while !self.budget.over(used) {
             let left = 1.0 - used as f64 / self.budget.starts as f64;
             let heat = 0.003 * left * left * (cost - floor).max(0.0) / movable.len() as f64 * 4.0;
-            // Metropolis' rule the other way round: the random number is drawn first, so that the play can be
-            // broken off as soon as its bound reaches the largest cost that would be accepted.
+            // Metropolis's rule in reverse: the random number is drawn first, so the simulation can stop as
+            // soon as its bound reaches the largest cost that would be accepted.
             let threshold = cost - heat * rng.random::<f64>().max(1e-300).ln();
             candidate.clone_from(&current);
             mutate(problem, &mut candidate, &movable, &mut rng);
@@ -179,8 +179,8 @@ impl Search<'_> {
     }
 }
 
-/// What a start counts for in a budget. Holes are searched for on every GPU. An event looks at every
-/// waiting job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
+/// Cost of a start in a budget. Holes are searched for on every GPU. An event looks at every waiting
+/// job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
 fn price(problem: &Problem, decoder: Decoder) -> u64 {
     match decoder {
         Decoder::Events => 1 + problem.jobs.len() as u64 / 60,
@@ -192,7 +192,7 @@ fn price(problem: &Problem, decoder: Decoder) -> u64 {
 fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut SmallRng) {
     let pick = |rng: &mut SmallRng| rng.random_range(0..movable.len());
     let from = pick(rng);
-    // Near moves more often than far ones: a good order is changed little. An eighth of the jobs, one far move
+    // Near moves more often than far ones: a good order needs few changes. An eighth of the jobs, one far move
     // in four, and six shifts for two swaps and two changes of classes were chosen by hand, not tuned.
     let near = (movable.len() / 8).max(2);
     let reach = rng.random_range(1..=near) as isize * if rng.random() { 1 } else { -1 };

@@ -1,8 +1,8 @@
-//! What is known of a cluster at a moment.
+//! What is known of a cluster at a given time.
 
 use crate::Problem;
 
-/// What decides between ready tasks.
+/// Priority among ready tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priorities {
     /// Jobs, the most urgent first.
@@ -106,7 +106,7 @@ impl Underway {
     }
 }
 
-/// What trains of job n is expected to take as long as the problem says now.
+/// Running tasks of job n are expected to take the time that the problem now gives.
 pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
     let own = running.iter().filter(|r| r.job == n);
     let all: Vec<usize> = own.map(|r| r.gpu).collect();
@@ -131,12 +131,12 @@ pub struct Standing {
 }
 
 /// A task whose end is overdue is expected after this part of its training time more. With 0 the
-/// plan would expect it at every moment anew and hold others back for it.
+/// plan would expect it to be free at any moment and keep holding others back for it.
 const OVERDUE: f64 = 0.05;
 
 impl State {
-    /// What is expected of a cluster that runs for real, in which nothing ends before `now`; a GPU
-    /// that is not `usable` is never free again, though what runs there may still end.
+    /// Forecast of a live cluster, in which nothing ends before `now`; a GPU that is not `usable`
+    /// never becomes free, although its running task may still end.
     pub fn expected(
         problem: &Problem,
         usable: &[bool],
@@ -165,7 +165,7 @@ impl State {
             let open = round < job.rounds;
             let whole = open && started == job.tasks;
             Progress {
-                // Of a round that runs as a whole the next is what is waited for.
+                // For a round that runs as a whole, the next event is the next round.
                 round: round + usize::from(whole),
                 started: if open && !whole { started } else { 0 },
                 ready: if whole { synced } else { ready },

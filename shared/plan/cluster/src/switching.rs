@@ -1,15 +1,15 @@
-//! What it costs to hand a GPU from one job to another, modelled.
+//! Modelled cost of switching a GPU from one job to another.
 //!
-//! PipeSwitch copies the model by groups of layers while the first are computed. With bytes `b_g`
-//! and compute `c_g` of group g, bus speed `bw` and an overhead `o` for each copy,
+//! PipeSwitch copies the model in groups of layers while the first ones already compute. With bytes
+//! `b_g` and compute `c_g` of group g, bus speed `bw` and an overhead `o` for each copy,
 //!
 //! ```text
 //! F_g = max(F_(g-1), sum_(h <= g) (b_h / bw + o)) + c_g,    switching time = F_last - sum c_g
 //! ```
 //!
-//! Hare adds *early cleaning* (while the job before goes through its last backward pass, its
-//! layers are freed one by one and the next job's are copied into their place) and *residency* (models of
-//! jobs that will come back stay in memory while they fit).
+//! Hare adds *early cleaning* (during the previous job's last backward pass, its layers are freed one by
+//! one and the next job's are copied into their place) and *residency* (models of jobs that will return
+//! stay in memory while they fit).
 
 use crate::{Assignment, Problem, Schedule};
 
@@ -37,7 +37,7 @@ impl Mode {
 }
 
 /// A new process, its context and the first run of every kernel. The poster's default switching
-/// is 3.3 to 9.0 s, whatever the model's size; 3 s is what remains of the least without its copy.
+/// takes 3.3 to 9.0 s, whatever the model's size; 3 s is the least of them without its copy.
 pub const RESTART_S: f64 = 3.0;
 /// Each copy of a group costs this much beside its bytes: about a kernel launch and a
 /// synchronisation of a stream.
@@ -50,7 +50,7 @@ pub const HIT_S: f64 = 0.9e-3;
 /// least reported switch is 2.42 ms, for the same model.
 pub const CLEAN_S: f64 = 1.5e-3;
 
-/// What switching needs to know of a job.
+/// Properties of a job that switching depends on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Footprint {
     /// Bytes and forward seconds of each group of layers.
@@ -89,14 +89,14 @@ impl Footprint {
     }
 }
 
-/// What switching does to a schedule.
+/// Effect of switching on a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Switched {
     /// The same order on every GPU, with switching in its times.
     pub schedule: Schedule,
     /// Switches to another job.
     pub switches: usize,
-    /// Of them to a model still in memory, as charged.
+    /// Switches to a model that is still in memory, as charged.
     pub hits: usize,
     /// Hits if the newest models stay.
     pub hits_newest: usize,
@@ -181,7 +181,7 @@ pub fn retimed(
             *present = first.round;
         }
         let gpus: Vec<usize> = these.iter().map(|a| a.gpu).collect();
-        // Who is ready to train waits for the others.
+        // Tasks that are ready to train wait for the others.
         let seconds = gpus.iter().map(|&m| switch(m)).fold(0.0, f64::max);
         let free_all = gpus.iter().map(|&m| free[m]).fold(0.0, f64::max);
         let start = free_all.max(ready[first.job]);
@@ -208,7 +208,7 @@ pub fn retimed(
 enum Keep {
     /// The newest, Hare's rule.
     Newest,
-    /// Those that are used next (Belady 1966: the farthest next use goes).
+    /// Models that are used next (Belady 1966: evict the farthest next use).
     NextUse,
 }
 
@@ -235,7 +235,7 @@ fn resident(sequence: &[usize], footprints: &[Footprint], memory: f64, keep: Kee
         }
         kept.retain(|&(job, _)| {
             room -= footprints[job].bytes();
-            // What does not fit goes; a smaller one behind it may still stay.
+            // A model that does not fit is evicted; a smaller one after it may still stay.
             let stays = room >= 0.0;
             if !stays {
                 room += footprints[job].bytes();

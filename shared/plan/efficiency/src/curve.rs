@@ -37,7 +37,7 @@ impl LossCurve {
         }
     }
 
-    /// What follows is of no use.
+    /// The rest is useless.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

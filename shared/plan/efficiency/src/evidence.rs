@@ -7,7 +7,7 @@ use crate::curve::LossCurve;
 use crate::fit::{Fit, Reached, fit};
 use crate::noise::{Moments, NoiseScale, Unknown};
 
-/// What profiles and runs show of the efficiency of tasks.
+/// Evidence from profiles and runs about the efficiency of tasks.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     tasks: BTreeMap<TaskId, Shown>,
@@ -22,7 +22,7 @@ struct Shown {
     curves: Vec<(Batch, LossCurve)>,
 }
 
-/// What is known of one task.
+/// Evidence about one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Its efficiency; `None`: what the workload declares stands.
@@ -139,8 +139,8 @@ fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
 }
 
 impl Shown {
-    /// The later half of what runs told comes first: the noise scale grows as training goes on, and a plan is
-    /// for what is to come.
+    /// The later half of a run takes precedence: the noise scale grows during training, and a plan is for the
+    /// future.
     fn measured(&self, reference: Batch) -> Result<NoiseScale, Unknown> {
         let late = &self.events[self.events.len() / 2..];
         NoiseScale::of(late, reference).or_else(|_| {

@@ -3,7 +3,7 @@ use units::Batch;
 
 use crate::noise::{around, efficiency, student};
 
-/// What one training took to the loss that all reached.
+/// Samples that one training took to the loss that all reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
     /// Batch size.
@@ -19,18 +19,17 @@ pub struct Fit {
     pub samples: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],
-    /// The figures want a noise scale beyond what these batch sizes can show; it stands at the limit.
+    /// The data ask for a noise scale beyond what these batch sizes can show, so it is at the limit.
     pub at_limit: bool,
     /// Trainings that it is from.
     pub trainings: usize,
 }
 
-/// Relative error (standard deviation of the logarithm) of the samples that one training takes to a loss, before
-/// the trainings at hand say theirs: repeats with other seeds differ by 10 to 30 % on three small data
-/// sets.
+/// Prior relative error (standard deviation of the logarithm) of the samples that one training takes to a loss:
+/// repeats with other seeds differ by 10 to 30 % on three small data sets.
 const USUAL_ERROR: f64 = 0.2;
-/// Degrees of freedom that [`USUAL_ERROR`] counts for, beside those of the fit: with two trainings the
-/// law goes through both, and their residuals say nothing.
+/// Degrees of freedom of [`USUAL_ERROR`], added to those of the fit: with two trainings the law passes
+/// through both, and their residuals are uninformative.
 const USUAL_FREEDOM: usize = 4;
 /// A noise scale is searched for within this factor of the smallest and of the largest batch size. Thirty
 /// times the largest size, all sizes differ by 3 % in efficiency: less than runs can show.
@@ -39,8 +38,8 @@ const BEYOND: f64 = 30.0;
 const POINTS: u32 = 700;
 
 /// Fits the noise scale to what trainings at two or more batch sizes took to the same loss. By the law a
-/// training needs `n = c (phi + B)` samples; the errors are relative, so that the fit is the least squares of
-/// logarithms, with `c` their mean for every `phi`. The interval is that of the likelihood ratio.
+/// training needs `n = c (phi + B)` samples. Errors are relative, so this is least squares on logarithms,
+/// with `c` the mean for every `phi`. The interval is that of the likelihood ratio.
 ///
 /// `None` with fewer than two batch sizes.
 #[must_use]

@@ -29,7 +29,7 @@ enum Curve {
 }
 
 impl Law {
-    /// What the workload says of a task; `None` where it says nothing.
+    /// The workload's declaration for a task; `None` where it says nothing.
     #[must_use]
     pub fn of_task(task: &Task) -> Option<Self> {
         let known = task.efficiency.as_ref()?;

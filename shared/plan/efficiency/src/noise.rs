@@ -22,7 +22,7 @@ pub enum NormsError {
     /// The noise shows in the difference between two sizes.
     #[error("the small batch must have at least one sample and fewer than the large one")]
     Sizes,
-    /// Another program's idea of norms.
+    /// Norms from a program that defines them differently.
     #[error(
         "not of the form {{\"small\":b,\"small_sq\":x,\"large\":B,\"large_sq\":y}} with whole sizes"
     )]
@@ -163,7 +163,7 @@ pub struct NoiseScale {
 /// Why there is no noise scale.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Unknown {
-    /// Nobody reported norms.
+    /// No norms were reported.
     #[error("the training reports no norms of gradients")]
     NoNorms,
     /// Too few parts to tell the error.
@@ -193,8 +193,8 @@ pub enum Unknown {
     Beyond(f64),
 }
 
-/// Fewest blocks of steps from which an error is told. With four degrees of freedom Student's t is still
-/// 1.4 times the normal quantile; with one it is six times.
+/// Fewest blocks of steps for an estimate of the error. With four degrees of freedom Student's t is
+/// still 1.4 times the normal quantile; with one it is six times.
 const MIN_BLOCKS: usize = 5;
 /// 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.96;
@@ -212,8 +212,8 @@ impl NoiseScale {
     /// of a run. `reference` is the batch size that progress is compared with.
     ///
     /// A ratio estimator over blocks, `phi = sum S / sum |G|^2`, with the linearised variance of a cluster sample
-    /// (Cochran, *Sampling Techniques*, 1977, equation 6.13): whatever correlates the steps of one block
-    /// (the parameters move slowly) is in the error. Blocks are divided by the size of their gradients before
+    /// (Cochran, *Sampling Techniques*, 1977, equation 6.13), so that correlation between the steps of one block
+    /// (parameters move slowly) is part of the error. Blocks are divided by the size of their gradients before
     /// (`levelled`).
     ///
     /// There is none while the mean of `|G|^2` is not above zero by its error: the confidence set of a ratio
@@ -284,19 +284,19 @@ impl NoiseScale {
     }
 }
 
-/// No block counts for more than so many times its steps. The case is a gradient that jumps, as at a restart, or
+/// No block counts more than this many times its steps. The case is a gradient that jumps, as at a restart, or
 /// that falls faster at first than afterwards. Noise alone comes here only where it is half of a block's size; any
 /// such bound biases the mean there, and the lower the more.
 const MOST_WEIGHT: f64 = 1.5;
 
-/// The blocks, each divided by the mean squared norm of a batch's gradient, `|G|^2 + S / B0`, that those beside it
-/// let one expect in it. `None` where blocks show no noise at all.
+/// The blocks, each divided by the mean squared norm of a batch's gradient, `|G|^2 + S / B0`, as expected from the
+/// neighbouring blocks. `None` where blocks show no noise at all.
 ///
-/// Gradients shrink as training goes on, often by orders of magnitude. In a plain sum the first blocks outweigh
-/// all others, and what is a trend looks like noise: of a training whose noise scale was 48 to 140 in each
-/// window, the sum said that the gradient was lost in noise. Divided so, each step counts alike, and the ratio of
-/// the sums is the one noise scale by which the training needs as many samples: a stretch with `phi_k` needs
-/// `(phi_k + B) / (phi_k + B0)` times as many at `B` as at `B0`, so that `phi + B0` is the harmonic mean of
+/// Gradients shrink as training continues, often by orders of magnitude. In a plain sum the first blocks would
+/// outweigh all others, and a trend would look like noise: for a training whose noise scale was 48 to 140 in each
+/// window, the sum said that the gradient was lost in noise. After this division all steps count equally, and the
+/// ratio of the sums is the one noise scale with the same total number of samples: a stretch with `phi_k` needs
+/// `(phi_k + B) / (phi_k + B0)` times as many samples at `B` as at `B0`, so `phi + B0` is the harmonic mean of
 /// `phi_k + B0`.
 ///
 /// A block is not divided by its own size, since its noise is in that and in its `|G|^2`: their ratio is biased.
@@ -311,7 +311,7 @@ fn levelled(blocks: &[Moments], reference: f64) -> Option<Vec<Moments>> {
         Some(all.scale(reference) / all.steps as f64).filter(|size| *size > 0.0)
     };
     let last = blocks.len().checked_sub(1)?;
-    // A block of few steps may show no noise by chance; with those beside it it does.
+    // A block of few steps may show no noise by chance; together with its neighbours it does.
     let sizes: Option<Vec<f64>> = (0..=last)
         .map(|k| {
             let near = || size(&blocks[k.saturating_sub(1)..=last.min(k + 1)]);

@@ -31,14 +31,14 @@ pub struct Allocator {
 /// An event that cannot be used; the allocator is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The training is not known.
+    /// The training is unknown.
     #[error("no training {0:?} has arrived; send an arrive event first")]
     Unknown(String),
     /// A training of this name is there already.
-    #[error("a training {0:?} is there already; give each another name")]
+    #[error("a training {0:?} exists already; give each its own name")]
     Twice(String),
-    /// There are as many trainings as can be.
-    #[error("{MOST_TASKS} trainings are there already; {0:?} has to wait until one is done")]
+    /// The maximum number of trainings is reached.
+    #[error("there are already {MOST_TASKS} trainings; {0:?} has to wait until one is done")]
     TooMany(String),
     /// The training needs more GPUs than there are.
     #[error("{task:?} needs {needs} GPUs, and the machine has {has}")]
@@ -73,8 +73,8 @@ pub enum Refused {
     },
 }
 
-/// Mean of the pauses seen; a new one counts a third, so that a slow disk is followed within a
-/// few reconfigurations and one that was delayed once is not believed for long.
+/// Moving average of the pauses seen; a new one has weight one third, so that a slow disk is
+/// noticed within a few reconfigurations and a single delay is soon forgotten.
 #[derive(Debug, Clone, Copy)]
 struct MeasuredPause(f64);
 
@@ -245,14 +245,14 @@ impl Allocator {
         let snapshot = self.snapshot(lengths);
         let held: u32 = self.given.values().sum();
         let choice = snapshot.decide(occasion, all_measured);
-        // A GPU that is gone cannot stay with anybody, whatever a move costs.
+        // A lost GPU cannot stay with anybody, whatever a move costs.
         let choice = choice.or_else(|| (held > self.usable()).then(|| snapshot.cut()))?;
         self.publish(&snapshot, choice)
     }
 
-    /// How the trainings of this machine speed up: the mean of those that have been measured. What a
-    /// new training gains from more GPUs is not known, and machines differ more than trainings do: on
-    /// processors that are shared out, an exponent of nearly 0 or 1 holds for all.
+    /// How the trainings of this machine speed up: the mean of those that have been measured. The
+    /// gain of a new training from more GPUs is unknown, and machines differ more than trainings: on
+    /// divided processors, an exponent of nearly 0 or 1 holds for all.
     fn assumed_exponent(&self) -> f64 {
         let measured: Vec<f64> = self
             .trainings
@@ -371,8 +371,7 @@ impl Allocator {
     }
 }
 
-/// Takes GPUs that are not there any more from whoever has most; one that is left with fewer than it runs on has
-/// none.
+/// Takes lost GPUs from the trainings that have most; one left with fewer than its minimum gets none.
 fn shrink(given: &mut [u32], least: &[u32], usable: u32) {
     while given.iter().sum::<u32>() > usable {
         let Some(most) = (0..given.len()).max_by_key(|&i| given[i]) else {

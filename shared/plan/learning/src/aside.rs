@@ -1,11 +1,11 @@
-//! Trainings that get nowhere, beside those that do: last in rank, capped, and only for a while.
+//! Trainings without progress: ranked last, capped, and only for a limited time.
 
 use crate::problem::RemainingTraining;
 use crate::rule::Policy;
 use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 
 impl Snapshot {
-    /// A choice: of the rule once every training has been `measured`, equal shares before. The rules
+    /// A choice: of the rule once every training has been `measured`, equal shares before. Policies
     /// of others stay as their authors describe them, whatever a loss does.
     pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
         let of = |snapshot: &Self| {
@@ -25,7 +25,7 @@ impl Snapshot {
             .filter(|&i| self.stuck[i].is_none())
             .collect();
         if sound.is_empty() {
-            // Nobody is kept from anything, and no order among them means anything.
+            // No training is held back, and no order among them matters.
             return self.by_rule(Policy::Equal);
         }
         let held = self.held(&sound);
@@ -100,8 +100,8 @@ impl Snapshot {
         }
     }
 
-    /// What nobody else has a use for goes to those that get nowhere, those with more patience left
-    /// first: idle GPUs help nobody.
+    /// GPUs that nobody else can use go to trainings without progress, those with the most patience
+    /// left first: idle GPUs help nobody.
     fn hand_on(&self, gpus: &mut [u32]) {
         let mut free = self.settings.gpus - gpus.iter().sum::<u32>().min(self.settings.gpus);
         for beside in [Beside::Capped, Beside::Waits] {

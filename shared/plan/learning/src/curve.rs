@@ -1,17 +1,17 @@
-//! How far a training still has to go, from the losses that it has reported.
+//! How far a training still has to go, from its reported losses.
 //!
-//! No single family of curves describes real trainings: where the learning rate decays, the loss
-//! falls again after it seemed to have settled, and a fit of `1/(a k + b) + c` says "never" for
-//! a fifth to a half of real trainings at half of their way. So many shapes are weighed against
-//! each other, each with a floor below the target (whoever sets a target expects it to be
-//! reached), and the answer is a distribution, given by its quantiles.
+//! No single family of curves fits real trainings: when the learning rate decays, the loss falls
+//! again after it seemed to have settled, and a fit of `1/(a k + b) + c` says "never" for a fifth
+//! to a half of real trainings at half of their way. So many shapes are weighed against each other,
+//! each with a floor below the target (whoever sets a target expects it to be reached), and the
+//! answer is a distribution, given by its quantiles.
 
 use crate::shape::{SHAPES, Shape};
 
 /// Reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
 pub const REACHED_REPORTS: usize = 10;
 
-/// Steps of a window: the loss delta is taken over so many, as Wei and Shudo do.
+/// Steps of a window over which the loss delta is computed, as in Wei and Shudo.
 pub const WINDOW_STEPS: u64 = 100;
 
 /// A point of a loss curve: the mean of some consecutive steps.
@@ -36,19 +36,19 @@ pub struct Remaining {
     pub r_squared: f64,
 }
 
-/// What is believed about the remaining steps before the shapes are weighed: log-normal.
+/// Prior of the remaining steps, before the shapes are weighted: log-normal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Prior {
     /// Median, steps.
     centre: f64,
     /// Standard deviation of the logarithm.
     sigma: f64,
-    /// Steps that are left at most, where that is known.
+    /// Steps that are left at most, if known.
     most: Option<f64>,
 }
 
-/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss that is still to be
-/// lost and `d` what would be lost over as many steps as are made at the present rate.
+/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss still to be lost and
+/// `d` the loss that would be lost over as many steps as were made, at the current rate.
 ///
 /// `SLOPE` 1 would be a curve `r ~ (K - k)^m` known without error; noise in `r` and `d` lowers it.
 /// By regression over 10 to 90 % of the way of the AlgoPerf trainings, leaving one workload out at a
@@ -94,7 +94,7 @@ impl Prior {
         let mean = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>() / part.len() as f64;
         let head = &points[..points.len().min(REACHED_REPORTS)];
         let tail = &points[points.len().saturating_sub(REACHED_REPORTS)..];
-        // Of the whole fall: a loss that is exactly at its target, or flat without noise.
+        // Relative to the whole fall: a loss that is exactly at its target, or flat without noise.
         let least = (1e-4 * (mean(head) - target).abs()).max(1e-12 * target.abs().max(1e-300));
         let losses: Vec<f64> = since(0.5, 8).iter().map(|p| p.loss).collect();
         let noise = noise(&losses);
@@ -119,8 +119,8 @@ impl Prior {
     }
 }
 
-/// Most points that a fit looks at; more are averaged first, so that the time of a fit stays
-/// below half a millisecond.
+/// Most points that a fit uses; more are averaged first, so that a fit takes less than half a
+/// millisecond.
 const MOST_POINTS: usize = 64;
 /// Least points of a fit: two parameters and a floor need one more to show an error.
 const LEAST_POINTS: usize = 4;
@@ -131,21 +131,21 @@ const LEAST_POINTS: usize = 4;
 /// 60 % within a factor of two at half of the way. With 1 a smooth curve still tells its shape.
 const EFFECTIVE_POINTS: f64 = 1.0;
 
-/// Candidates are counted as alike within this distance of the logarithm of their remaining steps.
-/// The grid has many that give about the steps made, and few that give a tenth or ten times; that
-/// is the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
+/// Candidates count as equal within this distance of the logarithm of their remaining steps. The
+/// grid has many that give about the steps made, and few that give a tenth or ten times; that is
+/// the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
 const ALIKE: f64 = 0.5;
 
-/// Fits that leave less than this part of the variance are alike: where a smooth curve has no
-/// noise, the shape of the grid that happens to lie nearest would take all the weight, and its
+/// Fits that leave less than this fraction of the variance count as equal: on a smooth curve
+/// without noise, the shape of the nearest grid point would otherwise take all the weight, and its
 /// floor with it.
 const INDISTINCT: f64 = 3e-3;
 
 /// Distances of the floor below the target, in units of the loss that is still to be lost.
 const FLOORS: [f64; 7] = [0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 6.0];
 
-/// The remaining part of a curve is at least this part of what lies behind: below, a loss that
-/// stands at its target would give a time of nothing, and hide its noise.
+/// The remaining part of a curve is at least this fraction of the part behind: below that, a loss
+/// at its target would give a time of zero and hide its noise.
 const LEAST_PART: f64 = 0.005;
 
 /// Steps until the loss reaches `target`, from the points of a curve in order of step, and from the
@@ -309,8 +309,8 @@ fn noise(losses: &[f64]) -> f64 {
     median * 1.4826 / 6f64.sqrt()
 }
 
-/// Means over equal stretches of steps. Not over equal numbers of points: many trainings report
-/// each of their first steps and then every hundredth, and would be all beginning.
+/// Means over equal stretches of steps. Not equal numbers of points: many trainings report each of
+/// their first steps and then every hundredth, so the points would all be from the beginning.
 fn thinned(points: &[Point]) -> Vec<Point> {
     let Some(now) = points.last().map(|p| p.step) else {
         return Vec::new();
@@ -354,7 +354,7 @@ mod tests {
                 let r = left(&curve(at, law), law(400.0));
                 let truth = 400.0 - at as f64;
                 assert!(r.low <= truth && truth <= r.high, "{at}: {r:?}");
-                // The floor is not known, and doubt about it moves the median.
+                // The floor is unknown, and doubt about it moves the median.
                 assert!((r.steps / truth).ln().abs() < 4f64.ln(), "{at}: {r:?}");
                 assert!(r.r_squared > 0.9);
             }

@@ -1,8 +1,8 @@
 /// Shares of heSRPT (Berg, Vesilo and Harchol-Balter, *heSRPT: Optimal scheduling of parallel jobs
-/// with known sizes*, 2020): with `n` jobs of rate `g^p`, by size descending, job `i` gets
-/// `theta_i = (W_i/W)^e - (W_(i-1)/W)^e` with `e = 1/(1-p)` and `W_i` the sum of the first `i`
-/// weights. It minimises the (weighted) sum of completion times where GPUs can be divided at will
-/// and all jobs have the same `p`. The shares sum to 1; the last, shortest job has the largest.
+/// with known sizes*, 2020): with `n` jobs of rate `g^p`, by size descending, job `i` gets `theta_i
+/// = (W_i/W)^e - (W_(i-1)/W)^e` with `e = 1/(1-p)` and `W_i` the sum of the first `i` weights. It
+/// minimises the (weighted) sum of completion times if GPUs can be divided arbitrarily and all jobs
+/// have the same `p`. The shares sum to 1; the last, shortest job has the largest.
 #[must_use]
 pub fn shares(weights: &[f64], p: f64) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
@@ -22,9 +22,9 @@ pub fn shares(weights: &[f64], p: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`.
-/// What a cap leaves goes where the remainder of the share is largest; GPUs stay idle only when
-/// all are at their cap.
+/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`. GPUs
+/// left over by a cap go where the remainder of the share is largest; GPUs stay idle only when all
+/// are at their cap.
 #[must_use]
 pub fn round(shares: &[f64], gpus: u32, most: &[u32]) -> Vec<u32> {
     let ideal: Vec<f64> = shares.iter().map(|s| s * f64::from(gpus)).collect();
@@ -38,7 +38,7 @@ pub fn round(shares: &[f64], gpus: u32, most: &[u32]) -> Vec<u32> {
     while left > 0 {
         let lack = |i: usize| ideal[i] - f64::from(given[i]);
         let open = (0..given.len()).filter(|&i| given[i] < most[i]);
-        // Of equal remainders the later, shorter job: it frees its GPUs sooner.
+        // Ties go to the later, shorter job: it frees its GPUs sooner.
         let Some(next) = open.max_by(|&a, &b| lack(a).total_cmp(&lack(b))) else {
             break;
         };

@@ -3,16 +3,16 @@ use std::collections::VecDeque;
 use crate::curve::{Point, REACHED_REPORTS, WINDOW_STEPS};
 use crate::stuck::{self, Stuck};
 
-/// Most groups of a curve. When there are more, neighbours are averaged, so that a training of
-/// any length takes the same memory; a fit looks at 64 points anyway.
+/// Most groups of a curve. Beyond this, neighbours are averaged, so a training of any length takes
+/// the same memory; a fit uses 64 points anyway.
 const MOST_GROUPS: usize = 512;
 /// Most reports that are kept one by one.
 const MOST_RECENT: usize = 128;
-/// Reports of each of the three means that a sudden drop is found with, at most. Fewer follow a
-/// drop sooner, more are surer of it.
+/// Most reports in each of the three means with which a sudden drop is detected. Fewer follow a
+/// drop sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 
-/// What a task has reported about its loss.
+/// Reported losses of a task.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     groups: Vec<Group>,
@@ -35,7 +35,7 @@ struct Group {
     count: u32,
 }
 
-/// What became of a report.
+/// Result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Noted {
@@ -120,10 +120,10 @@ impl History {
         }
     }
 
-    /// Where a sudden drop began: the mean of the last reports lies below that of those before by
-    /// six standard errors (one false alarm in 10^9 of normal noise), by four times what was lost
-    /// from one mean to the next before (a young training falls fast, but evenly), and by a
-    /// twentieth of the loss (less changes no forecast).
+    /// Detects a sudden drop: the mean of the last reports lies below that of the previous ones by
+    /// six standard errors (one false alarm in 10^9 of normal noise), by four times the loss from
+    /// one mean to the next before (a young training falls fast, but evenly), and by a twentieth of
+    /// the loss (smaller drops do not change a forecast).
     fn drop_start(&self) -> Option<f64> {
         let m = (self.recent.len() / 3).min(DROP_REPORTS);
         if m < 4 {
@@ -171,9 +171,9 @@ impl History {
         self.last_step
     }
 
-    /// Why the training gets nowhere, if so. A run of reports without a number counts where losses were
-    /// told before, or `unknown` says that nothing else tells how long the training is; one or a few
-    /// of them are what a scaler of gradients skips.
+    /// Why the training gets nowhere, if so. A run of non-numeric reports counts if losses were
+    /// reported before, or if `unknown` says that nothing else shows how long the training is; one or a
+    /// few of them are steps skipped by a gradient scaler.
     #[must_use]
     pub fn stuck(&self, target: Option<f64>, unknown: bool) -> Option<Stuck> {
         let told = !self.groups.is_empty();

@@ -1,14 +1,14 @@
 //! Moves GPUs between running data-parallel trainings by their phase of learning, after Wei and
 //! Shudo, generalised to any number of trainings and GPUs.
 //!
-//! [`Allocator`] takes events in and gives decisions out; it knows no process and no clock but that
-//! of the events, so that a recorded file gives the same decisions every time. Below it stand, each
-//! usable alone:
+//! [`Allocator`] takes events in and gives decisions out; it knows no process and no clock except
+//! that of the events, so a recorded file always gives the same decisions. Its parts, each usable
+//! alone:
 //!
 //! - [`History`], the losses that a training has reported, in bounded memory, and [`remaining`], how
 //!   many steps it still has, as a distribution;
-//! - [`Speed`], what a step costs on each number of GPUs;
-//! - [`Problem`] and [`plan()`], which GPUs for whom until all are done.
+//! - [`Speed`], the cost of a step on each number of GPUs;
+//! - [`Problem`] and [`plan()`], which assign GPUs until all trainings are done.
 
 mod allocator;
 mod aside;

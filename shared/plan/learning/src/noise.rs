@@ -4,11 +4,11 @@ use doc::GradientNoise;
 use efficiency::{Law, Moments, NoiseScale};
 use units::Batch;
 
-/// Reports that count: the noise scale grows as training goes on (it is the learning phase), so that old
-/// ones are forgotten.
+/// Number of reports that count: the noise scale grows during training (with the learning phase), so old
+/// reports are forgotten.
 const REPORTS: usize = 32;
 
-/// What the last reports of a training say about its gradient noise scale.
+/// Statistics of a training's last reports about its gradient noise scale.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Noise(VecDeque<Moments>);
 
@@ -22,7 +22,7 @@ impl Noise {
     }
 
     /// Progress of a step on `gpus` GPUs over that of one on `now`, with `batch` samples on each GPU: samples of
-    /// the step times what each is worth. 1 where the noise scale is not known.
+    /// the step times what each is worth. 1 where the noise scale is unknown.
     pub(crate) fn worth(&self, batch: Batch, gpus: u32, now: u32) -> f64 {
         let blocks: Vec<Moments> = self.0.iter().copied().collect();
         let size = |gpus: u32| Batch::new(u64::from(batch.get()) * u64::from(gpus)).ok();

@@ -1,4 +1,4 @@
-//! Which GPUs for whom until all trainings are done: a start by rule, improved phase by phase.
+//! Assigns GPUs until all trainings are done: a start by rule, improved phase by phase.
 
 use crate::phases::play;
 use crate::problem::{Active, Problem};
@@ -24,13 +24,13 @@ const STARTS: [Policy; 4] = [Policy::Hesrpt, Policy::Optimus, Policy::Equal, Pol
 /// that this bounds the time alike for few jobs and for many: a hundredth of a second.
 const EFFORT: usize = 60_000;
 
-/// Optimus' rule gives GPUs one by one in every phase; above so many jobs times GPUs (64 on 64) it
-/// takes longer than the whole search.
+/// Optimus' rule gives GPUs one by one in every phase; above this many jobs times GPUs (64 on 64)
+/// it takes longer than the whole search.
 const GREEDY: usize = 4096;
 
-/// First allocations are all tried as starts where there are at most so many; a wrong one is what
-/// costs most, and descent does not always find the way out of it (worst case of 120 random
-/// problems 1.23 times the optimum from rules alone, 1.02 so).
+/// All first allocations are tried as starts if there are at most this many; a wrong first
+/// allocation costs most, and descent does not always escape it (worst of 120 random problems: 1.23
+/// times the optimum from rules alone, 1.02 this way).
 const FEW: usize = 400;
 /// The best of them that are improved.
 const KEPT: usize = 4;

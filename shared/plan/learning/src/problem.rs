@@ -1,6 +1,6 @@
 use crate::speed::exponent;
 
-/// What is minimised.
+/// The objective to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
     /// Sum of the completion times.
@@ -31,7 +31,7 @@ pub struct RemainingTraining {
 pub struct Problem {
     /// GPUs of the machine.
     pub gpus: u32,
-    /// What is minimised.
+    /// The objective to minimise.
     pub objective: Objective,
     jobs: Vec<RemainingTraining>,
     /// `useful[i][g]`: the fewest GPUs that are as fast for job i as the best of up to g.

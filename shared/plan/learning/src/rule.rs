@@ -21,7 +21,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What the policy is called.
+    /// Name of the policy.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

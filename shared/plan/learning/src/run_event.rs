@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
 use units::{Batch, Samples, TaskId};
 
-/// What the events of a launched run say about its trainings.
+/// Reads the events of a launched run as events of its trainings.
 #[derive(Debug, Clone, Default)]
 pub struct RunReader {
     /// Trainings that have arrived.
@@ -13,8 +13,7 @@ pub struct RunReader {
 impl RunReader {
     /// What an event says: the launch names trainings, and where it has no plan the first start of
     /// each; progress with a step and GPUs is progress; the end of a process is a pause until it is
-    /// started again; the summary is the end of all. Nothing where an event says nothing about
-    /// learning.
+    /// started again; the summary is the end of all. Nothing if an event is irrelevant to learning.
     #[must_use]
     pub fn events(&mut self, event: &RunEvent) -> Vec<TrainingEvent> {
         let news = match &event.payload {

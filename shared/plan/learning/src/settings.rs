@@ -3,18 +3,18 @@ use units::Seconds;
 use crate::problem::Objective;
 use crate::rule::Policy;
 
-/// What an allocator is told once.
+/// Fixed settings of an allocator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AllocatorSettings {
     /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
     pub gpus: u32,
     /// How GPUs are given.
     pub policy: Policy,
-    /// What is minimised.
+    /// The objective to minimise.
     pub objective: Objective,
     /// Pause of a training whose processes change, until one has been measured.
     pub pause: Seconds,
-    /// Steps for which a training that is [`crate::Stuck`] keeps its fewest GPUs beside others; then it
-    /// waits until nobody else has a use for them.
+    /// Steps for which a [`crate::Stuck`] training keeps its fewest GPUs beside others; then it waits
+    /// until nobody else can use them.
     pub patience: u64,
 }

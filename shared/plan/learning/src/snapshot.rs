@@ -21,7 +21,7 @@ pub(crate) enum Occasion {
 /// window to window. Besides, a gain must exceed the cost of the way back (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
 
-/// How a training that gets nowhere is kept beside others.
+/// How a training without progress is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// It has its fewest GPUs at most, so that it may recover.
@@ -30,7 +30,7 @@ pub(crate) enum Beside {
     Waits,
 }
 
-/// What is chosen, by index of training.
+/// The choice, by index of training.
 pub(crate) struct Choice {
     pub(crate) gpus: Vec<u32>,
     pub(crate) reason: String,
@@ -48,7 +48,7 @@ pub(crate) struct Snapshot {
     pub(crate) length_unknown: Vec<bool>,
     /// Which trainings came after the last decision.
     pub(crate) new: Vec<bool>,
-    /// Which trainings get nowhere, and whether patience with them has ended.
+    /// Which trainings make no progress, and whether patience with them has ended.
     pub(crate) stuck: Vec<Option<Beside>>,
     /// With their median remaining steps.
     pub(crate) jobs: Vec<RemainingTraining>,
@@ -93,7 +93,7 @@ impl Snapshot {
         })
     }
 
-    /// What everybody has, less the GPUs that are gone.
+    /// Current GPUs of everybody, less the lost ones.
     pub(crate) fn cut(&self) -> Choice {
         Choice {
             gpus: self.given.clone(),
@@ -142,10 +142,10 @@ impl Snapshot {
         })
     }
 
-    /// Where a length is not known well enough: heSRPT's shares by rank of relative loss delta.
-    /// Acts when the set of trainings changes, or when the order does and stays so for longer than
-    /// noise: when the youngest gives up its place to one whose delta is twice as large. Where all
-    /// would be slower than with equal shares, these.
+    /// If some length is too uncertain: heSRPT's shares by rank of relative loss delta. Acts when
+    /// the set of trainings changes, or when the order does and stays so for longer than noise:
+    /// when the youngest gives up its place to one whose delta is twice as large. Where all would
+    /// be slower than with equal shares, these.
     fn by_rank(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut jobs = problem.jobs().to_vec();
@@ -196,11 +196,11 @@ impl Snapshot {
         0..self.jobs.len()
     }
 
-    /// The plan of least objective, if it gains more than its pauses cost. Where nobody came or
-    /// went, it must gain as much again: what it rests on is in part assumed (the speed on a number
-    /// of GPUs that was never tried), and if that proves wrong the way back has to be paid, too.
-    /// Without this, a machine on which three GPUs are slower than two cost 12 s of 1200 against
-    /// equal shares (four pauses of 2 s, and a window on three), for an expected gain of 4 s.
+    /// The plan of least objective, if it gains more than its pauses cost. If nobody came or went,
+    /// it must gain that much again: it relies partly on assumptions (the speed on an untried
+    /// number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
+    /// on which three GPUs are slower than two lost 12 s of 1200 against equal shares (four pauses
+    /// of 2 s, and a window on three), for an expected gain of 4 s.
     fn by_plan(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let outcome = plan(&problem, Policy::Ours);

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-/// What a step costs on each number of GPUs.
+/// Cost of a step on each number of GPUs.
 ///
-/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs:
-/// `t(g) = c0 + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner
-/// and Gropp, *Optimization of Collective Communication Operations in MPICH*, 2005, for the last
-/// term). Where a number of GPUs has been measured the measurement is used, not the model: more
-/// GPUs are not assumed to be faster, nor the gain to shrink.
+/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs: `t(g) = c0
+/// + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner and Gropp,
+/// *Optimization of Collective Communication Operations in MPICH*, 2005, for the last term). A
+/// measured number of GPUs uses the measurement, not the model: more GPUs are not assumed to be
+/// faster, nor the gain to shrink.
 #[derive(Debug, Clone, Default)]
 pub struct Speed {
     measured: BTreeMap<u32, Measured>,
@@ -19,7 +19,7 @@ struct Measured {
 }
 
 /// Steps after which a measurement counts half: rates change with what runs beside. What an earlier run
-/// has measured counts as much as so many steps.
+/// has measured counts as much as this many steps.
 pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 
 /// Speed-up exponent that is assumed until two numbers of GPUs have been measured by any training of
@@ -27,18 +27,19 @@ pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 /// exponents of its own table lie between 0 and 0.9.
 pub(crate) const ASSUMED_EXPONENT: f64 = 0.5;
 
-/// More GPUs than were ever tried are taken to help a little, whatever other trainings or smaller numbers
-/// say: else GPUs that become free stay idle for ever where those beside have slowed a training down.
-/// Without it, one of 60 random cases kept 2 of 4 GPUs idle for 600 s of 2300, for a bet of two
-/// pauses. At 0 nothing is tried; from .3 on it moves GPUs away from who is known to use them.
+/// More GPUs than were ever tried are assumed to help a little, whatever other trainings or smaller
+/// numbers show: otherwise freed GPUs would stay idle for ever after co-runners had slowed a training
+/// down. Without it, one of 60 random cases kept 2 of 4 GPUs idle for 600 s of 2300, for a bet of two
+/// pauses. At 0 nothing is tried; from .3 on it takes GPUs away from trainings that are known to use
+/// them.
 const LEAST_EXPONENT: f64 = 0.1;
 
-/// Weight of an assumed time beside a measured one, in the fit: enough to decide what the
-/// measurements leave open, too little to bend them.
+/// Weight of an assumed time relative to a measured one in the fit: enough to decide what
+/// measurements leave open, too little to distort them.
 const ASSUMED_WEIGHT: f64 = 1e-3;
 
 impl Speed {
-    /// Notes that `steps` took `seconds` on `gpus` GPUs. Durations that are not positive are
+    /// Records that `steps` took `seconds` on `gpus` GPUs. Durations that are not positive are
     /// ignored: two lines of one moment say nothing about speed.
     pub fn push(&mut self, gpus: u32, steps: f64, seconds: f64) {
         if gpus == 0 || !(steps > 0.0 && seconds > 0.0 && seconds.is_finite()) {

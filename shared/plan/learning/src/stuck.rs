@@ -1,15 +1,16 @@
-//! Whether the loss of a training still goes where it should.
+//! Whether the loss of a training still moves towards its target.
 //!
-//! Wei and Shudo rank by the loss that was lost over a window: the smaller, the older, the more GPUs.
-//! A training that is broken loses nothing, or less than nothing, and would have three of four GPUs
-//! for good. So its loss is looked at first.
+//! Wei and Shudo rank trainings by how much the loss fell over a window: the smaller the fall, the
+//! older the training, and the more GPUs it gets. The loss of a broken training does not fall, or
+//! even rises, so it would keep three of four GPUs for ever. So its loss is checked first.
 
 use crate::curve::{Point, WINDOW_STEPS};
 
 /// Why a training gets nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stuck {
-    /// Its loss is no number any more, or was never told although nothing else says how long it is.
+    /// Its loss is no longer a number, or was never reported although nothing else shows its
+    /// length.
     NoNumber,
     /// Its loss rises.
     Rising,
@@ -22,37 +23,37 @@ impl Stuck {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Stuck::NoNumber => "tells no loss that is a number",
+            Stuck::NoNumber => "reports no loss that is a number",
             Stuck::Rising => "has a rising loss",
-            Stuck::Flat => "has a loss that stands above its target",
+            Stuck::Flat => "has a loss that stays above its target",
         }
     }
 }
 
-/// Part of the steps made that is looked at, and at least two windows: what stands for a third of its
-/// life stands by the training's own measure, whatever the length of its steps. It is also the
-/// stretch by which forecasts tell the present rate.
+/// Fraction of the steps made that is examined, at least two windows: what stagnates for a third of
+/// its life stagnates by its own measure, whatever the length of its steps. It is also the stretch by
+/// which forecasts tell the present rate.
 const STRETCH: f64 = 0.35;
 const LEAST_STRETCH: f64 = 2.0 * WINDOW_STEPS as f64;
-/// Nothing is said before so many steps: a warm-up may rise.
+/// No verdict before this many steps: the loss may rise during warm-up.
 const LEAST_STEPS: f64 = 3.0 * WINDOW_STEPS as f64;
-/// Means whose straight line is the trend. Their scatter, other than that of single reports, holds noise
+/// Means whose straight line is the trend. Unlike that of single reports, their scatter includes noise
 /// that lasts for several reports.
 const BLOCKS: usize = 8;
 /// Two reports in each.
 const LEAST_POINTS: usize = 2 * BLOCKS;
-/// Student's t at 99 % two-sided with `BLOCKS - 2` degrees of freedom: the steepest fall that the noise
-/// allows is the slope less so many standard errors.
+/// Student's t at 99 % two-sided with `BLOCKS - 2` degrees of freedom: the steepest fall compatible
+/// with the noise is the slope less this many standard errors.
 const SURE: f64 = 3.71;
-/// A loss that even at its steepest needs so many times the steps made so far to be at its target
-/// stands. On the 136 AlgoPerf trainings of 40 reports or more, which all reach theirs, 0.10 % of
-/// 19,364 looks say so wrongly (9 trainings at some moment); with 3 it were 0.42, with 10 0.04 %;
-/// with `SURE` 2.45 (95 %) 0.89 %.
+/// A loss that, even at its steepest, needs this many times the steps made so far to reach its
+/// target is stagnating. On the 136 AlgoPerf trainings of 40 reports or more, which all reach
+/// theirs, 0.10 % of 19,364 looks say so wrongly (9 trainings at some moment); with 3 it were 0.42,
+/// with 10 0.04 %; with `SURE` 2.45 (95 %) 0.89 %.
 const HOPELESS: f64 = 5.0;
 
-/// Whether the curve rises or stands, from its points since its beginning or its last sudden drop; `None`
-/// where it falls, or nothing can be said. Without a target only a rise is told: a loss that stands
-/// may be as low as it gets.
+/// Whether the curve rises or stagnates, from its points since its beginning or its last sudden drop;
+/// `None` where it falls, or nothing can be said. Without a target only a rise is reported: a stagnating
+/// loss may be as low as it gets.
 #[must_use]
 pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
     let made = points.last()?.step;

@@ -17,7 +17,7 @@ pub(crate) struct Training {
     pub(crate) history: History,
     pub(crate) speed: Speed,
     pub(crate) noise: Noise,
-    /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
+    /// GPUs on which it reported to run; 0 before that, and while it is parked.
     pub(crate) gpus: u32,
     /// The last of them that was not 0.
     had: u32,
@@ -32,18 +32,18 @@ pub(crate) struct Training {
     stuck: Option<(Stuck, u64)>,
 }
 
-/// How long a training still is.
+/// Remaining length of a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Length {
     /// Its target is reached.
     Reached,
     /// Known, or fitted well: remaining steps.
     Trusted(Remaining),
-    /// Not known well enough to plan with.
+    /// Too uncertain to plan with.
     Doubtful,
 }
 
-/// What a progress report leads to.
+/// Consequences of a progress report.
 pub(crate) struct Reported {
     /// A whole window of steps has been made since the last time that this was told, the loss has
     /// dropped, or the speed on a number of GPUs has become known: worth a decision.
@@ -52,8 +52,8 @@ pub(crate) struct Reported {
     pub(crate) pause_s: Option<f64>,
 }
 
-/// A fit is trusted from this part of the variance explained, and from so many windows: below, the
-/// paper's order by loss delta decides.
+/// A fit is trusted from this part of the variance explained, and from this many windows: below,
+/// the paper's order by loss delta decides.
 const TRUSTED_R_SQUARED: f64 = 0.9;
 const TRUSTED_WINDOWS: u64 = 3;
 
@@ -128,7 +128,7 @@ impl Training {
         let window = self.history.windows();
         let whole = window != self.window;
         self.window = window;
-        // A loss that is no number is told at once, a trend with the window that shows it.
+        // A loss that is not a number is told at once, a trend with the window that shows it.
         let numberless = loss.is_none_or(|l| !l.is_finite());
         let turned = (whole || dropped || numberless) && self.look_at_losses(step);
         Reported {
@@ -137,19 +137,19 @@ impl Training {
         }
     }
 
-    /// Looks whether the loss still goes where it should; answers whether that has changed.
+    /// Looks whether the loss still goes where it should; returns whether that has changed.
     fn look_at_losses(&mut self, step: u64) -> bool {
         let declared = self.arrival.total_steps.is_some() || self.arrival.total_samples.is_some();
         let found = self.history.stuck(self.arrival.target_loss, !declared);
-        // One whose length is declared ends when that is made: only a loss that is no number says that
-        // its steps are in vain.
+        // One whose length is declared ends when that is made: only a loss that is not a number says
+        // that its steps are in vain.
         let found = found.filter(|why| !declared || *why == Stuck::NoNumber);
         let before = self.stuck.map(|s| s.0);
         self.stuck = found.map(|why| (why, self.stuck.map_or(step, |s| s.1.min(step))));
         found != before
     }
 
-    /// Why it gets nowhere, and for how many steps that is known.
+    /// Why it makes no progress, and since how many steps that is known.
     pub(crate) fn stuck(&self) -> Option<(Stuck, u64)> {
         let made = self.history.last_step().unwrap_or(0);
         self.stuck
@@ -169,7 +169,7 @@ impl Training {
         }
     }
 
-    /// Batch size of every process on `gpus` GPUs; empty where it is not known.
+    /// Batch size of every process on `gpus` GPUs; empty if unknown.
     pub(crate) fn batches(&self, gpus: u32) -> Vec<Batch> {
         match (self.arrival.batch, self.batch) {
             (Some(TrainingBatch::PerGpu(batch)), _) => vec![batch; gpus as usize],
@@ -229,7 +229,7 @@ impl Training {
 
     /// Progress of a step on `gpus` GPUs over that of one on the last number that it had, in whose steps
     /// its length is told. A batch per GPU makes the batch grow with the GPUs: by how much the loss then
-    /// falls faster is for the noise scale to say. Where that is not known, or steps are what was asked
+    /// falls faster is for the noise scale to say. Where that is unknown, or steps are what was asked
     /// for, a step is a step.
     fn worth(&self, gpus: u32) -> f64 {
         let aims_at_loss = self.arrival.target_loss.is_some() && self.arrival.total_steps.is_none();
@@ -295,7 +295,7 @@ impl Training {
             .is_some_and(|(target, mean)| mean <= target);
         let rises = self.stuck.is_some_and(|s| s.0 == Stuck::Rising);
         let by_plateau = self.arrival.plateau.is_some_and(|part| {
-            // What rises falls by less than any part, and has come to no plateau.
+            // A rising loss falls by less than any fraction, but has not reached a plateau.
             if rises {
                 return false;
             }

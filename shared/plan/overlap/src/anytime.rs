@@ -34,9 +34,9 @@ pub(crate) fn seeds(player: &mut Player<'_, '_>, c: &[f64]) -> Vec<Vec<usize>> {
     sequences
 }
 
-/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each
-/// task computed for `c` whoever else computes, and uploads kept the order of the downloads
-/// (Mitten 1959).
+/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each task
+/// computed for `c` whoever else computes, and uploads kept the order of the downloads (Mitten
+/// 1959).
 pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     let jobs = instance.jobs();
     let (mut front, mut back): (Vec<usize>, Vec<usize>) =
@@ -50,7 +50,7 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
 }
 
 /// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with
-/// another, until none of them helps; returns its value. What stands near an improvement is open
+/// another, until none of them helps; returns its value. Positions near an improvement are searched
 /// again, so that after a perturbation only its surroundings are searched.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,
@@ -113,10 +113,10 @@ fn everything(len: usize) -> u128 {
     u128::MAX.checked_shr(128 - len as u32).unwrap_or(0)
 }
 
-/// A search continues from an end of a descent that is this much worse than the last, relatively: a
-/// way out of where every neighbour is a little worse. 0, and factors of 10 down and 10 and 100 up,
-/// were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 % of each other
-/// on average, so that it hardly matters, and more than this was never better.
+/// A search continues from the end of a descent that is worse than the last by this fraction, so that
+/// it can leave a point with slightly worse neighbours everywhere. 0, and factors of 10 down and 10
+/// and 100 up, were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 %
+/// of each other on average, so it hardly matters, and more than this was never better.
 const NOT_MUCH_WORSE: f64 = 2e-4;
 
 /// Legs of an iterated descent: every second one starts anywhere, the others from the best.
@@ -194,10 +194,10 @@ pub(crate) fn iterate(
 /// Sets `player.holds` so that `sequence`, which ends at `value` with none, ends sooner; returns
 /// its value then.
 ///
-/// Starts from nothing held and from chains in which each task waits for the one `width` places
-/// before it, so that at most `width` compute together: the rounds for which waiting pays most
-/// run one or two tasks at a time, and single holds added to none do not lead there. From each it
-/// goes on holding, moving and releasing one task while that helps.
+/// Starts with no holds, and from chains in which each task waits for the one `width` places before
+/// it, so that at most `width` compute together: the rounds for which waiting pays most run one or
+/// two tasks at a time, and adding single holds does not lead there. From each start it adds, moves
+/// and releases one hold at a time while that helps.
 pub(crate) fn hold_back(
     player: &mut Player<'_, '_>,
     sequence: &[usize],

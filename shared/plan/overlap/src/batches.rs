@@ -1,7 +1,7 @@
 use units::Batch;
 
 /// Batch sizes that each task may take, 1 to 3 of them, the plan's own first; empty where batch
-/// sizes are not known.
+/// sizes are unknown.
 pub type BatchChoices = Vec<Vec<Batch>>;
 
 /// A batch size and what lies `percent` below and above it, rounded to whole samples; the size

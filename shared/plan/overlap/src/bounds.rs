@@ -41,7 +41,7 @@ impl LowerBounds {
 
 /// Lower bounds of a round; `batches` as for [`crate::simulate`].
 ///
-/// Up to 12 tasks all sets of tasks are looked at. Beyond, `c_i` is taken from the rate alone, and
+/// Up to 12 tasks all sets of tasks are evaluated. Beyond, `c_i` is taken from the rate alone, and
 /// `T_gpu` from the tasks with the most compute, as many as [`Rates::all_sets_of`] says, the others
 /// being left out; both are valid if co-runners never speed a task up.
 pub fn lower_bounds(
@@ -88,14 +88,14 @@ impl Floor {
         self.workload = WorkloadBound::new(instance, &self.compute, rates);
     }
 
-    /// The bounds without that of the shared processor, which costs a linear program.
+    /// The bounds except that of the shared processor, which needs a linear program.
     pub fn without_workload(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
         let n = instance.len();
         let known = rates.source_falls();
         let few = n <= ENUMERATE_TASKS;
         let mut known_fastest = few;
         let mut fastest = vec![0.0_f64; n];
-        // Where co-runners never speed a task up it is fastest alone, and one look for each task will do.
+        // If co-runners never speed a task up, it is fastest alone, so one query per task suffices.
         if few && !known {
             for set in 1..=instance.everyone() {
                 let row = rates.row(set);
@@ -122,7 +122,7 @@ impl Floor {
         Self::of_tasks(instance, &vec![f64::INFINITY; instance.len()])
     }
 
-    /// The bounds without that of the shared processor, for given highest rates.
+    /// The bounds except that of the shared processor, for given highest rates.
     pub fn of_tasks(instance: &Instance, fastest: &[f64]) -> Self {
         let jobs = instance.jobs();
         let n = jobs.len();

@@ -10,11 +10,11 @@ use crate::instance::members;
 use crate::round::Transfer;
 use crate::{Instance, RoundTask};
 
-/// States kept for each key, to compare new ones with. Comparing is linear in them, and a state that is
-/// not kept only prunes less: proofs stay proofs, whatever the number.
+/// States kept for each key, to compare new ones with. Comparing is linear in them, and dropping a
+/// state only prunes less: proofs stay valid whatever the number.
 const KEPT_STATES: usize = 48;
 
-/// What every state of a search refers to.
+/// Data that every state of a search refers to.
 pub(crate) struct SearchContext<'a, 'r> {
     pub jobs: &'a [RoundTask],
     pub rates: &'a mut RateCache<'r>,
@@ -81,11 +81,11 @@ pub(crate) trait State: Copy {
     /// No completion ends before this; may stop looking once that is `enough`.
     fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64;
 
-    /// What states are comparable with.
+    /// Key of comparable states.
     fn key(&self) -> Self::Key;
 
-    /// Whether this ends no later than `other`, of the same key, whatever follows, provided that
-    /// tasks are not slower for having fewer co-runners.
+    /// Whether this state ends no later than `other`, of the same key, whatever follows, provided
+    /// that a task is never slower with fewer co-runners.
     fn no_later(&self, other: &Self) -> bool;
 }
 
@@ -149,8 +149,8 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
                 let mut next = *state;
                 self.path.push(step);
                 next.play(&self.path, &mut self.context);
-                // A bound that is not below the best known leaves nothing to find below this state. A decided
-                // state is played to its end, which costs no more than its bound.
+                // A bound that is not below the best known leaves nothing to find below this state. A state
+                // without open decisions is simulated to its end, which costs no more than its bound.
                 let open = next.is_decided()
                     || (next.bound(self.best_s, &self.context) < self.best_s
                         && !self.dominated(&next));
@@ -162,13 +162,13 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         }
     }
 
-    /// Whether a state seen before ends no later than `state` whatever follows.
+    /// Whether an earlier state ends no later than `state` whatever follows.
     fn dominated(&mut self, state: &S) -> bool {
         let Some(seen) = &mut self.seen else {
             return false;
         };
-        // Only states with the same decisions left: a completion of one is then a completion of the other, and ends
-        // no later from the one that is no later in anything.
+        // Only states with the same open decisions: a completion of one is then a completion of the other, and ends
+        // no later from the state that is no later in anything.
         let kept = seen.entry(state.key()).or_default();
         if kept.iter().any(|k| k.no_later(state)) {
             return true;

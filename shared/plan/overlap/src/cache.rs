@@ -15,7 +15,7 @@ const REMEMBER_TASKS: usize = 12;
 /// second ([`Rates::all_sets_of`]): nearly every order of so many tasks meets sets that were never
 /// seen, so that predictions, not plays, are what takes the time. 64 tasks took minutes without it.
 const MOST_ASKED: usize = 8;
-/// Of a set whose rates were not asked for yet.
+/// Marks a set whose rates have not been queried yet.
 const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
@@ -55,8 +55,8 @@ impl Hasher for SetHasher {
 
 /// Rates asked for once per (active set, batch levels of the tasks that they depend on).
 ///
-/// With three batch levels that is at most `4^n - 1` calls, however many orders are tried: this
-/// is what keeps the search in milliseconds when one prediction costs microseconds.
+/// With three batch levels there are at most `4^n - 1` calls, however many orders are tried: this
+/// keeps the search in milliseconds when one prediction costs microseconds.
 pub(crate) struct RateCache<'r> {
     source: &'r dyn Rates,
     n: usize,
@@ -67,7 +67,7 @@ pub(crate) struct RateCache<'r> {
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
-    /// What [`Rates::falls_with_corunners`] said, once asked.
+    /// Cached answer of [`Rates::falls_with_corunners`].
     falls: Option<bool>,
 }
 
@@ -77,7 +77,7 @@ fn one_each(batches: &[Batch]) -> Vec<Vec<Batch>> {
 
 impl<'r> RateCache<'r> {
     /// `choices` are the batch sizes of each task, at most three; empty where batch sizes are
-    /// not known.
+    /// unknown.
     pub fn new(source: &'r dyn Rates, n: usize, choices: &[Vec<Batch>]) -> Self {
         Self::with_places(source, n, choices, DENSE_TASKS)
     }
@@ -112,12 +112,12 @@ impl<'r> RateCache<'r> {
         Self::with_places(source, n, &one_each(batches), PLACED_TASKS)
     }
 
-    /// With one batch size for each task, or none where they are not known.
+    /// With one batch size for each task, or none where they are unknown.
     pub fn at(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         Self::new(source, n, &one_each(batches))
     }
 
-    /// Batch sizes in use; empty where they are not known.
+    /// Batch sizes in use; empty where they are unknown.
     pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
@@ -158,7 +158,8 @@ impl<'r> RateCache<'r> {
         &self.rows[at as usize..][..self.n]
     }
 
-    /// As [`Self::row`], but of large rounds nothing is remembered: for looking at every set once.
+    /// Like [`Self::row`], but of large rounds nothing is remembered: for looking at every set
+    /// once.
     pub fn with(&mut self, active: Set, f: impl FnOnce(&[f64])) {
         if self.n <= REMEMBER_TASKS {
             return f(self.row(active));
@@ -178,7 +179,7 @@ impl<'r> RateCache<'r> {
         budget.spend()
     }
 
-    /// Of how many tasks all sets may be looked at.
+    /// Largest number of tasks for which all sets may be evaluated.
     pub fn all_sets_of(&self) -> usize {
         self.source.all_sets_of()
     }

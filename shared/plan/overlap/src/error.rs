@@ -3,8 +3,8 @@ use units::TaskId;
 
 use crate::set::MAX_TASKS;
 
-/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
-/// start and the end of a phase of a second apart.
+/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer separate
+/// the start and the end of a phase of one second.
 pub const LONGEST_ROUND_S: f64 = 1e12;
 
 /// Why a round cannot be simulated or ordered.
@@ -68,7 +68,7 @@ pub enum PlanError {
     Missing {
         /// The task.
         task: TaskId,
-        /// What it lacks.
+        /// The missing part.
         what: &'static str,
         /// What to do.
         advice: &'static str,
@@ -76,7 +76,7 @@ pub enum PlanError {
     /// There is nothing to take compute rates from.
     #[error("the plan has no {wanted}; {advice}")]
     NoRates {
-        /// What was looked for.
+        /// The item sought.
         wanted: &'static str,
         /// What to do.
         advice: &'static str,
@@ -108,7 +108,7 @@ pub enum PlanError {
     Other(OverlapError),
 }
 
-/// What a task of a plan lacks.
+/// A missing part of a task of a plan.
 pub(crate) fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
     PlanError::Missing {
         task: task.id.clone(),

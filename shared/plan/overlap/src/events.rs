@@ -86,7 +86,7 @@ impl<'a> Events<'a> {
         true
     }
 
-    /// Begins the compute of every task that may; whether there was one.
+    /// Begins the compute of every task that may start; returns whether there was one.
     fn begin_compute(&mut self) -> bool {
         let mut begun = false;
         for i in 0..self.jobs.len() {

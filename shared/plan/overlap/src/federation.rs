@@ -14,7 +14,7 @@ use crate::solve::OrderOptions;
 /// One device of a federation and its part in the round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// Name of the device; `device-N` by its place in the stream where it has none.
+    /// Name of the device; `device-N` by its place in the stream if it has none.
     pub name: String,
     /// When the device has finished, in seconds from the start of the round.
     pub makespan_s: f64,
@@ -22,9 +22,10 @@ pub struct Device {
     pub compute_idle_s: f64,
     /// `sum P_i / S_i` of its plan, where that says it.
     pub fairness: Option<f64>,
-    /// What each task trains on.
+    /// Samples that each task trains on.
     pub volumes: Vec<(TaskId, Samples)>,
-    /// Planned anew, where it is later than a deadline and another plan ends sooner, or is worth more by then.
+    /// Planned again, where it is later than a deadline and another plan ends sooner, or is worth more by
+    /// then.
     pub replanned: Option<Replanned>,
     /// With less to train on, where it is later than a deadline even so.
     pub shortened: Option<Shortened>,
@@ -65,7 +66,7 @@ impl Device {
 pub struct Replanned {
     /// When its round then ends, with all its samples.
     pub makespan_s: f64,
-    /// What each task then gets, where its plan says it.
+    /// Resulting settings of each task, if its plan has them.
     pub settings: Vec<(TaskId, Option<Batch>, Option<Share>)>,
 }
 
@@ -153,7 +154,7 @@ fn part_of(samples: Samples, part: f64) -> f64 {
 /// The round of a federation: all devices start together, and it ends with the slowest.
 ///
 /// Keeps a few numbers for each device, not its timeline, so that a stream of any length can be
-/// summed up.
+/// summarised.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Federation {
     devices: Vec<Device>,
@@ -250,9 +251,9 @@ impl Federation {
         (tasks > 0).then(|| sum / tasks as f64)
     }
 
-    /// What the updates of each device count in the aggregation of each of its tasks:
-    /// `D_ki / sum_k D_ki` (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that
-    /// are left where late devices keep the deadline (`kept`).
+    /// Weight of each device's update in the aggregation of each of its tasks: `D_ki / sum_k D_ki`
+    /// (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that are left where late
+    /// devices keep the deadline (`kept`).
     #[must_use]
     pub fn weights(&self, kept: bool) -> Vec<Vec<(TaskId, f64)>> {
         let shortened = |d: &Device| d.shortened.filter(|_| kept).map_or(1.0, |s| s.part);

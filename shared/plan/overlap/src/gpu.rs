@@ -13,7 +13,7 @@ pub(crate) struct Gpu {
     /// Downloaded tasks whose compute waits for the end of another's.
     pub held: Set,
     ended: Set,
-    /// Of the held ones, for whose end they wait.
+    /// For held tasks: whose end they wait for.
     until: [u8; MAX_TASKS],
     pub left: [f64; MAX_TASKS],
 }
@@ -36,7 +36,7 @@ impl Gpu {
         self.left[i] = work;
     }
 
-    /// Task `i` starts to compute now, or when task `until` has ended if that is later.
+    /// Task `i` starts to compute now, or when task `until` has ended, whichever is later.
     pub fn admit(&mut self, i: usize, work: f64, until: Option<usize>) {
         self.start(i, work);
         if let Some(j) = until.filter(|&j| self.ended & 1 << j == 0) {

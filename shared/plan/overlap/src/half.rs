@@ -6,8 +6,8 @@ use crate::{MAX_TASKS, Set};
 
 /// A half-duplex round some of whose transfers have been made.
 ///
-/// The next transfer is any download left, or the upload of any task downloaded, for whose
-/// compute the link waits if need be. With no download left, uploads go first come first served,
+/// The next transfer is any remaining download, or the upload of any downloaded task, for whose
+/// compute the link waits if necessary. With no download left, uploads go first come first served,
 /// which ends soonest. With `single`, uploads keep the order of the downloads.
 ///
 /// Dominance as for the full-duplex link, among states that have made the same transfers by the
@@ -18,7 +18,7 @@ pub(crate) struct HalfState {
     to_download: Set,
     /// Downloaded but not uploaded.
     to_upload: Set,
-    /// Of these, when compute ended; infinite while it runs.
+    /// For these, when compute ended; infinite while it runs.
     end: [f64; MAX_TASKS],
 }
 

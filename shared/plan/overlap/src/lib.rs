@@ -3,21 +3,21 @@
 //! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds. Compute starts
 //! when the download ends and is shared: while the set `A` computes, task `i` advances at `r_i(A)` samples
 //! per second ([`Rates`]). A link carries one transfer at a time per direction, or one at all, or shares
-//! itself among all ([`Link`]). The goal is the order of the transfers, and optionally the batch sizes, that
+//! itself among all ([`Link`]). The aim is the order of the transfers, and optionally the batch sizes, that
 //! end the round soonest.
 //!
-//! * [`simulate()`] plays a round for a given order.
-//! * [`solve()`] searches: exactly for few tasks, from seeds by descent for many, and always says
-//!   how far from a lower bound the answer is and why the search stopped.
-//! * [`lower_bounds`] holds for every order and for any idling.
+//! * [`simulate()`] simulates a round in a given order.
+//! * [`solve()`] searches: exactly for few tasks, by descent from heuristic orders for many. It
+//!   always reports the distance from a lower bound and why the search stopped.
+//! * [`lower_bounds`] holds for every order and any idling.
 //!
 //! # Invariants
-//! * Given an order, a transfer starts as soon as its turn has come, the link is free and, for an
-//!   upload, compute has ended; compute starts when the download ends. What is held ([`Holds`])
-//!   starts at the end of a phase of another task, if that is later.
-//! * A proof names the [`Schedules`] that it is about; lower bounds hold for any schedule, with
-//!   any idling.
-//! * The same input gives the same answer, unless a time limit is set and reached.
+//! * In a given order, a transfer starts when it is its turn, the link is free and, for an upload,
+//!   compute has ended; compute starts when the download ends. A held phase ([`Holds`]) starts no
+//!   earlier than the end of a given phase of another task.
+//! * A proof names the class of [`Schedules`] that it covers; lower bounds hold for any schedule,
+//!   with any idling.
+//! * The same input gives the same answer, unless a time limit ends the search.
 
 mod anytime;
 mod batches;

@@ -12,7 +12,7 @@ use crate::{
     Rates, RoundTask, Schedules, Set, TableRates, solve,
 };
 
-/// What to order a plan by.
+/// Inputs for ordering a plan.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanRequest {
     /// Which rates to compute with; `None`: the plan's table if it has one, else its model.
@@ -26,7 +26,7 @@ pub struct PlanRequest {
     pub workload: Option<Workload>,
 }
 
-/// Orders the round of a plan. `predictor` is that of the plan's model, where it has one.
+/// Orders the round of a plan. `predictor` is that of the plan's model, if it has one.
 pub fn order_plan(
     mut plan: Plan,
     predictor: Option<&Predictor>,
@@ -97,7 +97,7 @@ fn no_samples(task: &TaskId) -> PlanError {
 }
 
 /// Times of transfer and work of every task of a plan, on a link of the given duplex or else the
-/// plan's own. What the plan does not say its workload does.
+/// plan's own. Missing fields of the plan are taken from its workload.
 ///
 /// # Errors
 /// [`PlanError`] names the task that lacks its samples.

@@ -1,4 +1,4 @@
-//! What a sequence of transfers comes to.
+//! Evaluates a sequence of transfers.
 
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
@@ -14,7 +14,7 @@ pub(crate) struct Player<'a, 'r> {
     instance: &'a Instance,
     pub rates: &'a mut RateCache<'r>,
     single: bool,
-    /// What compute is held back in all that is played; marks know of none.
+    /// Compute that is held back in every simulation; marks ignore it.
     pub holds: ComputeHolds,
     ends: Vec<(f64, usize)>,
     /// Before each download of the sequence last marked: the processor, and when the uplink is

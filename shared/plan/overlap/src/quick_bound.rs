@@ -116,7 +116,7 @@ impl QuickBound {
     }
 }
 
-/// The highest value of the sets that cost at most so many seconds, step by step.
+/// The highest value of the sets that cost at most this many seconds, step by step.
 fn stairs<'s>(
     costs: &[(f64, usize)],
     values: &[f64; SETS],

@@ -10,9 +10,9 @@ use crate::{OverlapError, Set};
 
 /// Rates of compute: who advances how fast while a set of tasks computes.
 pub trait Rates {
-    /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set
-    /// `active`; `batches` holds the batch size of every task (it is empty where batch sizes are
-    /// not known), `out` has one place per task.
+    /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set `active`;
+    /// `batches` holds the batch size of every task (it is empty where batch sizes are unknown),
+    /// `out` has one place per task.
     fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
     /// The tasks whose batch sizes the rates of `active` depend on.
@@ -20,26 +20,26 @@ pub trait Rates {
         active
     }
 
-    /// Whether no task is ever slower for having fewer co-runners:
-    /// `r_i(A) >= r_i(B)` for `A` within `B`. `false` where it is not known.
+    /// Whether no task is ever slower for having fewer co-runners: `r_i(A) >= r_i(B)` for `A`
+    /// within `B`. `false` if unknown.
     fn falls_with_corunners(&self) -> bool {
         false
     }
 
-    /// Whether every task has one rate whoever else computes, at any batch sizes. `false` where
-    /// it is not known.
+    /// Whether every task has one rate whoever else computes, at any batch sizes. `false` if
+    /// unknown.
     fn is_independent(&self) -> bool {
         false
     }
 
-    /// Highest rate of every one of `n` tasks over all sets, where that is known without asking
-    /// for each of them.
+    /// Highest rate of every one of `n` tasks over all sets, if known without asking for each of
+    /// them.
     fn fastest(&self, _n: usize) -> Option<Vec<f64>> {
         None
     }
 
-    /// Of how many tasks the rates of all sets may be asked for to sharpen a lower bound: as many
-    /// as take about a tenth of a second.
+    /// Largest number of tasks for which the rates of all sets may be queried to sharpen a lower
+    /// bound: as many as take about a tenth of a second.
     fn all_sets_of(&self) -> usize {
         12
     }
@@ -190,8 +190,7 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
         }
     }
 
-    /// Rates on a device that gives the shares of tasks that do not compute to those that do, as
-    /// [`divided`] says.
+    /// Rates on a device that gives idle tasks' shares to computing ones, as in [`divided`].
     #[must_use]
     pub fn that_divide(self) -> Self {
         Self {

@@ -85,7 +85,7 @@ impl Order {
 }
 
 /// Until the end of whose compute that of each task is held, where it is; an empty list holds
-/// nothing. What the searches that play many rounds know of [`Holds`].
+/// nothing. Form of [`Holds`] for searches that simulate many rounds.
 pub(crate) type ComputeHolds = Vec<Option<usize>>;
 
 /// All that is held back, each phase once at most. Without a hold a transfer starts as soon as its
@@ -178,7 +178,7 @@ fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(),
                 && holds.iter().all(|h| place[h.until] < place[h.task]);
             if !fine {
                 return Err(OverlapError::BadOrder(
-                    "on this link compute alone may be held, until that of a task downloaded before",
+                    "on this link only compute may be held, until the compute of a task that was downloaded earlier",
                 ));
             }
         }

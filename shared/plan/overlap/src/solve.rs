@@ -31,13 +31,13 @@ pub use prune::may_end_before;
 pub struct OrderOptions {
     /// Uploads keep the order of the downloads (FedMT Algorithm 1).
     pub single_order: bool,
-    /// Batch sizes each task may take; empty where batch sizes are not known.
+    /// Batch sizes each task may take; empty where batch sizes are unknown.
     pub batches: Vec<Vec<Batch>>,
     /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
     /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
     /// proof is searched for, and the lower bound is that of the link.
     pub nodes: u64,
-    /// Rounds played by the descent at most, over all batch combinations.
+    /// Most rounds simulated by the descent, over all batch combinations.
     pub plays: u64,
     /// Stop by the clock; the result may then differ from run to run.
     pub time_limit: Option<Duration>,
@@ -68,7 +68,7 @@ const ALL_COMBINATIONS: usize = 729;
 const EXACT_TASKS: usize = 9;
 /// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
 const PROVABLE_TASKS: usize = 14;
-/// Up to this many tasks orders are tried without the bound of the processor.
+/// Up to this many tasks orders are searched without the bound of the processor.
 const SMALL_TASKS: usize = 5;
 
 /// Finds the order of transfers, and the batch sizes among the choices, that end the round
@@ -277,8 +277,8 @@ impl<'a, 'r> Search<'a, 'r> {
         self.iterated(levels, descended, bound);
     }
 
-    /// Takes these bounds into that of all combinations; that of the processor, which takes long,
-    /// is worked out only where the others do not already exceed what is known.
+    /// Merges these bounds into that of all combinations; the bound of the processor is expensive,
+    /// and computed only if the others do not already exceed the incumbent.
     fn note_bound(&mut self, floor: &mut Floor) {
         let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
         if small && floor.bounds(self.instance).best() < self.floor_s {
@@ -320,8 +320,8 @@ impl<'a, 'r> Search<'a, 'r> {
         starts.dedup();
         budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
-        // Of the first batch sizes the two best seeds, since all that follows is pruned by what is found here;
-        // of the others the best one, which only has to show whether they may be better.
+        // For the first batch sizes the two best seeds, since everything after is pruned by what is found
+        // here; for the others only the best one, which just has to show whether they may be better.
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
             if best_s <= bound * (1.0 + SAME) {

@@ -1,4 +1,4 @@
-//! Which batch sizes an order of a plan may choose from.
+//! Batch sizes that the ordering of a plan may choose from.
 
 use doc::{BatchPolicy, ObjectiveKind, Plan, RatesKind, Workload};
 use units::{Batch, Bytes};
@@ -15,7 +15,7 @@ pub(crate) struct Variation {
     asked: Option<f64>,
     /// Percent where it does not.
     usual: f64,
-    /// What the tasks of one GPU may use.
+    /// Memory of the tasks of one GPU.
     memory: Option<Bytes>,
 }
 
@@ -23,8 +23,8 @@ impl Variation {
     pub(crate) fn of(plan: &Plan, asked: Option<f64>) -> Self {
         let found = plan.feasible();
         let constraints = found.map(|found| &found.constraints);
-        // A plan for progress chose sizes by what their samples are worth, of which an order knows nothing:
-        // it would take larger ones for a shorter round, and their samples bring the targets later.
+        // A plan for progress chose sizes by the value of their samples, which an order does not know: it
+        // would take larger ones for a shorter round, and reach the targets later.
         let progress = found.is_some_and(|found| {
             let kind = found.objective.kind;
             matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
@@ -61,7 +61,7 @@ impl Variation {
             else {
                 continue;
             };
-            // The plan's own size comes first and stays whatever the workload says.
+            // The plan's own size comes first and stays, whatever the workload says.
             let own = choices[0];
             choices.retain(|b| *b == own || (b >= low && b <= high));
         }

@@ -175,7 +175,7 @@ impl Priced {
         let Some(&here) = self.best_within.get(active as usize) else {
             return first;
         };
-        // What the processor could do later than `alone_s`, it cannot do before.
+        // Work that the processor could only do after `alone_s` cannot be done before.
         let lost = alone_s * (self.psi(first - alone_s) - here).max(0.0);
         self.least_s(work + lost)
     }
@@ -210,7 +210,7 @@ fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {
     stairs
 }
 
-/// For each set the highest value of its parts, the set itself included; place 0 is no task.
+/// For each set the highest value of its parts, the set itself included; place 0 is not a task.
 fn best_within(mut values: Vec<f64>) -> Vec<f64> {
     for set in 1..values.len() {
         let parts = members(set as Set).map(|i| values[set & !(1 << i)]);
@@ -254,7 +254,8 @@ fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     }
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
     let mut prices = vec![0.0; jobs.len()];
-    // Most sets are never worth much: between looks at all only the others are looked at.
+    // Most sets are never worth much: between evaluations of all sets, only the others are
+    // evaluated.
     let mut pool: Vec<Set> = Vec::new();
     'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {

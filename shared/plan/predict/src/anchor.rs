@@ -20,21 +20,21 @@ pub struct Anchor {
 }
 
 /// A solo step that differs from the law by more than this (in logarithms) from how the others
-/// differ was a stalled or broken run, if the other runs at its batch size do not share that.
-/// Where there are none it stands: one measurement says more of a batch size than a law.
+/// differ was a stalled or broken run, if the other runs at its batch size do not share that. If
+/// there are none, it is kept: one measurement says more about a batch size than a law.
 const BROKEN: f64 = 0.3;
 
-/// Other runs at a batch size that can speak against its solo step, at least. What a law of ten or twenty
-/// co-runs leaves of one, two or three of them is mostly what it does not know of their interference:
-/// of pairs of trainings on a K80 (Gavel), one run as witness took the error with 20 pairs from 7.8 to
-/// 11.9 %, three to 8.6, five added nothing.
+/// Fewest other runs at a batch size that can contradict its solo step. Residuals of a law learnt from
+/// ten or twenty co-runs, in one, two or three of them, mostly show that the law does not know their
+/// interference. On pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error
+/// with 20 pairs from 7.8 to 11.9 %, three to 8.6; five had no effect.
 const WITNESSES: usize = 5;
 /// By how many robust standard deviations of what the law leaves of single runs a solo step must be off
 /// as well: a law that is wrong by a third itself says nothing of a run that is. Without it the error with 40
 /// of these pairs was 7.0 %, with it 5.8, as where no solo step is ever replaced.
 const APART: f64 = 3.0;
 
-/// What the law leaves of `ln step` in the runs that are not solo runs.
+/// Residuals of `ln step` in the runs that are not solo runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Elsewhere {
     /// Medians of the batch sizes with enough runs.
@@ -76,7 +76,7 @@ impl Anchor {
         batch.as_f64() / self.step_seconds(batch)
     }
 
-    /// From the solo runs where there are some, else from the law.
+    /// From the solo runs if there are some, else from the law.
     pub(crate) fn new(
         solo: &BTreeMap<u32, f64>,
         elsewhere: &Elsewhere,

@@ -21,18 +21,18 @@ const MOST_FOR_LAWS: usize = 600;
 /// Turns of the second fit of the laws; it starts from the first one's.
 const REFITS: usize = 2;
 
-/// What every family of models rests on: solo rates and laws of all tasks.
+/// Basis of every family of models: solo rates and laws of all tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub layout: Layout,
     /// Kind of each task: copies of one model are of one.
     pub kind: Vec<usize>,
     pub anchors: Vec<Anchor>,
-    /// What solo runs at part shares add to the laws.
+    /// Corrections to the laws from solo runs at part shares.
     pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
-    /// Whether laws are scaled to the solo steps of the anchors, and what is learnt beside them is
-    /// relative to the solo step at the share; not in models that were written before.
+    /// Whether laws are scaled to the measured solo steps, and the rest is relative to the solo
+    /// step at the share; not in models written by earlier versions.
     pub anchored: bool,
     pub evidence: Vec<Evidence>,
     pub workload_law: Option<WorkloadLaw>,
@@ -43,7 +43,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Whether co-runs of so many tasks were measured; unknown in models that do not say.
+    /// Whether co-runs of this many tasks were measured; unknown in models that do not say.
     pub fn ran_so_many(&self, tasks: usize) -> bool {
         let measured = |d: &Domain| d.crowds.contains(&tasks);
         tasks > 1 && self.domain.as_ref().is_some_and(measured)
@@ -127,8 +127,8 @@ impl Base {
         if !base.anchored {
             return Ok(base);
         }
-        // What a task's solo runs say of a batch size and a share is not for the interference to
-        // explain: the laws are fitted again to co-runs without it.
+        // Effects of batch size and share that solo runs already explain must not be attributed to
+        // interference: the laws are fitted again to co-runs without them.
         let relative = base.relative(&meetings);
         let laws = base.laws.iter().cloned().map(Some).collect();
         let mut laws = structured::refit(&relative, Some(laws), form, REFITS, &copies);
@@ -138,7 +138,7 @@ impl Base {
         Ok(base)
     }
 
-    /// What was learnt of kinds of tasks, for each task.
+    /// Expands what was learnt of kinds of tasks to each task.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.kind.clone_from(&copies.kind);
         self.anchors = copies.spread(&self.anchors);
@@ -201,7 +201,7 @@ impl Base {
         (ln_step, ln_alone, exp(ln_alone - by_law))
     }
 
-    /// What predictions of a co-run are made of.
+    /// Inputs for predictions of a co-run.
     pub fn inputs(&self, active: &[Setting]) -> CorunInputs {
         let mut s = CorunInputs::empty(active.len(), self.has_levels_of(active));
         let crowd = host_load(active.len());

@@ -10,9 +10,9 @@ use units::{Batch, Share, TaskId};
 /// and a profile of the default budget has 40.
 const MOST: usize = 256;
 
-/// The co-runs of all tasks that a plan may choose from: of more than 256 those best in turn
-/// by total throughput, by the total relative to alone, and by the least of that. And the runs of a
-/// part of the tasks at the batch sizes of one of these, by which it is known how a round goes on
+/// The co-runs of all tasks that a plan may choose from: of more than 256 those best in turn by
+/// total throughput, by the total relative to alone, and by the least of that. And the runs of a
+/// part of the tasks at the batch sizes of one of these, by which it is known how a round continues
 /// when a task has ended.
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {

@@ -12,8 +12,8 @@ use crate::dataset::Dataset;
 const APART: f64 = 1.5;
 /// The same in standard errors of the difference, where they were told.
 const ERRORS: f64 = 3.0;
-/// A task that is this much faster among others than alone was measured wrongly, here or there: solo rates
-/// repeat to a few percent.
+/// A task that is this much faster with others than alone was measured wrongly in one of the two: solo
+/// rates repeat to a few percent.
 const FASTER: f64 = 1.1;
 /// Least co-runs at batch sizes with a solo run that say so.
 const LEAST: usize = 3;
@@ -48,7 +48,7 @@ pub enum Contradiction {
 type Rate = (f64, f64);
 
 impl Dataset {
-    /// What of the measurements contradicts other ones, tasks in their order.
+    /// Contradictions among the measurements, tasks in their order.
     #[must_use]
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut all = self.repeats();
@@ -103,7 +103,7 @@ impl Dataset {
             if ratios.len() >= LEAST && 2 * faster(&ratios) > ratios.len() {
                 let others = (0..self.tasks.len()).filter(|o| *o != task);
                 let mut swapped = others.filter(|o| fits(task, *o) && fits(*o, task));
-                // Of several that fit, none is told.
+                // If several fit, none is reported.
                 let first = swapped.next().filter(|_| swapped.next().is_none());
                 all.push(Contradiction::FasterTogether {
                     task,
@@ -133,8 +133,7 @@ impl Contradiction {
                 };
                 let all: Vec<String> = active.iter().map(one).collect();
                 format!(
-                    "{} was measured at {low:.1} and at {high:.1} samples/s in one configuration ({}): leave one \
-                     of both out of the profile",
+                    "{} was measured at {low:.1} and at {high:.1} samples/s in one configuration ({}): remove one of them from the profile",
                     name(*task),
                     all.join(", ")
                 )

@@ -1,9 +1,9 @@
-//! Tasks that are copies of one model: everything is learnt once for all of them.
+//! Tasks that are copies of one model: what is learnt for one holds for all of them.
 //!
-//! Who searches for hyper-parameters trains one model several times at once. What a co-run says of one
-//! copy it says of the others too, so that a model of kinds of tasks learns from all their rows. Of
-//! 4 to 7 trainings on an A100 with up to three copies of each of 8 models (MISO) that took the error
-//! of the ratio of rates at 14 % to those at 100 % from 16.3 to 7.9 %.
+//! Hyper-parameter searches train one model several times at once. What a co-run shows about one copy
+//! holds for the others, so a model of kinds of tasks learns from all their rows. For 4 to 7 trainings
+//! on an A100 with up to three copies of each of 8 models (MISO), this reduced the error of the ratio
+//! of rates at 14 % to those at 100 % from 16.3 to 7.9 %.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use units::corun::Setting;
 use crate::anchor;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
-/// Solo steps of two copies that differ by more than this (in logarithms) are of different models,
-/// whatever the workload says: of another data pipeline, say. Windows end at a standard error of 1 %
-/// and repeat to 2 to 3 %, and the mean of two that differ by 10 % is off by 5 for each.
+/// Copies whose solo steps differ by more than this (in logarithms) are different models, whatever
+/// the workload says: because of another data pipeline, for example. Windows end at a standard error
+/// of 1 % and repeat to 2 to 3 %, and the mean of two that differ by 10 % is off by 5 for each.
 const UNLIKE: f64 = 0.1;
 
 /// Which tasks are copies of one another.
@@ -29,7 +29,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Those that are described alike and whose solo steps do not say otherwise.
+    /// Tasks that are described identically and whose solo steps do not contradict that.
     pub fn of(data: &Dataset) -> Self {
         let mut copies = Self::default();
         let solo = anchor::solo_steps(data);
@@ -51,9 +51,9 @@ impl Copies {
         self.first.len() < self.kind.len()
     }
 
-    /// The measurements with kinds instead of tasks; then a kind may run more than once in a
-    /// co-run, and one that stands for several tasks is a copy of itself. Without copies they are as
-    /// they were.
+    /// The measurements with kinds instead of tasks; a kind may then run more than once in a co-run,
+    /// and one that represents several tasks is a copy of itself. Without copies they are as they
+    /// were.
     pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {
         if !self.any() {
             return Cow::Borrowed(data);
@@ -86,7 +86,7 @@ impl Copies {
         }
     }
 
-    /// What is known of each kind, for each task.
+    /// Knowledge of each kind, for each task.
     pub fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
         self.kind.iter().map(|k| of[*k].clone()).collect()
     }

@@ -3,7 +3,7 @@ use units::{Batch, Share};
 
 use crate::PredictError;
 
-/// What is known of a task before it runs.
+/// Description of a task before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSpec {
     /// Floating-point operations to train on one sample, where known.

@@ -1,11 +1,11 @@
-//! Which configuration to measure next: solos, a few co-runs spread over what looks promising,
-//! then in turns expected improvement of the objective and what the model finds best, with the
-//! model fitted again after every measurement.
+//! Which configuration to measure next: solo runs, a few co-runs spread over the promising region,
+//! then alternately the highest expected improvement of the objective and the model's best, with
+//! the model refitted after every measurement.
 //!
-//! The model is the blend, which is also what profiles are fitted with: a Gaussian process alone
-//! does not see the steps that rounding to whole processors makes, holds ridges for noise, and
-//! searches beside them. What it finds best is measured because the largest of many predictions
-//! is one of the too large ones.
+//! The model is the blend, which profiles are fitted with, too. A Gaussian process alone does not
+//! see the steps caused by rounding to whole processors, takes ridges for noise, and searches in
+//! the wrong place. The model's best is measured because the maximum of many predictions tends to
+//! be an overestimate.
 //!
 //! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
 //! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
@@ -62,7 +62,7 @@ pub enum Step {
         /// How things stand; absent before the first fit.
         state: Option<Progress>,
     },
-    /// Nothing left is worth measuring.
+    /// Nothing that remains is worth measuring.
     Stop(Progress),
 }
 
@@ -81,7 +81,7 @@ pub struct Progress {
 /// Spread co-runs that serve well before expected improvement.
 pub const STARTS: usize = 6;
 
-/// Candidates, best by mean, whose uncertainty is worked out.
+/// Candidates, best by mean, whose uncertainty is computed.
 const SHORTLIST: usize = 160;
 impl Design<'_> {
     /// What to measure after `data`, everything measured so far in any order. The same data
@@ -177,8 +177,8 @@ impl Design<'_> {
             }));
         };
         if best_measured < 0.0 {
-            // Nothing is measured yet, or nothing that keeps the floor: as if something a tenth below the
-            // best prediction had been, so that expected improvement has something to exceed. Chosen by hand.
+            // Nothing is measured yet, or nothing that keeps the floor: pretend that something a tenth below
+            // the best prediction was measured, so that expected improvement has a reference. Chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
         let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
@@ -208,7 +208,7 @@ impl Design<'_> {
             },
         };
         let unmeasured = !measured.contains(&best[..]);
-        // Every second co-run is what the model finds best, whatever its expected improvement.
+        // Every second co-run is the model's best, whatever its expected improvement.
         let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
         Ok(match choice {
             Some((gain, active))
@@ -221,7 +221,8 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
-            // In its turn, and before the search ends: the best must be measured, not only predicted.
+            // When its turn comes, and before the search ends: the best must be measured, not only
+            // predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 more: others(&best),

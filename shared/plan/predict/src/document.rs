@@ -3,7 +3,7 @@ use units::corun::Setting;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
 impl TaskSpec {
-    /// What a workload says of its tasks.
+    /// A workload's description of its tasks.
     #[must_use]
     pub fn all(workload: &doc::Workload) -> Vec<TaskSpec> {
         let tasks = &workload.tasks;
@@ -18,7 +18,7 @@ impl TaskSpec {
 }
 
 /// Whether two tasks are described as the same model; batch sizes, data and programs may differ, as they
-/// do where hyper-parameters are searched for. What is not described is like nothing.
+/// do where hyper-parameters are searched for. A task without a description resembles nothing.
 fn alike(a: &doc::Task, b: &doc::Task) -> bool {
     let described = a.model.is_some() || !a.layers.is_empty() || a.flops_per_sample.is_some();
     described

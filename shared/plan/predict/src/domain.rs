@@ -1,4 +1,4 @@
-//! What was measured: where predictions are interpolation.
+//! The measured domain, in which predictions are interpolation.
 
 use units::corun::Setting;
 use units::{Batch, Share};

@@ -1,5 +1,4 @@
-//! What the regressions see of a task in a co-run: the columns of its row, and the numbers that they
-//! are made of.
+//! Features of a task in a co-run: the columns of its row, and the quantities behind them.
 
 use units::corun::MAX_TASKS;
 
@@ -36,7 +35,8 @@ const SMALL: f64 = 3.0;
 /// Features of each other task.
 const EACH: usize = 5;
 
-/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::inputs`]).
+/// Inputs for predictions of a co-run, computed once for all its tasks
+/// ([`crate::base::Base::inputs`]).
 pub(crate) struct CorunInputs {
     pub len: usize,
     /// Whether co-runs covered its shares and its number of tasks, level by level.
@@ -61,7 +61,7 @@ pub(crate) struct CorunInputs {
 }
 
 impl CorunInputs {
-    /// Of `len` tasks, nothing known of them yet.
+    /// For `len` tasks, of which nothing is known yet.
     pub fn empty(len: usize, has_levels: bool) -> Self {
         let zero = [0.0; MAX_TASKS];
         Self {
@@ -117,7 +117,7 @@ impl CorunInputs {
 pub struct Driver {
     /// What it is.
     pub what: &'static str,
-    /// Of which other task; `None`: of the task itself, or of all others.
+    /// The other task that it refers to; `None`: of the task itself, or of all others.
     pub of: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Layout {
         [0, 10].into_iter().chain(each).collect()
     }
 
-    /// What the features of task `task` are.
+    /// Names of the features of task `task`.
     pub fn drivers(self, task: usize) -> Vec<Driver> {
         let mut v: Vec<Driver> = [
             "batch size",
@@ -248,7 +248,7 @@ impl Layout {
         x[..len].to_vec()
     }
 
-    /// Writes those to the front of `x` and says how many there are.
+    /// Writes the features to the front of `x` and returns their number.
     pub fn fill_pool(
         self,
         s: &CorunInputs,

@@ -38,8 +38,8 @@ pub struct FitOptions {
     /// are not calibrated.
     pub validate: bool,
     /// Whether trees answer also at shares that co-runs did not cover. Only for a sequential
-    /// design, which measures next what it was wrong about: after two or three co-runs no share is
-    /// covered, and the mean slow-down that trees then give leads it to the promising region.
+    /// design, which measures next where it was wrong: after two or three co-runs no share is
+    /// covered, and the mean slow-down that trees then predict leads it to the promising region.
     pub trees_everywhere: bool,
     /// An earlier model of the same tasks, whose hyper-parameters are where the search starts.
     pub start: Option<Predictor>,
@@ -70,10 +70,10 @@ pub struct Fitted {
     pub(crate) configurations: usize,
 }
 
-/// Most co-runs that are used to validate: a fold costs as much as a fit. What is best for many fewer than are
-/// learnt from is not best for all: the process of all tasks keeps 256 points, and knows 400 rates as well as 4,000.
-/// Where runs alone were counted, too, 112 of 540 co-runs of mixes (MISO) were left to choose by, and weights chosen
-/// so left 18 to 21 % where those of all left 6.
+/// Most co-runs that are used to validate: a fold costs as much as a fit. The best weight for few data is not the
+/// best for all: the process for all tasks keeps 256 points, and knows 400 rates as well as 4,000. Where runs alone
+/// were counted, too, 112 of 540 co-runs of mixes (MISO) were left to choose by, and weights chosen so left 18 to 21
+/// % where those of all left 6.
 const MOST_TO_VALIDATE: usize = 600;
 
 /// Learns the co-run throughput of the tasks from measurements, as a model of one family.
@@ -84,7 +84,7 @@ pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitte
     learn(data, &[method], options)
 }
 
-/// As [`fit`], with the family that cross-validation finds best: the blend unless another is
+/// Like [`fit`], with the family that cross-validation finds best: the blend unless another is
 /// clearly better, and the Gaussian process where there is too little data to tell.
 ///
 /// The polynomial is not among them. Cross-validation leaves out configurations like those that
@@ -272,8 +272,7 @@ fn known<'a>(
     }
 }
 
-/// Drops the parts that the family does not use, and numbers the configurations that the rest
-/// stands on.
+/// Drops the parts that the family does not use, and renumbers the configurations of the rest.
 fn collect_points(
     data: &Dataset,
     rows: &[Rows],

@@ -24,7 +24,7 @@ pub(crate) use sparse::sparse;
 /// Most points that a Gaussian process keeps; more measurements are projected on these.
 pub(crate) const MOST_POINTS: usize = 256;
 
-/// Points whose distances are worked out together.
+/// Points whose distances are computed together.
 const TILE: usize = 8;
 
 /// Points of whole tiles.
@@ -180,7 +180,7 @@ wide! {
         let n = gp.len();
         let mut k = [[0.0; MOST_POINTS]; 2];
         for (x, o) in rows.chunks(2 * width).zip(out.chunks_mut(2)) {
-            // The last of an odd number is worked out twice.
+            // The last of an odd number is computed twice.
             gp.covariances([&x[..width], &x[x.len() - width..]], &mut k);
             for (o, k) in o.iter_mut().zip(&k) {
                 *o = dot(&k[..n], &gp.alpha);

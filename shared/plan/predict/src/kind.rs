@@ -1,4 +1,4 @@
-//! Kinds of configurations, by how far they are from what was measured, and the error of each.
+//! Kinds of configurations by their distance from the measurements, and the error of each kind.
 
 use doc::PredictionError;
 use doc::params::Kind;
@@ -7,9 +7,9 @@ use units::corun::Setting;
 use crate::predictor::Predictor;
 
 impl Predictor {
-    /// How far co-runs are from what was measured, and the error of predictions of that kind where parts of
-    /// it could be left out. Of several kinds it is the one of the largest error: a new share of a new task is
-    /// no better known than the task. One of unknown error counts as the largest.
+    /// How far co-runs are from what was measured, and the error of predictions of that kind where parts of it
+    /// could be held out. If several kinds apply, it is the one with the largest error: a new share of a new
+    /// task is no better known than the task. A kind of unknown error counts as the largest.
     ///
     /// `None` where no two tasks run together, as rates alone come from solo runs, and of models that do
     /// not say what they cover.

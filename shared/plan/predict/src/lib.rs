@@ -1,38 +1,39 @@
 //! Prediction of the throughput of every task of a co-run.
 //!
-//! `(P_1 .. P_n) = Pre((B_1, R_1) .. (B_n, R_n))`: given which tasks run together on one device,
-//! at which batch sizes and shares, how many samples per second does each of them train?
-//! [`fit()`] learns a [`Predictor`] from measured co-runs (a [`Dataset`]).
+//! Given which tasks run together on one device, at which batch sizes and shares, how many samples
+//! per second does each train? `(P_1 .. P_n) = Pre((B_1, R_1) .. (B_n, R_n))`. [`fit()`] learns a
+//! [`Predictor`] from measured co-runs (a [`Dataset`]).
 //!
-//! Every family rests on the solo rates and on a law of a step with a few constants of meaning;
-//! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
+//! Every family builds on the solo rates and on a law of a step with a few interpretable constants;
+//! a Gaussian process learns the residuals of the law. Everything is learnt and predicted as the
 //! logarithm of the step time, because errors are relative.
 //!
-//! Tasks that the workload describes alike are copies of one model: what is measured of one is
-//! learnt for all, unless their solo runs differ.
+//! Tasks that the workload describes identically are copies of one model: measurements of one count
+//! for all, unless their solo runs differ.
 //!
-//! Beside the models of the tasks stands one process of all of them, which learns from ten co-runs
-//! what each task's own model would need a hundred for. It counts wholly unless left-out co-runs say
-//! that the tasks' own models are better by more than chance; where a batch size, or a task, never
-//! ran among others, that is asked of batch sizes and tasks that are left out whole.
+//! Besides the models of single tasks there is one process for all tasks, which learns from ten
+//! co-runs what each task's own model would need a hundred for. It gets full weight unless held-out
+//! co-runs show that the tasks' own models are better by more than chance. For a batch size or a
+//! task that never ran with others, the comparison uses batch sizes and tasks that are held out
+//! entirely.
 //!
 //! # Where is what
 //!
-//! From what stands on nothing to what stands on everything; a file knows those before it only.
+//! Modules in the order of their dependencies; a file depends only on those before it.
 //!
 //! 1. Measurements: `dataset`, `document` (from a profile), `domain` (what was covered).
-//! 2. What every family rests on: `structured` (the law of a step), `anchor` and `part_share` (solo
-//!    steps), `workload_law`, `copies` (tasks of one model as one kind, and back), together in `base`;
+//! 2. Basis of every family: `structured` (the law of a step), `anchor` and `part_share` (solo steps),
+//!    `workload_law`, `copies` (tasks of one model as one kind, and back), together in `base`;
 //!    `features`, `rows` (what regressions see).
-//! 3. Families: `gp`, `poly`, `trees`, of one task in `model`; `pool`, the process of all tasks,
-//!    `sum`, that of what a co-run makes of the device, and `unseen`, where they stand in; `crowd`, where
+//! 3. Families: `gp`, `poly`, `trees`, of one task in `model`; `pool`, the process for all tasks; `sum`,
+//!    that for the total of a co-run; `unseen`, where these replace a task's own model; `crowd`, where
 //!    more tasks run than were measured together.
 //! 4. The answer: `predictor`, `trust` (how wide its intervals are), `batch` (many at once), `outside`,
-//!    `kind` (how far from what was measured), `interference`, `throughput`.
-//! 5. Learning: `validation` (what is left out), `report` (what a fit says of itself), `fit`; `params`
-//!    writes a model and reads it.
-//! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `runs`, `scale`, and `design`, which asks
-//!    what to measure next.
+//!    `kind` (distance from the measurements), `interference`, `throughput`.
+//! 5. Learning: `validation` (what is held out), `report` (what a fit reports), `fit`; `params` reads
+//!    and writes models.
+//! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `runs`, `scale`, and `design`, which
+//!    chooses what to measure next.
 
 mod accuracy;
 mod anchor;

@@ -164,7 +164,7 @@ fn slow_down(rows: &Rows) -> Vec<f64> {
     pairs.map(|(a, b)| a - b).collect()
 }
 
-/// What the law leaves of `ln step`.
+/// Residual of `ln step`.
 fn residual(rows: &Rows) -> Vec<f64> {
     let pairs = rows.ln_step.iter().zip(&rows.ln_law);
     pairs.map(|(a, b)| a - b).collect()
@@ -184,7 +184,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
     let mut obs = Observations::new(&rows.features, y);
-    // Before anything is learnt only the absurd can be told from the unexpected.
+    // Before anything is learnt, only absurd values can be told from unexpected ones.
     for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
         *f = factor(*y, (2.0 * spread).max(0.08));
     }
@@ -257,7 +257,7 @@ pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> 
     let sigma = stats::mad_sigma(&residuals, 0.0)?.max(noise.sqrt().min(0.05));
     let mut changed = false;
     for (f, (r, v)) in factors.iter_mut().zip(left_out) {
-        // Where the process is unsure itself, a large residual says nothing.
+        // If the process is uncertain itself, a large residual says nothing.
         let unsure = (v - noise * *f).max(0.0).sqrt();
         let next = factor(*r, sigma.max(unsure));
         changed |= (next > 1.0) != (*f > 1.0);

@@ -1,4 +1,4 @@
-//! Configurations that a model does not answer from measurements nearby.
+//! Configurations far from any measurement.
 
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -86,11 +86,11 @@ impl Outside {
 }
 
 impl Predictor {
-    /// What of a configuration lies outside the measured domain; empty: all inside.
+    /// Which parts of a configuration lie outside the measured domain; empty: none.
     ///
-    /// The domain of a co-run is that of the measured co-runs: for each task the range of its
-    /// shares among others, and the largest number of tasks together. Fewer tasks than were ever
-    /// measured together are inside: they lie between the solo runs and the co-runs.
+    /// The domain of co-runs is that of the measured ones: for each task the range of its shares
+    /// with others, and the largest number of tasks together. Fewer tasks than were ever measured
+    /// together count as inside: they lie between the solo runs and the co-runs.
     #[must_use]
     pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
         let mut v = Vec::new();

@@ -1,4 +1,4 @@
-//! The predictor as it stands in a `mt.model/1` document, both ways.
+//! The predictor as it is in a `mt.model/1` document, both ways.
 
 mod process;
 mod read;

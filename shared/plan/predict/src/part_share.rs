@@ -1,9 +1,9 @@
-//! Solo steps at a part of the device: what the measured ones say beyond the law.
+//! Solo steps at a part of the device: measured deviations from the law.
 //!
-//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent
-//! that co-runs at the same share have too. A process with fixed length scales (Matern 5/2;
-//! Rasmussen and Williams, equation 2.25) carries the difference from the measured batch sizes and
-//! shares to those between. It is 0 on the whole device, where the solo steps themselves stand.
+//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent,
+//! and co-runs at the same share share that difference. A process with fixed length scales (Matern
+//! 5/2; Rasmussen and Williams, equation 2.25) interpolates the difference between the measured
+//! batch sizes and shares. It is 0 on the whole device, where the solo steps themselves are used.
 
 use math::Cholesky;
 
@@ -40,7 +40,7 @@ pub(crate) struct Point {
     pub batch: f64,
     pub share: f64,
     pub weight: f64,
-    /// Step seconds measured there; `None` on the whole device, and in models that do not say.
+    /// Step seconds measured there; `None` on the whole device, and in models without this field.
     pub step: Option<f64>,
 }
 
@@ -92,10 +92,10 @@ impl PartShares {
         self.points.iter().any(near)
     }
 
-    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be
-    /// the whole device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. Where both neighbours are known
-    /// the curve of the one task says more than the law, whose bend all batch sizes share. `None` with one share
-    /// beside the whole device: that line says less than the law.
+    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be the whole
+    /// device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. If both neighbours are known, the curve
+    /// of the one task is better than the law, whose bend all batch sizes share. `None` with one share besides the
+    /// whole device: that line is worse than the law.
     pub fn between(&self, batch: f64, share: f64, whole: f64) -> Option<f64> {
         let own = |p: &&Point| p.batch == batch && p.step.is_some();
         let shares = || self.points.iter().filter(own).map(|p| p.share);

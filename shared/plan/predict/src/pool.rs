@@ -1,5 +1,5 @@
-//! One Gaussian process of all tasks together, on the slow-down against the solo run: what the
-//! co-runs of some tasks and batch sizes say of those that were never seen among others.
+//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers what
+//! the co-runs of some tasks and batch sizes show to those that never ran with others.
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
@@ -32,7 +32,7 @@ impl Weights {
     }
 }
 
-/// What the process of all tasks says.
+/// Prediction of the process for all tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pooled {
     /// `ln(step seconds)`.
@@ -41,7 +41,7 @@ pub(crate) struct Pooled {
     pub variance: f64,
 }
 
-/// What it learns from: co-runs, task by task.
+/// Its training data: co-runs, task by task.
 #[derive(Debug)]
 pub(crate) struct PoolRows {
     pub rows: Rows,

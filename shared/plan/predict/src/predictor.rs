@@ -11,10 +11,9 @@ use crate::trust::{self, Trust};
 use crate::unseen::{PoolCorrection, Unseen};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
-/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
-/// them to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is
-/// nothing to fit them to; they rise with what is not known: 95 % intervals reach to factors of
-/// 1.2, 1.6 and 2.2.
+/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of them
+/// to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is nothing to fit them
+/// to; they rise with what is unknown: 95 % intervals reach to factors of 1.2, 1.6 and 2.2.
 const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
@@ -40,7 +39,7 @@ pub struct Predictor {
     /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
     /// the line through those of fewer, 0 to 1.
     pub(crate) line_weight: f64,
-    /// Error of each kind of co-run of which parts could be left out.
+    /// Error of each kind of co-run of which parts could be held out.
     pub(crate) errors: Vec<KindError>,
 }
 
@@ -97,7 +96,7 @@ impl Predictor {
         }
     }
 
-    /// What continues the measured co-runs to so many tasks, where that counts.
+    /// Extrapolates the measured co-runs to this many tasks, if used.
     pub(crate) fn line(&self, running: usize) -> Option<Line> {
         let domain = self
             .base
@@ -163,12 +162,12 @@ impl Predictor {
         rate.min(self.solo(a.task, a.batch))
     }
 
-    /// What serves a co-run that the models of its tasks do not know.
+    /// Serves co-runs that the models of their tasks do not know.
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
-        // The pool's answer is not taken on trust for unknown tasks in an unknown number: nothing was left out to
-        // try it on, and so many tasks never ran together.
+        // The pool's answer is not trusted for unknown tasks in an unknown number: nothing could be held out to
+        // test it, and this many tasks never ran together.
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
         (!guessed).then_some((&unseen.pool, learnt))
     }
@@ -191,13 +190,13 @@ impl Predictor {
         self.estimate(active, true)
     }
 
-    /// As [`Predictor::predict`], with or without the scatter of a measurement.
+    /// Like [`Predictor::predict`], with or without the scatter of a measurement.
     pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let inputs = self.base.inputs(active);
-        // Of a task alone the spread at other shares was learnt from shares that were left out, the
-        // smallest and the largest too.
+        // For a single task, the spread at other shares was learnt from held-out shares, including
+        // the smallest and the largest.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
         let most = self.base.most_together.max(1);
         let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
@@ -216,8 +215,8 @@ impl Predictor {
                     }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
-                        // Of a task that never ran with others the process says little where none could be
-                        // left out to try it on.
+                        // For a task that never ran with others, the process is uncertain if none could be
+                        // held out to test it.
                         let least = match learnt.error {
                             None => spread * spread,
                             Some(_) => 0.0,

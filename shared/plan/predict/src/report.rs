@@ -4,7 +4,7 @@ use doc::params::KindError;
 use crate::copies::Copies;
 use crate::features::Driver;
 
-/// What a fit has to say to people.
+/// Report of a fit for people.
 #[derive(Debug, Clone, Default)]
 pub struct FitReport {
     /// One for each task.
@@ -13,9 +13,9 @@ pub struct FitReport {
     pub families: Vec<(Method, f64)>,
     /// Parts that cross-validation left out in turn; 0: too few configurations.
     pub folds: usize,
-    /// Part of left-out throughputs inside the 90 % interval.
+    /// Part of held-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
-    /// Error of each kind of co-run of which parts could be left out.
+    /// Error of each kind of co-run of which parts could be held out.
     pub kinds: Vec<KindError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,
@@ -25,7 +25,7 @@ pub struct FitReport {
     pub zeros: usize,
 }
 
-/// What is known of one task.
+/// Report on one task.
 #[derive(Debug, Clone)]
 pub struct TaskReport {
     /// Throughputs learnt from, those of its copies too.
@@ -40,8 +40,8 @@ pub struct TaskReport {
     pub bend_percent: f64,
     /// The task that slows it most and by how much (factor on its device time).
     pub slowed_most_by: Option<(usize, f64)>,
-    /// What else drives its throughput: features by relevance (spread over length), first the
-    /// strongest; empty without a Gaussian process.
+    /// Features that drive its throughput, by relevance (spread over length), the strongest first;
+    /// empty without a Gaussian process.
     pub drivers: Vec<(Driver, f64)>,
     /// Samples whose throughput of this task was found to be wrong and hardly counted; of copies, all
     /// stand with the first.

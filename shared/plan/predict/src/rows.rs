@@ -10,7 +10,7 @@ pub(crate) struct Rows {
     pub sample: Vec<usize>,
     /// Position of the task in it.
     pub place: Vec<usize>,
-    /// What the regressions see.
+    /// Input of the regressions.
     pub features: Vec<Vec<f64>>,
     /// `ln(step seconds)`.
     pub ln_step: Vec<f64>,

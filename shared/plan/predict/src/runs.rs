@@ -1,11 +1,11 @@
 //! Measurements in the events of launched runs.
 //!
 //! A launch that follows a plan is a measurement, too: while the same tasks train under the same shares,
-//! their progress says how fast. A *steady* stretch begins when every process on the GPU trains and ends
-//! when one starts or ends or its share changes; of it count the intervals between two progress events of
-//! a task (or from its `ready` to the first) that lie in it whole. Stretches of one configuration are
-//! added up over the rounds of a run. So a run gives co-runs of all its tasks, of those that are left when
-//! some have ended, and of the last one by itself.
+//! their progress says how fast. A *steady* stretch begins when every process on the GPU trains, and ends
+//! when a process starts or ends or its share changes. It counts the intervals between two progress events
+//! of a task (or from its `ready` to the first) that lie entirely within the stretch. Stretches of one
+//! configuration are added up over the rounds of a run. So a run gives co-runs of all its tasks, of those
+//! that remain when some have ended, and of the last one alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,9 @@ const LEAST_INTERVALS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Its tasks are not those of the profile.
-    #[error("the run is of {task}, which the profile before it has not; it has {known}")]
+    #[error(
+        "the run has the task {task}, which the profile before it does not have; it has {known}"
+    )]
     OtherTasks {
         /// The first task that is not there.
         task: TaskId,
@@ -45,18 +47,17 @@ pub enum RunError {
     },
     /// It has no plan with a workload, and no profile stands before it.
     #[error(
-        "the run carries no plan with a workload, so it stands for no profile; give its profile before it"
+        "the run carries no plan with a workload, so it cannot replace a profile; give its profile before it"
     )]
     NoWorkload,
     /// No stretch is long enough.
     #[error(
-        "in the run no tasks train steadily under shares for {LEAST_S} s and {LEAST_STEPS} steps each, \
-         with progress that says how long; nothing is learnt from it"
+        "nothing is learnt from the run: no tasks train steadily under shares for {LEAST_S} s and {LEAST_STEPS} steps each, with progress that says how long"
     )]
     Nothing,
 }
 
-/// Adds the measurements of a run to a profile of the same tasks and device; answers how many
+/// Adds the measurements of a run to a profile of the same tasks and device; returns how many
 /// configurations they are.
 ///
 /// # Errors
@@ -90,7 +91,7 @@ pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunErro
     Ok(found)
 }
 
-/// A profile of the measurements of a run alone, of the workload in its plan.
+/// A profile of a run's measurements alone, for the workload in its plan.
 ///
 /// # Errors
 /// [`RunError`].
@@ -223,7 +224,7 @@ impl<'a> GpuState<'a> {
                 let first = self.starts.get(task) == Some(&1);
                 if let Some(process) = self.running.get_mut(task) {
                     process.trains = true;
-                    // One that was started again may continue from a checkpoint: from which, no event says.
+                    // A restarted process may continue from a checkpoint, but no event says from which.
                     process.told = first.then_some((now, 0));
                 }
                 self.change(now, found);
@@ -252,7 +253,7 @@ impl<'a> GpuState<'a> {
         }
     }
 
-    /// What runs, or under which shares, is different from now on.
+    /// From now on the set of running tasks, or a share, is different.
     fn change(&mut self, now: f64, found: &mut Found) {
         self.close(found);
         let all = !self.running.is_empty() && self.running.values().all(|p| p.trains);

@@ -1,4 +1,4 @@
-//! Correcting a fitted model by what was measured later.
+//! Corrects a fitted model by later measurements.
 
 use doc::Model;
 

@@ -8,21 +8,21 @@
 //! ```
 //!
 //! Step time of task i at batch `B` and share `R_i` among `m` running tasks; tasks j are the
-//! others. FedMT gives the linear law in the workload, `g0 + ga f B + gb m B`; for one task
-//! `ga f + gb m` is one number, its seconds per sample `g1`, and alpha and beta follow from the
-//! `g1` of several tasks. What stands around it is ours, instead of a power `R^-p` and a sum of
-//! the others' shares, because each part lowers the error on held-out co-runs by a third:
+//! others. FedMT gives the linear law in the workload, `g0 + ga f B + gb m B`; for one task `ga f +
+//! gb m` is one number, its seconds per sample `g1`, and alpha and beta follow from the `g1` of
+//! several tasks. The rest is ours; FedMT has a power `R^-p` and a sum of the others' shares
+//! instead. Each part lowers the error on held-out co-runs by a third:
 //!
-//! - `q`: host and device work at the same time, as far as the program lets them: 1 adds their
-//!   times, a large `q` takes the longer (a smooth maximum);
-//! - `h`: tasks share the host, so the part of a step that no share changes grows with their
-//!   number;
-//! - `phi`: below `rho` of the device a task slows down as `1/R`, above it gains nothing more,
-//!   and `k` says how sharp the bend is;
-//! - `u_j`: the part of its step in which task j uses the device at all, by its own law;
-//! - `e`: how the interference of a task grows with its share, one number for all tasks. Co-runs
-//!   whose shares add up to 100 % cannot tell it; among 4 to 7 trainings at equal shares of an A100
-//!   (MISO) the square root was twice as far off as a fitted exponent of 1.44.
+//! - `q`: overlap of host and device, as far as the program allows it: 1 adds their times, a large
+//!   `q` takes the longer one (a smooth maximum);
+//! - `h`: tasks share the host, so the part of a step that does not depend on the share grows with
+//!   their number;
+//! - `phi`: below `rho` of the device a task slows down as `1/R`, above it gains nothing more; `k`
+//!   is the sharpness of the bend;
+//! - `u_j`: the fraction of its step in which task j uses the device, by its own law;
+//! - `e`: how the interference of a task grows with its share, one number for all tasks. It cannot
+//!   be identified from co-runs whose shares add up to 100 %; for 4 to 7 trainings at equal shares
+//!   of an A100 (MISO), the square root was twice as far off as a fitted exponent of 1.44.
 
 mod learn;
 
@@ -32,7 +32,7 @@ use crate::dataset::Dataset;
 
 pub(crate) use learn::{Form, fit_all, refit};
 
-/// What one task met in one co-run.
+/// One task in one co-run, with its co-runners.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Meeting {
     /// Batch size.
@@ -97,7 +97,7 @@ fn others(active: &[Setting], at: usize) -> Vec<Other> {
         .collect()
 }
 
-/// What another task weighs: `w_j = u_j R_j^e`.
+/// Weight of another task: `w_j = u_j R_j^e`.
 #[derive(Debug, Clone, Copy)]
 struct Interference {
     task: usize,
@@ -216,7 +216,7 @@ impl Law {
         self.pace.join(self.pace.host(crowd), device)
     }
 
-    /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
+    /// Residual of `ln step` of one co-run under this law, where `laws` are those of all tasks.
     pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
         let crowd = host_load(m.others.len() + 1);
         let weights = m.others.iter().map(|o| {

@@ -1,9 +1,9 @@
-//! The co-run as an object of its own: the sum of its tasks' rates over those alone.
+//! Predicts the co-run as a whole: the sum of its tasks' relative rates (co-run over solo).
 //!
-//! Who of two tasks gets more of the device changes with much that no feature tells, while what both
-//! make of it together hardly does: an error of one rate is mostly the other's, with the other sign. So
-//! the sum is learnt beside the rates, and they are moved to it in proportion, which keeps their ratios.
-//! Whether sharing is worth it is a question of the sum alone.
+//! How two tasks divide the device depends on much that no feature shows, while their total hardly
+//! varies: an error of one rate is mostly compensated by the other. So the sum is learnt separately, and
+//! the rates are scaled to it in proportion, which keeps their ratios. Whether sharing is worth it
+//! depends on the sum alone.
 
 use math::stats;
 use units::corun::MAX_TASKS;
@@ -26,7 +26,7 @@ pub(crate) struct Sums {
     pub weight: f64,
 }
 
-/// What is learnt from: co-runs of which all rates are known.
+/// Training data: co-runs of which all rates are known.
 struct Rows {
     members: Members,
     samples: Vec<usize>,
@@ -101,7 +101,7 @@ pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
     ))
 }
 
-/// Who runs, as members of a set.
+/// The running tasks, as members of a set.
 pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
     let mut members = [[0.0; MEMBER]; MAX_TASKS];
     let others = (inputs.len() - 1) as f64;

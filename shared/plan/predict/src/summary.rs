@@ -1,4 +1,4 @@
-//! What a fit has learnt, for people.
+//! Summary of a fit for people.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const RELEVANT: f64 = 0.2;
 /// Expected relative improvement with twice the samples that is worth their cost.
 const WORTH: f64 = 0.85;
 
-/// Columns where nobody says how many there are: those of a terminal as it opens.
+/// Columns if the width is unknown: those of a newly opened terminal.
 const COLUMNS: u16 = 80;
 
 /// Errors of every family and task, what drives each task, the co-runs predicted worst, and what
@@ -83,15 +83,15 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         .collect();
     let _ = write!(
         out,
-        "\nerror of the total throughput on left-out configurations ({} parts): {}",
+        "\nerror of the total throughput on held-out configurations ({} parts): {}",
         report.folds,
         errors.join(", ")
     );
-    out += "\nerror of each throughput, by how far a configuration is from what was measured:";
+    out += "\nerror of each throughput, by distance from the measured configurations:";
     for e in &report.kinds {
         let _ = write!(
             out,
-            "\n  {}: {:.1} % ({} left out, of {} {})",
+            "\n  {}: {:.1} % ({} held out, of {} {})",
             e.kind.words(),
             e.error_percent,
             e.cases,
@@ -108,7 +108,7 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
     if !unknown.is_empty() {
         let _ = write!(
             out,
-            "\n  not known, too little to leave out: {}",
+            "\n  unknown, too few to hold out: {}",
             unknown.join("; ")
         );
     }
@@ -151,7 +151,7 @@ fn tasks(workload: &Workload, fitted: &Fitted, width: u16) -> Table {
     table
 }
 
-/// What else the throughput of each task depends on, most first.
+/// Features on which the throughput of each task depends, the strongest first.
 fn drivers(out: &mut String, workload: &Workload, fitted: &Fitted) {
     let name = |d: &Driver| match d.of {
         Some(j) => format!("{} of {}", d.what, workload.tasks[j].id),
@@ -197,7 +197,7 @@ fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
         if !report.rejected.is_empty() {
             let _ = write!(
                 out,
-                "\nout of line and hardly counted: {} of {} measurements of {}",
+                "\noutliers, with little weight: {} of {} measurements of {}",
                 report.rejected.len(),
                 report.rows,
                 task.id

@@ -1,21 +1,21 @@
-//! Gradient-boosted regression trees, each grown on a part of the rows (Friedman 2001, 2002):
-//! what they see and a Gaussian process does not are steps and plateaus, which rounding of shares
-//! to whole processors makes.
+//! Gradient-boosted regression trees, each grown on a subsample of the rows (Friedman 2001, 2002).
+//! They capture the steps and plateaus caused by rounding shares to whole processors, which a
+//! Gaussian process misses.
 
 mod grow;
 
 use math::wide;
 
-/// Splits on the way to a leaf: three, so that a tree sees interactions of up to three features (own
-/// share, another's share, a batch size), and has no more leaves than a small profile has rows. This and
-/// the following are usual values of the literature (Friedman 2002: many small trees, a small rate,
-/// half to most of the rows); other values were not compared here.
+/// Splits on the way to a leaf: three, so that a tree captures interactions of up to three features (own
+/// share, another's share, a batch size) and has no more leaves than a small profile has rows. This and
+/// the following are usual values of the literature (Friedman 2002: many small trees, a small rate, half
+/// to most of the rows); other values were not compared here.
 const DEPTH: usize = 3;
 /// Splits of one tree, in heap order: the children of `k` are `2 k + 1` and `2 k + 2`.
 pub(crate) const SPLITS: usize = (1 << DEPTH) - 1;
 /// Leaves of one tree.
 pub(crate) const LEAVES: usize = 1 << DEPTH;
-/// Places of which [`Trees::means`] works out the values together.
+/// Places of which [`Trees::means`] computes the values together.
 pub(crate) const LANES: usize = 8;
 /// Trees of equal depth, one after another.
 #[derive(Debug, Clone, PartialEq)]

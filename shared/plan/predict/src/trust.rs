@@ -2,15 +2,15 @@
 
 use units::{Batch, Share};
 
-/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
-/// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
+/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a user
+/// will go beyond is unknown. Errors of held-out throughputs are counted with it, so that it widens the
 /// intervals outside against those inside, and not those of all.
 const BEYOND: f64 = 2.0;
 
 /// That factor for `running` tasks where at most `most` ran together; `outside`: a share or batch size lies
 /// outside, or a task never ran with others.
 ///
-/// Of the slow-down of `m` tasks the part `(m - M) / m` was never measured, so that the factor is
+/// The fraction `(m - M) / m` of the slow-down of `m` tasks was never measured, so the factor is
 /// [`BEYOND`] for twice the measured number, less for fewer, and never below 1.
 pub(crate) fn beyond(outside: bool, running: usize, most: usize) -> f64 {
     let unmeasured = running.saturating_sub(most) as f64 / running as f64;
@@ -25,10 +25,10 @@ pub(crate) struct Trust {
     pub spread: f64,
     /// Factor that makes intervals hold what they say.
     pub interval_scale: f64,
-    /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
+    /// The same at shares and numbers of tasks that were not measured; `None`: none could be held
     /// out to learn it.
     pub far_scale: Option<f64>,
-    /// Of solo rates at a part of the device.
+    /// For solo rates at a part of the device.
     pub part_spread: PartSpread,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,

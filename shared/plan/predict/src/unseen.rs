@@ -1,9 +1,8 @@
-//! Co-runs with a task, or with a batch size of a task, that never ran among others.
+//! Co-runs with a task, or with a batch size of a task, that never ran with others.
 //!
-//! What a task's own model says of them is extrapolation. Beside it stands one process of all
-//! tasks ([`Pool`]), and how much each counts, how far such answers are off in the mean, and how
-//! wide their intervals must be is learnt by leaving out whole batch sizes, and whole tasks, of
-//! those that did run among others.
+//! For these a task's own model extrapolates. One process for all tasks ([`Pool`]) supplements it.
+//! Its weight, the mean error of such predictions and the width of their intervals are learnt by
+//! holding out entire batch sizes, and entire tasks, that did run with others.
 
 use units::Batch;
 use units::corun::Setting;
@@ -18,17 +17,17 @@ pub(crate) struct Unseen {
     /// Batch sizes at which each task ran with others, ascending.
     pub seen: Vec<Vec<Batch>>,
     pub pool: Pool,
-    /// What co-runs make of the device, where that counts beside the rates of their tasks.
+    /// The process of the total, if it is used in addition to the rates of the tasks.
     pub sums: Option<Sums>,
     /// Weights of the process in co-runs that the models of the tasks know.
     pub weights: Weights,
-    /// For a batch size that never ran among others.
+    /// For a batch size that never ran with others.
     pub batch: Option<PoolCorrection>,
     /// For a task that never did.
     pub task: Option<PoolCorrection>,
 }
 
-/// What left-out parts taught.
+/// Result from held-out parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PoolCorrection {
     /// Weight of the process of all tasks.
@@ -37,11 +36,12 @@ pub(crate) struct PoolCorrection {
     pub factor: f64,
     /// Factor on the standard deviation of the process.
     pub interval_scale: f64,
-    /// What was measured of it; `None`: too little to leave out, so that the weight is a guess.
+    /// Measured error; `None`: too little to hold out, so that the weight is a
+    /// guess.
     pub error: Option<UnseenError>,
 }
 
-/// Error of batch sizes or tasks that were left out whole.
+/// Error of batch sizes or tasks that were held out entirely.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct UnseenError {
     /// How many were, one after another.
@@ -51,13 +51,13 @@ pub(crate) struct UnseenError {
 }
 
 impl Unseen {
-    /// What was learnt of kinds of tasks, for each task.
+    /// Expands what was learnt of kinds of tasks to each task.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.seen = copies.spread(&self.seen);
         self
     }
 
-    /// What serves a co-run; `None` where the models of its tasks know it.
+    /// How to predict a co-run; `None` where the models of its tasks know it.
     pub fn of(&self, active: &[Setting]) -> Option<&PoolCorrection> {
         if active.len() < 2 {
             return None;

@@ -1,5 +1,5 @@
-//! Cross-validation by configuration, never by row: a configuration is left out as a whole, with
-//! all its repeats, because the rows of one co-run tell of each other.
+//! Cross-validation by configuration, never by row: a configuration is held out with all its
+//! repeats, because the rows of one co-run are correlated.
 
 mod form;
 mod intervals;
@@ -48,7 +48,7 @@ pub(crate) struct FromFullFit<'a> {
     pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
     /// Hyper-parameters of the process of all tasks.
     pub pool: Option<&'a Hyper>,
-    /// Those of the process of sums.
+    /// Those for the process of sums.
     pub sums: Option<SetHyper>,
     pub wanted: RegressorsToFit,
     /// Form of the laws.
@@ -108,7 +108,7 @@ fn leave_one_part_out(
     Ok(Fold::learn(data, known, out)?.left(data, known, out, fold))
 }
 
-/// What is learnt without a part of the data.
+/// Results of learning without a part of the data.
 struct Fold {
     part: Part,
     pool: Option<Pool>,
@@ -128,7 +128,7 @@ impl Fold {
         Ok(Self { part, pool, sums })
     }
 
-    /// What it predicts of the samples that `out` marks.
+    /// Its predictions for the samples marked in `out`.
     fn left(
         &self,
         data: &Dataset,
@@ -207,12 +207,12 @@ impl Fold {
     }
 }
 
-/// Share levels that are left out, at most: each costs as much as a fold.
+/// Share levels that are held out, at most: each costs as much as a fold.
 const MOST_LEVELS: usize = 2;
 /// Least co-runs that must be left to learn from when a level or a crowd is left out.
 const LEAST_KEPT: usize = 10;
 
-/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Not the
+/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Except the
 /// smallest and the largest, beyond which a plan is refused anyway.
 pub(crate) fn leave_levels_out(
     data: &Dataset,
@@ -267,7 +267,7 @@ pub(crate) fn leave_crowd_out(
 }
 
 /// Whether a family moves its answers towards the process of all tasks, and to the line through measured
-/// numbers of tasks. What a law alone answers stays the law's: searches rest on its form.
+/// numbers of tasks. Predictions by a law alone stay as they are: searches rely on its form.
 pub(crate) fn beside_law(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
 }
@@ -348,7 +348,7 @@ fn part_of(
     }
 }
 
-/// As [`leave_out`] with the usual number of parts.
+/// Like [`leave_out`] with the usual number of parts.
 pub(crate) fn cross_validate(
     data: &Dataset,
     known: &FromFullFit<'_>,

@@ -1,4 +1,4 @@
-//! What a session tells, on a console and in an output.
+//! What a session reports, on a console and in an output.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use predict::design::Progress;
 
 use crate::interrupt::Signals;
 
-/// How often a line says how far the session is, where standard error is no terminal: often enough to see
-/// in a log that it goes on, and 60 lines an hour.
+/// Interval between progress lines if standard error is not a terminal: often enough to see in a log that
+/// it continues, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// A design without a budget has so many configurations that their number says nothing.
@@ -23,13 +23,13 @@ pub struct Written<'a> {
     console: &'a Console,
     signals: &'a Signals,
     bar: ProgressBar,
-    /// What is profiled, once its header was written.
+    /// Title of the profile, once its header was written.
     workload: Option<Workload>,
-    /// What is measured now, and what is best so far, below the bar.
+    /// The current measurement and the best so far, below the bar.
     below: [String; 2],
     /// When the last line was said, or the session began.
     said: Instant,
-    /// What measuring has taken so far.
+    /// Time spent measuring so far.
     pace: Pace,
 }
 
@@ -58,9 +58,10 @@ fn about(seconds: f64) -> String {
 }
 
 impl Pace {
-    /// Notes that a configuration was measured; what the rest takes by the mean of those so far, once.
+    /// Records that a configuration was measured; what the rest takes by the mean of those so far,
+    /// once.
     fn note(&mut self, left: u64) -> Option<String> {
-        // What was recorded before takes no time.
+        // Recorded configurations take no time.
         self.took += self.begun.take()?.elapsed();
         self.measured += 1;
         if !self.told || self.measured != ENOUGH_MEASURED || left == 0 {
@@ -107,7 +108,7 @@ impl<'a> Written<'a> {
         let times = length as f64 * f64::from(window.repeats);
         let (least, most) = (window.least.get(), window.most.get());
         let again = match length > u64::from(ENOUGH_MEASURED) {
-            true => format!(", told more exactly after {ENOUGH_MEASURED}"),
+            true => format!(", more precisely after {ENOUGH_MEASURED}"),
             false => String::new(),
         };
         self.console.note(&format!(
@@ -119,7 +120,7 @@ impl<'a> Written<'a> {
     }
 
     /// Shows the lines below the bar, each cut to the terminal: one that it broke would be counted as one
-    /// line, and left standing when the bar is drawn anew.
+    /// line, and left standing when the bar is drawn again.
     fn show(&self) {
         let lines = self.below.iter().filter(|l| !l.is_empty());
         let lines = lines.map(|line| self.console.cut(line));
@@ -215,7 +216,7 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     }
 }
 
-/// As [`failure`], of a session.
+/// Like [`failure`], of a session.
 pub fn session_failure(error: SessionError<Failure>, signals: &Signals) -> Failure {
     match error {
         SessionError::Design(error) => failure(error, Some(signals)),

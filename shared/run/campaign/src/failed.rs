@@ -8,7 +8,7 @@ const LINES: usize = 15;
 /// What to print when a session ends with a failure.
 pub fn told(failure: &Failure) -> String {
     let output = failure.output.as_deref().unwrap_or_default();
-    // Nothing went wrong in a run that is too short, so its lines tell nothing.
+    // A run that is too short did not fail, so its output explains nothing.
     let told = failure.cause != Some(FailureCause::Short);
     let lines: Vec<&str> = output.lines().filter(|_| told).collect();
     let mut text = format!("alone, {}", failure.reason);
@@ -62,7 +62,7 @@ const fn advice(cause: Option<FailureCause>) -> Option<&'static str> {
         }
         FailureCause::Memory => "Use smaller `batch_sizes`, or a device with more memory.",
         FailureCause::Short => {
-            "It is done before sharing matters: leave it out of the workload, or let a run do more."
+            "It ends before sharing matters: leave it out of the workload, or make its runs longer."
         }
         FailureCause::Other => return None,
     })

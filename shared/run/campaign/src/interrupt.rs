@@ -49,9 +49,9 @@ impl Signals {
         Arc::clone(&self.flag)
     }
 
-    /// For a device without processes of its own, where nothing has to be ended: the tool ends a
-    /// moment after a signal also in the middle of a computation or of waiting for input. What it
-    /// has written is a profile that can be continued. `soon`: whether the next one is such.
+    /// For a device without its own processes, where nothing needs ending: the tool ends shortly
+    /// after a signal, even during a computation or while waiting for input. Its output is a
+    /// profile that can be continued. `soon`: whether the next one is such.
     pub fn end_soon(&self, soon: bool) {
         self.soon.store(soon, Ordering::SeqCst);
         if soon {
@@ -80,7 +80,7 @@ impl Signals {
         }
         let mut ending = match signal_hook::iterator::Signals::new(cli::ending_signals()) {
             Ok(ending) => ending,
-            // The record under way is finished first, then.
+            // The current record is finished first.
             Err(_) => return,
         };
         let (soon, idle) = (Arc::clone(&self.soon), Arc::clone(&self.idle));

@@ -1,9 +1,9 @@
 //! Profiles from a command line: for every workload of the input a device is opened, a design
 //! measured on it, and a profile written, record by record.
 //!
-//! What is measured and in which order is `design`'s; this crate reads workloads, configurations
-//! and profiles to continue with, writes records, shows the progress, and ends on signals after
-//! the record at hand.
+//! `design` decides what is measured in which order; this crate reads workloads, configurations and
+//! profiles to resume, writes records, shows progress, and on a signal ends after the current
+//! record.
 
 mod console;
 mod failed;

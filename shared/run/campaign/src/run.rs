@@ -62,7 +62,7 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
         };
     }
     if earlier.next().is_some() {
-        console.warn("the profile to go on with has more workloads than the input");
+        console.warn("the profile to resume has more workloads than the input");
     }
     out.finish()?;
     if stopped > 0 {
@@ -198,8 +198,7 @@ impl<'a> Context<'a> {
         };
         if names(&model.workload) != names(workload) {
             return Err(Failure::Input(
-                "--warm-start: the model is of other tasks; give one with the same tasks in the \
-                 same order"
+                "--warm-start: the model has other tasks; give one with the same tasks in the same order"
                     .to_owned(),
             ));
         }
@@ -355,7 +354,7 @@ impl Context<'_> {
             ));
         };
         let start = self.gpu.clone().ok_or_else(|| {
-            Failure::Usage("--calibrate: say with --gpu where to begin".to_owned())
+            Failure::Usage("--calibrate: name the GPU to start from with --gpu".to_owned())
         })?;
         let options = Options {
             seed: self.settings.seed,
@@ -364,8 +363,7 @@ impl Context<'_> {
         let found = device::calibrate(&profile, &start, &options)
             .map_err(|error| Failure::Input(format!("--calibrate: {error}")))?;
         self.console.note(&format!(
-            "{} samples: the simulator is off by {:.1} % on average, {:.1} % with the figures \
-             that it began with",
+            "{} samples: the mean error of the simulator is {:.1} %; with the initial figures it was {:.1} %",
             found.samples,
             100.0 * found.error_after,
             100.0 * found.error_before
@@ -387,7 +385,7 @@ fn failure(error: OpenError, place: &Place) -> Failure {
     }
 }
 
-/// Refuses given configurations of which a recording does not have all, before anything is
+/// Refuses given configurations that a recording does not completely contain, before anything is
 /// written.
 fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> Result<(), Failure> {
     let Some(only) = opened.device.only() else {
@@ -402,7 +400,7 @@ fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> R
     }
 }
 
-/// A GPU by name, or by its figures in a file where there is one of that name.
+/// A GPU by name, or by its figures in a file if there is one of that name.
 fn gpu(text: &str, console: &Console) -> Result<GpuSpec, Failure> {
     let path = Path::new(text);
     let is_file = text == "-" || text.contains('/') || path.extension().is_some() || path.is_file();

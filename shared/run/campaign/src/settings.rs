@@ -4,14 +4,14 @@ use design::{DesignSettings, WindowSettings};
 use device::Cpus;
 use doc::DeviceKind;
 
-/// What to profile, where, and how.
+/// Inputs, device and options of a profile.
 #[derive(Debug, Clone)]
 pub struct ProfileSettings {
     /// Workloads; none: standard input.
     pub files: Vec<PathBuf>,
     /// Where profiles go; `None`: standard output.
     pub output: Option<PathBuf>,
-    /// Whether this program answers `--guard`, so that it can have a guard.
+    /// Whether this program supports `--guard`, so that it can have a guard.
     pub guarded: bool,
     /// Whether the output is replaced even if it holds a profile or a run.
     pub force: bool,

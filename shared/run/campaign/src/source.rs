@@ -23,7 +23,7 @@ pub struct ProfileRequest {
     pub place: Place,
 }
 
-/// Where a document stands, with its text where that is known.
+/// Where a document stands, with its text if known.
 #[derive(Debug, Clone)]
 pub struct Place(Frame);
 

@@ -1,4 +1,4 @@
-//! Configurations that others chose: plans, timelines, profiles, tables.
+//! Configurations chosen elsewhere: plans, timelines, profiles, tables.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Design
     runs.sort_unstable();
     if runs.windows(2).any(|w| w[0].task == w[1].task) {
         return Err(DesignError::Given(
-            "a task stands twice in one configuration; give each task once".to_owned(),
+            "a task appears twice in one configuration; give each task once".to_owned(),
         ));
     }
     Ok(runs)
@@ -173,8 +173,8 @@ fn by_gpu(plan: &Plan, choices: &[Choice]) -> Vec<Vec<Choice>> {
     per_gpu.into_values().collect()
 }
 
-/// What is left on a GPU as one task after another has trained on its samples, by the plan's
-/// rates: what a round takes cannot be told from the time in which all run.
+/// What remains on a GPU as one task after another finishes, by the plan's rates: the length of a
+/// round cannot be inferred from the time in which all run.
 fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     let end = |choice: &Choice| {
         let task = plan.task_index(&choice.id)?;

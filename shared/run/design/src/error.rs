@@ -18,15 +18,15 @@ pub enum DesignError {
     /// A row of an imported table has no throughput.
     #[error("a row has no throughput")]
     NoThroughput,
-    /// The time of a round is asked for, and nobody knows how much this task trains in one.
+    /// The time of a round is requested, but the samples of this task per round are unknown.
     #[error("--objective round: task {0} has no `samples`; give how many it trains on in a round")]
     Samples(TaskId),
-    /// The rounds to come are given, and nobody knows how much this task trains in one.
+    /// The number of rounds is given, but the samples of this task per round are unknown.
     #[error("--rounds: task {0} has no `samples`; give how many it trains on in a round")]
     Rounds(TaskId),
-    /// The rounds to come are given, for a workload of which no gain of a co-run is worked out.
+    /// The number of rounds is given for a workload whose gain of a co-run is not computed.
     #[error(
-        "--rounds: on several GPUs the gain of a co-run is not worked out; use --budget, or --tolerance"
+        "--rounds: on several GPUs the gain of a co-run is not computed; use --budget, or --tolerance"
     )]
     RoundsOfSeveral,
     /// More configurations than can be held in memory.
@@ -82,7 +82,7 @@ pub enum DesignError {
     /// The recording lacks a configuration, which is described for people.
     #[error("the recording does not have the configuration {0}")]
     Unrecorded(String),
-    /// The device gave up for good.
+    /// The device failed permanently.
     #[error("{0}")]
     Device(String),
     /// A signal came while it was measured.

@@ -1,4 +1,4 @@
-//! What measurements of a real device say that cannot be, or cannot be planned with.
+//! Measurements of a real device that are impossible, or useless for planning.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ impl Findings {
         told
     }
 
-    /// A whole run that trains what the workload does not say.
+    /// A whole run with another number of samples than the workload declares.
     fn other_samples(&mut self, task: &Measured, samples: Samples) -> Option<String> {
         let run = task.launch.run.filter(|run| run.samples != samples)?;
         self.told.insert(task.id.clone()).then(|| {

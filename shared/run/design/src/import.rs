@@ -61,7 +61,10 @@ impl Import {
             let task = self.workload.task_index(&m.id).ok_or_else(|| {
                 let known: Vec<&str> = self.workload.tasks.iter().map(|t| t.id.as_str()).collect();
                 let known = known.join(", ");
-                wrong(format!("the run is of {}, the workload of {known}", m.id))
+                wrong(format!(
+                    "the run has the tasks {}, the workload {known}",
+                    m.id
+                ))
             })?;
             Ok(Row {
                 task,
@@ -94,8 +97,7 @@ impl Import {
         lacking
             .map(|(_, task)| {
                 format!(
-                    "task {} has no run alone at 100 %: its solo rate is a guess, and with it \
-                     fairness and every comparison with sharing in turns",
+                    "task {} has no run alone at 100 %: its solo rate is a guess, and so are fairness and every comparison with running one after another",
                     task.id
                 )
             })
@@ -140,7 +142,7 @@ impl Imported {
     /// Writes every record.
     ///
     /// # Errors
-    /// That of the sink.
+    /// The sink's error.
     pub fn write<S: Sink>(&self, sink: &mut S) -> Result<(), S::Error> {
         sink.record(Record::Header(&self.header))?;
         for sample in &self.samples {

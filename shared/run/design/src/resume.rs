@@ -108,7 +108,7 @@ pub fn records(
     let failures = profile.failures.into_iter().map(Recorded::Failure);
     let mut records: Vec<Recorded> = samples.chain(failures).collect();
     records.sort_by_key(Recorded::config);
-    // What a profile ended with was to be corrected, and is measured again.
+    // A profile that ended with a failure was to be corrected, so the failure is measured again.
     if profile
         .end
         .is_some_and(|end| end.stopped == StopReason::Failure)

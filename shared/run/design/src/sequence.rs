@@ -31,7 +31,7 @@ use crate::settings::{self, DesignSettings, Strategy};
 pub struct Sequence {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
-    /// Solo runs to measure again in turn, so that drift shows; none where nothing drifts.
+    /// Solo runs to repeat in turn, so that drift shows; none if nothing drifts.
     again: VecDeque<Configuration>,
     /// Co-runs since the last of them.
     coruns: usize,
@@ -43,7 +43,7 @@ pub struct Sequence {
     left: u64,
     /// Configurations in all, as far as that is known.
     pub length: u64,
-    /// What the header of the profile says.
+    /// Header of the profile.
     pub kind: DesignKind,
 }
 
@@ -55,15 +55,15 @@ const COMPARED_EVERY: usize = 6;
 /// worker each; what they gain was not measured, so that co-runs have the larger part.
 const PARTED_EVERY: usize = 2;
 
-/// What comes after the listed configurations.
+/// The design after the listed configurations.
 enum Chooser {
-    /// Nothing; why.
+    /// Nothing, with the reason.
     Nothing(StopReason),
     Random(Box<Random>),
     Adaptive(Box<Adaptive>),
 }
 
-/// What a design depends on beside its settings.
+/// Inputs of a design besides its settings.
 #[derive(Clone, Copy)]
 pub struct Conditions<'a> {
     /// The only configurations that can be measured; `None`: any.
@@ -107,8 +107,8 @@ impl Sequence {
         Ok(plan)
     }
 
-    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and
-    /// again, and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
+    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and again,
+    /// and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
     /// measured whatever the budget: without them nothing can be learnt.
     fn between(
         &mut self,
@@ -125,7 +125,7 @@ impl Sequence {
         }
         if conditions.only.is_none() {
             let mut parts = Space::new(workload, settings, None)?.part_solos();
-            // Another stream than that of the design.
+            // A different random stream than the design's.
             parts.shuffle(&mut StdRng::seed_from_u64(!conditions.seed));
             self.parts = parts.into();
         }
@@ -164,7 +164,7 @@ impl Sequence {
                 let chooser = Chooser::Adaptive(Box::new(adaptive));
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
-            // A task alone has nothing to be planned with; how it scales is told by its part shares.
+            // A single task cannot be planned with anything; its part shares show how it scales.
             (Strategy::Adaptive, None) if conditions.drifts => Vec::new(),
             (Strategy::Adaptive | Strategy::Random, None) => {
                 let chooser =
@@ -357,7 +357,7 @@ fn adaptive(
     ))
 }
 
-/// What was recorded beside the solo runs, which come first.
+/// Recorded co-runs, after the solo runs.
 fn recorded(only: &[Configuration], solos: &[Configuration]) -> Vec<Configuration> {
     let others = only.iter().filter(|c| !solos.contains(c));
     others.cloned().collect()

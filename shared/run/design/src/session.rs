@@ -1,4 +1,4 @@
-//! The making of one profile, record by record.
+//! Making one profile, record by record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::sequence::{Configuration, Sequence};
 use crate::sink::{Record, Sink};
 use crate::worth::Worth;
 
-/// What a profile is made of.
+/// Inputs of a profile.
 pub struct Session<'a> {
     /// Where it is measured.
     pub device: &'a mut dyn Device,
@@ -31,9 +31,10 @@ pub struct Session<'a> {
     pub sequence: Sequence,
     /// How long.
     pub window: Window,
-    /// What is known already, in order.
+    /// Results known already, in order.
     pub recorded: Vec<Recorded>,
-    /// What the rounds to come save, where an adaptive design ends once another co-run costs more.
+    /// Expected saving in the coming rounds, if an adaptive design ends once another co-run costs
+    /// more.
     pub worth: Option<Worth>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
@@ -42,7 +43,7 @@ pub struct Session<'a> {
     pub real: bool,
 }
 
-/// What came of a session.
+/// Result of a session.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The first configuration of the most tasks; `None` if nothing could be measured.
@@ -74,7 +75,7 @@ struct Totals {
     cost_s: f64,
     outcome: Outcome,
     drift: Drift,
-    /// Of each task, what the gradients of each window say.
+    /// For each task, the gradient statistics of each window.
     gradients: BTreeMap<usize, Vec<Moments>>,
     findings: Findings,
 }
@@ -88,8 +89,8 @@ struct Drift {
     largest: (f64, Option<Configuration>),
 }
 
-/// A larger change of a solo run is worth a warning: windows end at a standard error of 1 %
-/// (`--precision`), so 5 % is more than three times what two windows differ by through noise.
+/// A larger change of a solo run causes a warning: windows end at a standard error of 1 %
+/// (`--precision`), so 5 % is more than three times the noise between two windows.
 const MUCH_DRIFT: f64 = 0.05;
 
 impl Drift {
@@ -210,7 +211,7 @@ impl Session<'_> {
             let rates = record.rates();
             self.sequence.observe(&runs, rates.as_deref());
             if let Some(worth) = &mut self.worth {
-                // The start of jobs counts where there is one. Of what was recorded only its windows are known.
+                // The start of jobs counts if there is one. Recorded samples have only their windows.
                 let seconds = match self.real && measured {
                     true => begun.elapsed().as_secs_f64(),
                     false => record.seconds(),
@@ -264,7 +265,7 @@ impl Session<'_> {
     }
 
     /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be
-    /// compared with anything. Where memory did not suffice a smaller batch size may do.
+    /// compared with anything. Where memory was insufficient a smaller batch size may do.
     fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
         let [run] = runs else { return false };
         let task = &self.header.workload.tasks[run.task];

@@ -18,7 +18,7 @@ pub enum Strategy {
     Grid,
     /// Drawn at random.
     Random,
-    /// The baselines of plans first, then by expected improvement of the objective.
+    /// First the baselines of plans, then by expected improvement of the objective.
     Adaptive,
 }
 
@@ -39,15 +39,14 @@ pub struct DesignSettings {
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
-    /// What an adaptive design is to be best for; `None`: what a plan of the workload maximises
-    /// by default.
+    /// Goal of an adaptive design; `None`: what a plan of the workload maximises by default.
     pub objective: Option<ObjectiveKind>,
     /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
     pub floor: f64,
 }
 
 impl DesignSettings {
-    /// What an adaptive design of a workload is for.
+    /// Goal of an adaptive design of a workload.
     #[must_use]
     pub fn aim(&self, workload: &Workload) -> Aim {
         Aim {
@@ -105,7 +104,7 @@ pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Desig
             let tasks = workload.tasks.iter();
             Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
         }
-        // What a sample is worth at a batch size is counted apart (`Asked::rounds`).
+        // The value of a sample at a batch size is accounted for separately (`Asked::rounds`).
         ObjectiveKind::Progress | ObjectiveKind::ProgressLast
             if workload.tasks.iter().any(|t| t.samples.is_none()) =>
         {

@@ -1,4 +1,4 @@
-//! Where a session writes what it measures, and tells what it learns on the way.
+//! Where a session writes measurements and reports progress.
 
 use doc::{Failure, Header, ProfileEnd, Sample};
 use predict::design::Progress;
@@ -10,7 +10,7 @@ pub enum Record<'a> {
     Header(&'a Header),
     /// A measured configuration.
     Sample(&'a Sample),
-    /// One that failed.
+    /// A failed configuration.
     Failure(&'a Failure),
     /// The last.
     End(&'a ProfileEnd),

@@ -1,10 +1,10 @@
 //! Configurations and measurements in CSV: `config,task,batch,share_percent,throughput[,stderr]`,
 //! a row for each task of a configuration.
 //!
-//! Tables come from people's own scripts, so what is meant is read where it is plain, and said: the
-//! share may be `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names
-//! may have capitals, and columns that nobody knows are left alone. What cannot be told is refused
-//! with its cause: a share in percent below 1 is most likely a fraction.
+//! Tables come from people's own scripts, so unambiguous variants are accepted and reported: the
+//! share may be `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names may
+//! have capitals, and unknown columns are ignored. Ambiguous input is refused with the reason: a
+//! share in percent below 1 is most likely a fraction.
 
 mod faulty;
 mod header;
@@ -26,9 +26,9 @@ use row::{Adjusted, Reading};
 pub struct Table {
     /// Configurations in order of their first row, each sorted by task.
     pub configurations: Vec<Vec<Row>>,
-    /// What the table calls each.
+    /// Name of each in the table.
     pub labels: Vec<String>,
-    /// What was understood otherwise than it stands there, or left alone.
+    /// Input that was interpreted differently than written, or ignored.
     pub notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ fn read_rows(
         };
         if groups[group].iter().any(|other| other.task == row.task) {
             let problem = format!(
-                "task {} stands twice in configuration {label:?}",
+                "task {} appears twice in configuration {label:?}",
                 workload.tasks[row.task].id
             );
             faulty.add(line, "task", problem, "give each task once");
@@ -154,7 +154,7 @@ impl Adjusted {
         let unmeasured = (self.unmeasured > 0).then(|| {
             let rates = counted(self.unmeasured, "empty throughput", "empty throughputs");
             format!(
-                "{rates}: such a task ran but was not measured; written as 0, which no fit learns"
+                "{rates}: such a task ran but was not measured; written as 0, which fits ignore"
             )
         });
         rounded.into_iter().chain(unmeasured)

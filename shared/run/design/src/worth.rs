@@ -1,8 +1,8 @@
-//! Whether another co-run is worth its time, where it is known how many rounds are to come.
+//! Whether another co-run is worth its time, if the number of coming rounds is known.
 //!
 //! A co-run is expected to shorten the rounds by some part ([`Progress::expected_gain`], of the objective
-//! that the plan is for). Where that part of all rounds is less than what measuring takes, the rounds are
-//! better begun at once: what is best so far, often equal shares, is fine.
+//! that the plan is for). If that fraction of all rounds is less than the time of a measurement, it is
+//! better to begin the rounds at once: the best so far, often equal shares, is good enough.
 //!
 //! [`Progress::expected_gain`]: predict::design::Progress::expected_gain
 
@@ -12,14 +12,14 @@ use units::corun::Setting;
 
 use crate::DesignError;
 
-/// Co-runs that are measured whatever they cost: the five schemes of equal shares that a plan is compared with.
-/// They differ by a tenth and more, and the best of them is the plan where nothing better is likely.
+/// Co-runs that are measured whatever they cost: the five schemes of equal shares with which a plan is
+/// compared. They differ by a tenth and more, and the best of them is the plan where nothing better is likely.
 const SCHEMES: u32 = 5;
 /// Expected gain of a co-run while no model can say: on simulated mixes the best plans are better than
 /// the best equal shares by 0.8 % in the median (examples/regret).
 const UNKNOWN_GAIN: f64 = 0.01;
 
-/// What measuring has cost so far, and what a round takes.
+/// Cost of measuring so far, and the length of a round.
 #[derive(Debug)]
 pub struct Worth {
     rounds: f64,
@@ -28,12 +28,12 @@ pub struct Worth {
     /// The shortest round of the co-runs so far: until the last task has trained on its samples.
     round_s: f64,
     coruns: u32,
-    /// What the co-runs took, with what is measured between them.
+    /// Time of the co-runs, with what is measured between them.
     cost_s: f64,
 }
 
 impl Worth {
-    /// For so many rounds of a workload.
+    /// For this many rounds of a workload.
     ///
     /// # Errors
     /// [`DesignError::Rounds`] where a task does not say how much it trains in one, and

@@ -11,9 +11,9 @@ use crate::{Device, OpenError, Options, Window};
 /// Samples of the profile that are simulated in one evaluation; more are thinned out evenly. Six
 /// figures are fitted, so that 60 samples are ten for each; what more of them would add is time.
 const MOST_SAMPLES: usize = 60;
-/// Simulations of the profile that a fit may take: a bound on the time, 24,000 co-runs. A pass over
-/// the six figures takes at most 12, so that it ends some 30 passes later if the last factor does not
-/// end it first; the best so far stands.
+/// Most simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over
+/// the six figures takes at most 12, so that it ends about 30 passes later if the last factor does
+/// not end it first; the best so far stands.
 const EVALUATIONS: u32 = 400;
 /// First and last factor by which a figure is changed: two changes by the first double it, and 1 %
 /// is what throughputs are measured to.

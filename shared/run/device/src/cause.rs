@@ -13,8 +13,8 @@ pub(crate) fn of_exit(exit: Exit, tail: &str, out_of_memory: bool) -> FailureCau
         return FailureCause::Module;
     }
     match exit {
-        // What a shell answers for a program that it does not find or may not run; Python's own
-        // answer for a script.
+        // Exit codes with which a shell reports that a program does not exist or cannot be run;
+        // Python's own answer for a script.
         Exit::Code(126 | 127) => FailureCause::Program,
         Exit::Code(2) if last.contains("can't open file") => FailureCause::Program,
         // `argparse` and most other readers of arguments: the usage, and exit code 2.

@@ -1,9 +1,9 @@
 //! Throughput of jobs that run together, counted by the times of their steps.
 //!
-//! What counts are the *stretches* in which all jobs train: from the first step of the last that
-//! starts until the last step of the first that ends. A job that ends by itself with success is
-//! started again while the measurement lasts; start-ups and ends are told apart from training. A job that
-//! tells no progress, or tells it at its end only, is counted by whole runs.
+//! Only *stretches* in which all jobs train count: from the first step of the last job that starts until
+//! the last step of the first that ends. A job that ends by itself with success is restarted while the
+//! measurement lasts; start-ups and ends are separated from training. A job that reports no progress, or
+//! only at its end, is counted by whole runs.
 
 pub(crate) mod member;
 
@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub(crate) ready: Duration,
     /// Longest time between two steps.
     pub(crate) stall: Duration,
-    /// What is not counted at first, beside each job's first step.
+    /// What is not counted at the beginning, besides each job's first step.
     pub(crate) warm_up: Duration,
     /// Shortest window.
     pub(crate) least: Duration,
@@ -70,8 +70,8 @@ impl From<MeasureError> for CountError {
 /// counted to the moment of the look, off by less than one step of a job that is so quick.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs of one job in one measurement. A job whose runs are so short beside the others' that they
-/// never train together for long would be started for ever.
+/// Runs of one job in one measurement. A job whose runs are so short compared with the others' that
+/// they never train together for long would be restarted for ever.
 const MOST_RUNS: usize = 50;
 
 /// A measurement of a configuration under way.
@@ -80,7 +80,7 @@ pub(crate) struct Count<'a> {
     members: Vec<Member>,
     limits: Limits,
     interrupted: &'a AtomicBool,
-    /// When the stretch under way began.
+    /// When the current stretch began.
     stretch: Option<Instant>,
     /// Length of those that have ended.
     counted: Duration,
@@ -91,7 +91,7 @@ pub(crate) struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Of a configuration whose jobs have been started.
+    /// For a configuration whose jobs have been started.
     pub(crate) fn new(
         pool: &'a mut Pool,
         configuration: &[Setting],
@@ -131,7 +131,7 @@ impl<'a> Count<'a> {
                     return self.counting(counted);
                 }
             }
-            // One that is counted by whole runs trains without a sign of it.
+            // A job counted by whole runs trains without showing it.
             self.begin();
             let now = Instant::now();
             self.overdue(now)?;
@@ -141,8 +141,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The result, unless a job told progress and no samples: a count that stays where it is, as that of
-    /// a line that only ends an epoch.
+    /// The result, unless a job reported progress and no samples: a count that stays where it is, as
+    /// that of a line that only ends an epoch.
     fn counting(&self, counted: Counted) -> Result<Counted, CountError> {
         let still = counted.rates.iter().position(|r| r.samples_per_s <= 0.0);
         let Some(index) = still else {
@@ -150,7 +150,7 @@ impl<'a> Count<'a> {
         };
         let member = &self.members[index];
         let now = self.pool.tail(member.job);
-        // Of a run that has just ended, what it left.
+        // For a run that has just ended: its result.
         let tail = if now.is_empty() {
             member.tail.clone()
         } else {
@@ -275,7 +275,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Where the count of the stretch under way begins, at `now`: after the warm-up, or a quarter of a
+    /// Where the count of the current stretch begins, at `now`: after the warm-up, or a quarter of a
     /// stretch that is shorter than four of them.
     fn warm(&self, now: Instant) -> Option<Instant> {
         let start = self.stretch?;
@@ -406,8 +406,8 @@ impl<'a> Count<'a> {
                 }
                 continue;
             }
-            // One that was woken has nothing to start. A script that prints once in an epoch takes
-            // as long for each as for the first.
+            // A woken job has nothing to start. A script that prints once in an epoch takes as long
+            // for each as for the first.
             let training = member.phase != Phase::Starting || member.launched.is_none();
             let limit = match training {
                 true => self.limits.stall.max(2 * member.first_step),

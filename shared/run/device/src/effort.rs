@@ -1,4 +1,4 @@
-//! What measuring itself takes of the device that is measured.
+//! Load that measuring itself puts on the device.
 
 use std::time::Instant;
 
@@ -47,8 +47,7 @@ impl Effort {
         let part = self.used_s / self.counted_s;
         if part > MUCH {
             return format!(
-                "; mt-profile itself used {:.1} % of a processor meanwhile: let the jobs tell \
-                 progress less often",
+                "; mt-profile itself used {:.1} % of a processor meanwhile: let the jobs report progress less often",
                 100.0 * part
             );
         }

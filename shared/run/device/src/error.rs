@@ -34,7 +34,7 @@ pub enum MeasureError {
     /// may.
     #[error("{0}")]
     Failed(Box<Failed>),
-    /// The device cannot be used any more: a lost daemon, a permission taken away.
+    /// The device can no longer be used: a lost daemon, a revoked permission.
     #[error("{0}")]
     Unusable(String),
     /// The recording does not have this configuration.
@@ -71,7 +71,7 @@ impl MeasureError {
         Self::Failed(Box::new(Failed::new(cause, reason)))
     }
 
-    /// Whether memory did not suffice.
+    /// Whether memory was insufficient.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Failed(f) if f.cause == Some(FailureCause::Memory))

@@ -1,12 +1,12 @@
 //! Devices that measure a co-run: the simulator, CPU quotas, NVIDIA MPS, and recorded samples.
 //!
-//! [`Device`] is the one thing that a profiler needs to know of the hardware. A configuration is
-//! a list of [`units::corun::Setting`]s: which tasks run together, each with its batch size and its share. Measuring
-//! it gives each one's throughput over a window in which *all* of them ran.
+//! [`Device`] is all that a profiler needs to know about the hardware. A configuration is a list of
+//! [`units::corun::Setting`]s: which tasks run together, each with its batch size and its share. Measuring it gives
+//! each one's throughput over a window in which *all* of them ran.
 //!
-//! Two kinds of trouble are kept apart: a configuration that this device cannot run
-//! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
-//! any more ([`MeasureError::Unusable`], which ends the measuring).
+//! There are two kinds of errors: a configuration that this device cannot run
+//! ([`MeasureError::Failed`], which is a result and is recorded), and a device that can no longer
+//! be used ([`MeasureError::Unusable`], which ends the measuring).
 
 mod calibrate;
 mod cause;
@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 
 use doc::Profile;
 
-/// What a device is opened with, beside the workload.
+/// Options for opening a device, besides the workload.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Seed of everything random: the simulator's jitter and its noise.

@@ -37,11 +37,11 @@ pub struct Rate {
     pub stderr: Option<SamplesPerSec>,
     /// What the gradients of its steps say about the noise scale, where the training reports norms.
     pub gradient: Option<GradientNoise>,
-    /// What launches of the job took, where it was launched for this measurement.
+    /// Cost of launching the job, if it was launched for this measurement.
     pub launch: Launch,
 }
 
-/// What was measured of a configuration.
+/// Measurement of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
     /// One for each run, in the order of the configuration.
@@ -57,14 +57,14 @@ pub struct Measurement {
 
 /// Something that runs tasks together and says how fast each goes.
 pub trait Device {
-    /// What the device is, for the header of a profile.
+    /// Identity of the device, for the header of a profile.
     fn fingerprint(&self) -> DeviceFingerprint;
 
     /// Measures tasks that run together.
     ///
     /// `configuration` names tasks of the workload that the device was opened with, each at most
-    /// once, at least one, ascending. Nothing runs any more that other configurations would
-    /// notice when this returns (a pool of parked workers may wait).
+    /// once, at least one, ascending. When this returns, nothing runs any more that other
+    /// configurations would notice (a pool of parked workers may wait).
     ///
     /// # Errors
     /// [`MeasureError`], which says whether other configurations may still be measured.
@@ -79,7 +79,7 @@ pub trait Device {
         None
     }
 
-    /// What to tell the user once at the end, for example what a sample cost; nothing by default.
+    /// A final message for the user, for example the cost of a sample; nothing by default.
     fn summary(&self) -> Option<String> {
         None
     }

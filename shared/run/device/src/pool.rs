@@ -1,11 +1,11 @@
-//! Workers on a host that measure configurations, kept between them: parked on standard input
-//! when not needed.
+//! Workers on a host that measure configurations. They are kept between measurements, parked on
+//! standard input.
 //!
-//! Where the share of a worker is fixed when it starts, there is one for each (task, share), a
-//! configuration wakes the workers that it needs, and only those are started that there are not
-//! yet. Where shares change at once, there is one for each task. The least recently used is evicted
-//! at the client limit or when memory would run out. A job that does not speak the pool protocol
-//! is started for one sample and stopped after it.
+//! If shares are fixed at process start, there is one worker for each (task, share): a
+//! configuration wakes the workers that it needs, and starts only missing ones. Where shares change
+//! at once, there is one for each task. The least recently used worker is evicted at the client
+//! limit or when memory would run out. A job that does not support the pool protocol is started for
+//! one sample and then stopped.
 
 mod evict;
 
@@ -34,7 +34,7 @@ pub struct Patience {
     pub park: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// What is not counted at first.
+    /// Time that is not counted at first.
     pub warm_up: Duration,
 }
 
@@ -48,8 +48,8 @@ impl Default for Patience {
             // A job parks at the end of a step, and those on processors are short.
             park: Duration::from_secs(5),
             grace: Duration::from_secs(2),
-            // Beside the first step of each, which is never counted: ten periods of a quota of
-            // 20 ms, so that the part of a period in which a job began hardly matters.
+            // Besides the first step of each, which is never counted: ten periods of a quota of 20
+            // ms, so that it hardly matters in which part of a period a job began.
             warm_up: Duration::from_millis(250),
         }
     }
@@ -133,7 +133,7 @@ impl Pool {
         self.host.as_mut()
     }
 
-    /// What a job printed last.
+    /// Last output of a job.
     pub(crate) fn tail(&self, job: JobId) -> String {
         self.host.tail(job)
     }
@@ -173,7 +173,7 @@ impl Pool {
                 self.settled(run)?;
             }
         }
-        // Those train at once, so they come last.
+        // They train at once, so they come last.
         for run in &alone {
             self.make_room(run, configuration);
             self.start(run)?;
@@ -215,7 +215,7 @@ impl Pool {
         for worker in self.workers.iter_mut().filter(|w| !w.parked) {
             let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
             if parking && self.host.regrants() == Regrants::Now {
-                // One at a small share would need long to finish the step under way.
+                // One at a small share would need long to finish the current step.
                 parking = self.host.regrant(worker.job, Share::FULL).is_ok();
                 worker.run.share = Share::FULL;
             }
@@ -244,7 +244,7 @@ impl Pool {
     }
 
     /// After a failed configuration: ends what is stuck, and if the device has a fault, ends all
-    /// workers so that it can recover, and waits for that. What was done, in words.
+    /// workers so that it can recover, and waits for that. Actions taken, in words.
     pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
         self.tidy();
         match self.host.health() {
@@ -279,7 +279,7 @@ impl Pool {
         self.tasks[task].samples.map(units::Samples::get)
     }
 
-    /// Notes that a task tells nothing before it ends, after `time` just now.
+    /// Records that a task reports nothing before it ends, after `time` just now.
     pub(crate) fn runs_whole(&mut self, task: usize, time: Duration) {
         let known = self.whole.entry(task).or_insert(time);
         *known = time.min(*known);
@@ -307,7 +307,7 @@ impl Pool {
         (Some(worker.launched), worker.startup.take())
     }
 
-    /// What it means that a job has not trained after `limit`.
+    /// Why a job has not trained after `limit`.
     pub(crate) fn late(
         &self,
         run: &Setting,
@@ -398,7 +398,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What a refusal of the host means for the measuring.
+    /// What a refusal by the host means for the measurement.
     fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
         if error.is_of_the_job() {
             refusal(run, &self.tasks, &error.to_string(), "")

@@ -34,7 +34,7 @@ pub struct Setup {
     pub cpus: Vec<Vec<usize>>,
     /// How long to wait for what.
     pub patience: Patience,
-    /// What the GPU can hold.
+    /// Capacity of the GPU.
     pub capacity: Capacity,
 }
 
@@ -49,7 +49,7 @@ pub struct Real {
     bad_norms: BTreeMap<usize, NormsError>,
     effort: Effort,
     sms: BTreeMap<Share, u32>,
-    /// Tells how the GPU is used; why not in words, where there is one.
+    /// Tells how the GPU is used; why not in words, if there is one.
     meter: Option<Result<Arc<Meter>, String>>,
     interrupted: Arc<AtomicBool>,
     /// This profile among the programs that use the device.
@@ -58,8 +58,7 @@ pub struct Real {
     others: Option<String>,
 }
 
-/// What the profiler calls itself among programs that share a device, or that clean up after each
-/// other.
+/// Name of the profiler among programs that share a device, or that clean up after each other.
 const TOOL: &str = "mt-profile";
 
 impl Setup {
@@ -92,17 +91,17 @@ impl Real {
     /// Opens this machine's processors.
     ///
     /// # Errors
-    /// [`OpenError::Environment`] where no control group can be written, with what to do;
+    /// [`OpenError::Environment`] with advice if no control group can be written;
     /// [`OpenError::Workload`] if a task has no job.
     pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         let runs = RunDir::default_base();
         Self::cpu_with(workload, &runs, Patience::default(), options)
     }
 
-    /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
+    /// Like [`Real::cpu`] with everything given; `runs` is where the run directory is made.
     ///
     /// # Errors
-    /// As [`Real::cpu`].
+    /// Like [`Real::cpu`].
     pub fn cpu_with(
         workload: &Workload,
         runs: &Path,
@@ -199,7 +198,7 @@ impl Real {
         self.others.clone()
     }
 
-    /// What samples have cost so far.
+    /// Cost of samples so far.
     #[must_use]
     pub fn costs(&self) -> &Costs {
         &self.costs
@@ -238,7 +237,7 @@ impl Real {
                 Ok(counted) => counts.push(counted),
                 // It is ended, so that this window was the last that it spoiled.
                 Err(CountError::Restless(job)) => count.distrust(job),
-                // One that stalled would stall again.
+                // A stalled job would stall again.
                 Err(CountError::Job(job, failed)) => {
                     self.pool.end(job);
                     return Err(MeasureError::Failed(failed));
@@ -264,9 +263,9 @@ impl Real {
         Ok((measurement, gathered))
     }
 
-    /// The configuration, again where that can help: once with fresh workers for one that does not
-    /// run at its share (a client that missed the daemon), and with fewer parked ones while there
-    /// is no memory beside them.
+    /// The configuration, retried if that can help: once with fresh workers for one that does not
+    /// run at its share (a client that missed the daemon), and with fewer parked ones while memory
+    /// is short.
     fn attempt(
         &mut self,
         configuration: &[Setting],
@@ -364,7 +363,7 @@ impl Device for Real {
         }
         text += &self.effort.told();
         if let Some(Err(why)) = &self.meter {
-            text += &format!("; NVML does not tell how the GPU was used: {why}");
+            text += &format!("; NVML does not report how the GPU was used: {why}");
         }
         if let Some(others) = self.neighbours.newcomers() {
             text += &format!("; {others}");
@@ -416,8 +415,8 @@ fn seconds(value: Seconds) -> Duration {
     Duration::try_from_secs_f64(value.get()).unwrap_or(Duration::MAX)
 }
 
-/// Means over windows; the standard error is the larger of what the windows say each for itself
-/// and what their spread says. Of one run of a job that tells no progress there is none.
+/// Means over windows; the standard error is the larger of what the windows say each for itself and
+/// what their spread says. One run of a job without progress gives none.
 fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
     let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());

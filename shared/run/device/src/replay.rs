@@ -1,4 +1,4 @@
-//! Recorded samples as a device: what was not recorded cannot be measured.
+//! Recorded samples as a device: unrecorded configurations cannot be measured.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,7 @@ fn mean(group: &[Measurement]) -> Result<Measurement, String> {
         repeats: group
             .iter()
             .fold(0, |sum: u32, m| sum.saturating_add(m.repeats)),
-        // Of repeated samples there is no mean that all five figures have.
+        // Repeated samples have no mean over all five figures.
         gpu: match group {
             [only] => only.gpu.clone(),
             _ => None,

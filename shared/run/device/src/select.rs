@@ -49,7 +49,7 @@ pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError>
 /// [`host::complete`]: what the catalogue knows of a task, written into the workload.
 ///
 /// # Errors
-/// [`OpenError::Workload`] if the GPU of a simulated device is not known.
+/// [`OpenError::Workload`] if the GPU of a simulated device is unknown.
 pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
     Ok(host::complete(workload, kind)?)
 }

@@ -22,8 +22,8 @@ impl Sim {
     /// Builds the simulated GPU and looks at the networks of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is not known, or a task says nothing of what
-    /// it trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task says nothing of what it
+    /// trains.
     pub fn open(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         Ok(Self {
             gpu: SimulatedGpu::open(workload)?,
@@ -32,10 +32,10 @@ impl Sim {
         })
     }
 
-    /// What the simulated GPU does in a configuration, kernel by kernel.
+    /// Activity of the simulated GPU in a configuration, kernel by kernel.
     ///
     /// # Errors
-    /// As [`Device::measure`].
+    /// Like [`Device::measure`].
     pub fn trace(&mut self, configuration: &[Setting]) -> Result<Trace, MeasureError> {
         Ok(self.gpu.trace(configuration, self.seed)?)
     }

@@ -38,7 +38,7 @@ type Interval = (f64, f64);
 pub(crate) struct Track {
     /// Intervals of stretches that have ended.
     ended: Vec<Interval>,
-    /// Steps of the stretch under way. The first only begins the count.
+    /// Steps of the current stretch. The first only begins the count.
     steps: Vec<(Instant, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Track {
         self.steps.clear();
     }
 
-    /// Throughput over all stretches, the one under way counted from `from`; `None`: fewer than
+    /// Throughput over all stretches, the current one counted from `from`; `None`: fewer than
     /// `least` intervals.
     pub(crate) fn rate(&self, from: Option<Instant>, least: usize) -> Option<JobRate> {
         let now = from.map_or_else(Vec::new, |from| intervals(&self.steps, from));
@@ -69,7 +69,7 @@ impl Track {
     }
 }
 
-/// What lies between steps from `from` on; all of them where those were too few.
+/// Intervals between steps from `from` on; all of them if those were too few.
 fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
     let warm = steps.partition_point(|(at, _)| *at < from);
     let warm = if steps.len() - warm > FEWEST_STEPS {
@@ -108,7 +108,7 @@ fn ratio(all: &[Interval]) -> Option<JobRate> {
     })
 }
 
-/// Throughput of whole runs: of a job that tells no progress, or tells it at its end only. Their
+/// Throughput of whole runs: of a job that reports no progress, or tells it at its end only. Their
 /// start-up is a part of them.
 pub(crate) fn of_runs(runs: &[(Duration, u64)]) -> Option<JobRate> {
     let all: Vec<Interval> = runs

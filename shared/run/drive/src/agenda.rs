@@ -96,7 +96,7 @@ impl Agenda {
             queue.retain(|(place, _)| !done.contains_key(place));
         }
         let mut ends: Vec<(Place, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
-        // A round is ready when the last of the one before has ended.
+        // A round is ready when the last task of the previous one has ended.
         ends.sort_by(|(p, a), (q, b)| (p.job, p.round).cmp(&(q.job, q.round)).then(a.total_cmp(b)));
         for (place, at) in ends {
             self.jobs[place.job].started[place.task] = true;
@@ -204,7 +204,7 @@ impl Agenda {
         let r = running.find(|r| place.is(r) && r.training)?;
         self.deviations.note(r, now);
         r.end_training(now);
-        // Of a gang that of the slowest.
+        // For a gang, those of the slowest.
         let gang = self.problem.jobs[place.job].gang.is_some();
         let beside = |s: &&(usize, usize)| gang || s.1 == r.gpu;
         let seats = self.jobs[place.job].seats.iter().filter(beside);
@@ -213,7 +213,7 @@ impl Agenda {
         Some((now - r.started) / planned)
     }
 
-    /// A task has been synchronised; answers whether its job is complete.
+    /// A task has been synchronised; returns whether its job is complete.
     pub fn synced(&mut self, place: Place, now: f64) -> bool {
         self.running.retain(|r| !place.is(r));
         if self.jobs[place.job].given_up {
@@ -236,8 +236,8 @@ impl Agenda {
         job.completed.is_some()
     }
 
-    /// A task has failed: it is the next of its GPU again, or of another if its GPU is out. Of a gang the
-    /// whole round is, whatever of it has ended.
+    /// A task has failed: it is next on its GPU again, or on another if its GPU is out. For a gang the
+    /// whole round is, whichever of its tasks have ended.
     pub fn failed(&mut self, place: Place, now: f64) {
         if self.is_gang(place.job) {
             return self.gang_failed(place, now);
@@ -274,14 +274,14 @@ impl Agenda {
             self.queues[gpu].push_front((Place { task, ..place }, now));
         }
         if lost {
-            // Another GPU alone would not do: it has to be free when the others are.
+            // Another GPU alone would not help: it has to be free at the same time as the others.
             self.replan(now);
         }
     }
 
-    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is
-    /// expected to complete it first; answers whether there is one. One of a gang is not moved: it has to
-    /// start with the others.
+    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is expected
+    /// to complete it first; returns whether there is one. A gang's task is not moved: it has to start
+    /// with the others.
     pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
         if self.is_gang(place.job) {
             return false;
@@ -382,7 +382,7 @@ impl Agenda {
         outlook.statuses(names)
     }
 
-    /// What the queues lead to, with the times that are known now.
+    /// Forecast of the queues with the times known now.
     fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
         let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
         let mut jobs = state.jobs.clone();
@@ -397,7 +397,8 @@ impl Agenda {
                 can.then_some((start, *place, gpu))
             });
             let next: Vec<(f64, Place, usize)> = next.collect();
-            // Of a gang all have to be next, and it starts with the last that is free.
+            // For a gang all tasks have to be next, and it starts when the last of its GPUs is
+            // free.
             let seats = |n: usize| next.iter().filter(move |s| s.1.job == n);
             let whole = |s: &&(f64, Place, usize)| {
                 !self.is_gang(s.1.job) || seats(s.1.job).count() == self.problem.jobs[s.1.job].tasks
@@ -509,8 +510,8 @@ impl Agenda {
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
-    /// Plays the queues out with the planned times, so that a document whose order cannot be
-    /// followed (a task twice, a round before the one before) is refused before anything starts.
+    /// Simulates the queues with the planned times, so that a document whose order cannot be
+    /// followed (a task twice, a round before its predecessor) is refused before anything starts.
     ///
     /// # Errors
     /// The task at which it gets stuck.
@@ -518,8 +519,8 @@ impl Agenda {
         let whole: usize = self.problem.volume();
         let mut gang: Vec<(Place, usize)> = Vec::new();
         for _ in 0..whole {
-            // Whatever waits for an arrival has arrived at infinity. Of a gang that has begun the others
-            // follow before anything else.
+            // Whatever waits for an arrival has arrived at infinity. When a gang has begun, its other
+            // tasks come before anything else.
             let begun = std::mem::take(&mut gang);
             let mut startable = if begun.is_empty() {
                 self.startable(f64::INFINITY)

@@ -29,7 +29,7 @@ pub(crate) struct Driver<'a> {
     pub console: &'a Console,
     pub logs: PathBuf,
     pub journal: Journal,
-    /// What goes on after this process.
+    /// Continues after this process exits.
     pub kept: TaskJournal,
     /// How far the run was before this process.
     pub past: Past,
@@ -48,9 +48,9 @@ pub(crate) struct Driver<'a> {
     pub stopped: Option<String>,
     /// Seconds since a plan was last made again.
     pub replanned: Instant,
-    /// What people see meanwhile.
+    /// Display meanwhile.
     pub view: View,
-    /// What a user tells meanwhile.
+    /// Commands of the user meanwhile.
     pub orders: Orders,
     /// GPUs that are not used any more.
     pub lost: BTreeSet<usize>,
@@ -89,7 +89,7 @@ pub(crate) struct Running {
     pub ended: Option<&'static str>,
 }
 
-/// What the summary tells of the tasks of one number in all rounds of a job.
+/// Summary of the tasks with one number over all rounds of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lane {
     pub samples: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Of a job of which nothing has happened.
+    /// For a job of which nothing has happened.
     pub fn of(job: &doc::ClusterJob) -> Self {
         Self {
             lanes: vec![Lane::default(); job.tasks as usize],
@@ -138,13 +138,13 @@ impl Driver<'_> {
         TaskId::new(&format!("{}.{}", job.id, place.task)).unwrap_or_else(|_| job.id.clone())
     }
 
-    /// Writes an event. The jobs go on whatever becomes of it; only a reader that has gone stops them.
+    /// Writes an event. The jobs continue whatever happens to it; only a lost reader stops them.
     pub fn tell(&mut self, payload: EventPayload) {
         let event = self.journal.event(Instant::now(), payload);
         self.record(&event);
     }
 
-    /// As [`Driver::tell`], of an event that has its time.
+    /// Like [`Driver::tell`], of an event that has its time.
     pub fn record(&mut self, event: &RunEvent) {
         let written = self.output.record(event);
         if self.written.is_ok() {
@@ -163,7 +163,7 @@ impl Driver<'_> {
         self.view.done = done;
         self.agenda.resume(&self.past.done, self.now());
         let reason = format!(
-            "the run goes on: {done} tasks done, {ran} started again that had not ended, the others planned anew"
+            "the run continues: {done} tasks done, {ran} unfinished ones started again, the others planned again"
         );
         self.console.note(&reason);
         self.tell(EventPayload::Replan {
@@ -184,18 +184,18 @@ impl Driver<'_> {
     pub fn look_at_journal(&self, written: Result<(), RecordsError>) {
         if let Err(error) = written {
             self.console.warn(&format!(
-                "{error}; until it can be written, a run that is resumed does again what ends now"
+                "{error}; until it can be written, a resumed run repeats tasks that end now"
             ));
         }
     }
 
-    /// Runs until nothing is left to run, or a signal; answers the signal.
+    /// Runs until nothing is left to run, or a signal; returns the signal.
     pub fn drive(&mut self) -> Option<i32> {
         let mut heard = 0;
         loop {
             let arrived = self.supervisor.arrived();
             if arrived.count > heard {
-                // A second signal is that of somebody who will not wait.
+                // A second signal means that the user does not want to wait.
                 let grace = if heard == 0 {
                     self.settings.supervision.grace
                 } else {
@@ -270,7 +270,7 @@ impl Driver<'_> {
             }
         }
         for (place, gpu) in startable {
-            // One that has to wait lets its gang wait.
+            // A task that has to wait makes its gang wait.
             if held.contains(&key(place, gpu)) {
                 continue;
             }
@@ -279,7 +279,7 @@ impl Driver<'_> {
             self.agenda.start(gpu, self.now());
             match self.begin(place, gpu) {
                 Ok((id, running)) => self.begun(id, running),
-                // What becomes of it may change what is next everywhere: the rest is looked at anew.
+                // The outcome may change what is next everywhere, so the rest is examined again.
                 Err(reason) => return self.failed(place, gpu, &reason),
             }
         }
@@ -303,7 +303,7 @@ impl Driver<'_> {
         }
         running.slot = self.slot(gpu);
         let id = self.spawn(place, (gpu, running.slot))?;
-        // Read when it is ready. An order that does not arrive is that of a process that has ended.
+        // Read when it is ready. An order fails to arrive only because the process has ended.
         let _ = running.stays && self.order(id, place);
         Ok((id, running))
     }
@@ -386,7 +386,7 @@ impl Driver<'_> {
         self.supervisor.spawn(&spec).map_err(|e| e.to_string())
     }
 
-    /// What became of every job, a row for each task of its rounds.
+    /// Outcome of every job, a row for each task of its rounds.
     pub fn summaries(&self) -> Vec<TaskSummary> {
         let completions = self.agenda.completions();
         let rows = |(job, completed): (usize, Option<f64>)| {

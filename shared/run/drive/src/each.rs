@@ -19,7 +19,7 @@ pub struct RunRequest<'a> {
     pub seed: u64,
     /// Journal that the user named, of one schedule.
     pub journal: Option<&'a Path>,
-    /// Whether the run of the journal is gone on with.
+    /// Whether the run of the journal is continued.
     pub resume: bool,
     /// Events of the run.
     pub events: Option<PathBuf>,
@@ -66,7 +66,7 @@ impl RunRequest<'_> {
         Ok(exit)
     }
 
-    /// Those of a schedule that has so many before it.
+    /// Journal of a schedule that has this many before it.
     fn settings(&self, schedule: &Schedule, before: usize) -> Result<Settings, Failure> {
         let journal = match self.journal {
             Some(path) => KeptIn::File(path.to_owned()),

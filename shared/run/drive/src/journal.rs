@@ -1,7 +1,7 @@
-//! What of a run is on the disk, so that it goes on after this process was killed or the machine restarted.
+//! The state of a run on disk, so that it continues after this process was killed or the machine restarted.
 //!
-//! A task is in the journal before it is started, and its end before anything counts on it. What ran when
-//! the process was killed has a start and no end: it is started again, by its `resume` where it has one.
+//! A task is in the journal before it starts, and its end before anything depends on it. A task that was
+//! running at the kill has a start but no end: it is restarted, with its `resume` command if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Place;
 
-/// A job as the journal knows it: another schedule of the same jobs can be gone on with.
+/// A job as the journal knows it: another schedule of the same jobs can be continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {
@@ -55,7 +55,7 @@ enum Record {
         /// Seconds since the launch.
         at_s: f64,
     },
-    /// One of a gang has failed: what is done of the round is done again.
+    /// A task of a gang has failed: completed tasks of the round are repeated.
     Undone {
         job: String,
     },
@@ -76,7 +76,7 @@ pub(crate) struct Past {
 pub(crate) enum JournalError {
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// It is there, and nobody has said that it is to be gone on with.
+    /// It is there, and nobody has said that it is to be continued.
     #[error(
         "{path} is the journal of a run with {done} of {of} tasks done: go on with --resume, or name another file"
     )]
@@ -85,7 +85,7 @@ pub(crate) enum JournalError {
         done: usize,
         of: usize,
     },
-    #[error("{0}: it is the journal of other jobs than those of the schedule; name another file")]
+    #[error("{0}: this journal belongs to other jobs than the schedule's; name another file")]
     OtherJobs(String),
     #[error("{0}")]
     Left(String),
@@ -95,7 +95,7 @@ pub(crate) enum JournalError {
 #[derive(Debug, Default)]
 pub(crate) struct TaskJournal {
     records: Option<Records>,
-    /// What has happened and the disk has not taken yet.
+    /// Events that are not on disk yet.
     owed: Vec<Record>,
 }
 
@@ -191,7 +191,7 @@ impl TaskJournal {
             if let Record::Opened(opened) = &record {
                 other |= opened.jobs != jobs;
             }
-            // Of other jobs nothing would fit.
+            // The journal of other jobs would not match.
             if other {
                 Ok(())
             } else {
@@ -229,7 +229,7 @@ impl TaskJournal {
         self.records.is_some()
     }
 
-    /// Notes that this process runs it, in `folder`, once nothing of the process before is left.
+    /// Records that this process runs it, in `folder`, once nothing of the process before is left.
     ///
     /// # Errors
     /// [`JournalError::Left`] if something of it does not end; [`JournalError::Records`].
@@ -266,14 +266,14 @@ impl TaskJournal {
         self.note(Record::Done { task, at_s })
     }
 
-    /// One of a gang has failed.
+    /// A task of a gang has failed.
     pub fn undone(&mut self, cluster: &Cluster, job: usize) -> Result<(), RecordsError> {
         let job = cluster.jobs[job].id.to_string();
         self.note(Record::Undone { job })
     }
 
-    /// What the disk does not take (it may be full) is kept, and written before what follows; of several
-    /// failures in a row the first is told.
+    /// Records that cannot be written (the disk may be full) are kept, and written before later ones; of
+    /// several failures in a row only the first is reported.
     fn note(&mut self, record: Record) -> Result<(), RecordsError> {
         let Some(records) = &mut self.records else {
             return Ok(());

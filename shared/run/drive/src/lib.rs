@@ -1,15 +1,14 @@
-//! Schedules run for real: every task of a schedule becomes a process on its GPU.
+//! Runs schedules: every task becomes a process on its GPU.
 //!
-//! An [`Agenda`] knows which task of which round is next on every GPU and what may start now; it
-//! knows no process. [`run()`] starts tasks as the agenda says, watches them, and writes the events
-//! of a run. The planned order of every GPU is kept; a task starts when its GPU is free and its
-//! round is ready, whenever that is. A task that fails is started again; where a job or a GPU has to be given up, or
-//! times differ from what was planned for, what has not started is planned again.
+//! An [`Agenda`] knows which task of which round is next on every GPU and what may start now; it knows no process.
+//! [`run()`] starts tasks as the agenda says, watches them, and writes the events of a run. The planned order of
+//! every GPU is kept; a task starts when its GPU is free and its round is ready, whenever that is. A failed task is
+//! restarted; if a job or a GPU must be given up, or durations deviate from the plan, the tasks that have not
+//! started are planned again.
 //!
-//! Where a task runs is decided by how it is started: in a control group with a part of this
-//! machine, with one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on
-//! another one. The driver is the same. [`live()`] leaves the starting of tasks to a live system, which
-//! tells it what happens.
+//! How a task is started decides where it runs: in a control group with a part of this machine, with
+//! one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on another one. The driver
+//! is the same. [`live()`] leaves starting tasks to a live system, which reports events back.
 
 mod agenda;
 mod driver;

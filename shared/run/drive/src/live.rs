@@ -1,4 +1,4 @@
-//! A live system that tells what happens and is told what to start.
+//! Drives a live system: reads its events and says what to start.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub fn live(
             late += 1;
             if late <= TOLD {
                 console.warn(&format!(
-                    "{place}: {seconds} s before an event that came first; it counts as if it happened now"
+                    "{place}: {seconds} s earlier than an event before it; it counts as if it happened now"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! What a user tells a run while it goes on: events from a file, or from a program as it writes them.
+//! Commands from a user during a run: events from a file, or from a program as it writes them.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -51,7 +51,8 @@ impl Orders {
         Ok(own)
     }
 
-    /// Events whose time has come, and what went wrong with reading. Those of a time that has passed count as of now.
+    /// Events whose time has come, and what went wrong with reading. Events with a time in the past count from now
+    /// on.
     pub fn due(&mut self, now: f64) -> (Vec<QueueEvent>, Option<String>) {
         let mut wrong = None;
         while let Some(receiver) = &self.receiver {

@@ -1,9 +1,9 @@
-//! Processes that stay between the tasks of their job, parked, with what they have on their GPU.
+//! Processes that stay parked between the tasks of their job and keep their state on the GPU.
 //!
-//! The default switch between jobs ends a process and starts another, which makes a context, imports
-//! its libraries and loads its model: seconds with PyTorch. A job with `"pool": true` pays that once on
-//! each GPU. After a task its process waits on standard input; the next task is a wake-up, by the
-//! orders `task ROUND RANK` and `run`.
+//! By default, switching jobs ends a process and starts another, which creates a context, imports
+//! libraries and loads its model: seconds with PyTorch. A job with `"pool": true` pays this once per
+//! GPU. After a task its process waits on standard input; the next task wakes it with the orders `task
+//! ROUND RANK` and `run`.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::driver::{Driver, Parked, Running};
 use crate::{Place, Where};
 
 /// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
-/// takes some 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
+/// takes about 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
 const MOST_PARKED: usize = 8;
 
 impl Driver<'_> {

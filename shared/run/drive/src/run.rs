@@ -146,11 +146,11 @@ fn opened(
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    // Nobody asked for this file: it must not stand in the way of a run that begins anew.
+    // Nobody named this file, so it must not block a run that starts over.
     let asked = settings.resume || matches!(settings.journal, KeptIn::File(_));
     match error {
         JournalError::Records(RecordsError::InUse { .. }) if !asked => {
-            console.note("another run of this schedule goes on, so this one keeps no journal");
+            console.note("another run of this schedule is active, so this one keeps no journal");
             Ok((TaskJournal::default(), Past::default()))
         }
         JournalError::Begun { .. }
@@ -158,7 +158,7 @@ fn opened(
         | JournalError::Records(RecordsError::Line { .. })
             if !asked =>
         {
-            console.note(&format!("{error}; this run begins anew"));
+            console.note(&format!("{error}; this run starts from the beginning"));
             fs::remove_file(path).map_err(|error| Failure::file(path, &error))?;
             TaskJournal::open(path, false, cluster).map_err(of_journal)
         }
@@ -166,7 +166,7 @@ fn opened(
     }
 }
 
-/// What cannot be gone on with is said before anything is started.
+/// Obstacles to resuming are reported before anything is started.
 fn of_journal(error: JournalError) -> Failure {
     match error {
         JournalError::Left(_) | JournalError::Records(RecordsError::Io { .. }) => {
@@ -202,7 +202,7 @@ fn finish(
     driver.record(&summary);
     if ok {
         driver.console.note(&compared(&driver, schedule));
-        // Nothing is left to go on with.
+        // Nothing is left to resume.
         if let (KeptIn::Default(path), true) = (&driver.settings.journal, driver.kept.is_kept()) {
             fs::remove_file(path).ok();
         }
@@ -221,7 +221,7 @@ fn finish(
     }
 }
 
-/// What was measured beside what was planned.
+/// Measured against planned values.
 fn compared(driver: &Driver<'_>, schedule: &Schedule) -> String {
     let jobs = schedule.cluster.jobs.iter();
     let measured: f64 = jobs

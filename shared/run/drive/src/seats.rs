@@ -44,7 +44,7 @@ impl Where {
     /// Behind a prefix where one is given, whose words are separated by blanks; else as [`Where::on`].
     ///
     /// # Errors
-    /// What of the options is wrong: a prefix without a word, or a device as of [`Where::on`].
+    /// Invalid options: a prefix without a word, or a device as of [`Where::on`].
     pub fn asked(
         via: Option<&str>,
         device: Option<DeviceKind>,
@@ -103,7 +103,7 @@ impl Seats {
     /// The seats of a cluster; the text is a note for people where control groups cannot be had.
     ///
     /// # Errors
-    /// What a prefix or CUDA needs and the cluster does not say, for each GPU.
+    /// Fields that a prefix or CUDA needs but the cluster does not give, for each GPU.
     pub fn open(
         cluster: &Cluster,
         place: &Where,
@@ -120,7 +120,7 @@ impl Seats {
                 return Ok(());
             }
             Err(format!(
-                "GPUs without `{what}`: {}; the cluster must say it",
+                "GPUs without `{what}`: {}; the cluster must give it",
                 without.join(", ")
             ))
         };

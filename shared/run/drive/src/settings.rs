@@ -18,7 +18,7 @@ pub struct Settings {
     pub seed: u64,
     /// Where it is kept which tasks are done.
     pub journal: KeptIn,
-    /// Whether the run of the journal is gone on with.
+    /// Whether the run of the journal is continued.
     pub resume: bool,
     /// Events of the run: weights, estimates, deadlines, jobs that are cancelled, GPUs that are lost or found.
     pub events: Option<PathBuf>,
@@ -29,10 +29,11 @@ pub struct Settings {
 /// Where a journal is.
 #[derive(Debug, Clone)]
 pub enum KeptIn {
-    /// In a file of the user's, which is never removed. What it knows is gone on with or not begun.
+    /// In a file of the user's, which is never removed. If it has records, it is resumed or not
+    /// used at all.
     File(PathBuf),
     /// Beside the output, or with the run directories: it serves this run, and goes when that is complete. An
-    /// unfinished one is replaced, unless it is gone on with.
+    /// unfinished one is replaced, unless it is continued.
     Default(PathBuf),
 }
 

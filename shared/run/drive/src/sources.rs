@@ -9,7 +9,7 @@ use cluster::import::{self, ImportError, Lumping};
 use cluster::{SoloRates, order};
 use doc::{Cluster, Document as _, Provenance};
 
-/// A queue of so many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
+/// A queue of this many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
 const LONGEST_QUEUE: u64 = 1 << 28;
 
 /// The solo rates of profiles, each named as `TYPE=FILE`.
@@ -49,7 +49,7 @@ pub fn import(jobs: &Path, rates: &Path, lumping: &Lumping) -> Result<Cluster, F
 /// Writes a cluster that was made here.
 ///
 /// # Errors
-/// [`Failure::Input`] for one that would be refused when it is read; those of writing.
+/// [`Failure::Input`] for a document that a reader would refuse; errors of writing.
 pub fn write_cluster(
     mut cluster: Cluster,
     own: Provenance,

@@ -1,4 +1,4 @@
-//! What happens to tasks.
+//! Events of tasks and their consequences.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,16 +10,17 @@ use units::Seconds;
 use crate::Place;
 use crate::driver::{Driver, Running};
 
-/// So far a job's training times may be from the planned ones before what has not started is planned
-/// anew: with durations that deviate by up to 20 %, a plan that does not react loses about 4 % (the
-/// online row of the reproduction), so that smaller deviations are not worth another order.
+/// Deviation of a job's training times from the planned ones above which everything not yet started
+/// is planned again: with durations that deviate by up to 20 %, a plan that does not react loses
+/// about 4 % (the online row of the reproduction), so smaller deviations do not justify another
+/// order.
 const DRIFT: f64 = 0.25;
 
 /// Between two new plans for drift. The first tasks of every job may all be slower at once.
 const CALM: Duration = Duration::from_secs(1);
 
-/// A GPU on which the tasks of so many jobs failed one after another, and none succeeded, is given
-/// up: with fewer the job itself may be at fault.
+/// A GPU is given up once tasks of this many jobs in a row have failed on it and none succeeded:
+/// with fewer, the job itself may be at fault.
 const FAILED_JOBS: usize = 2;
 
 impl Driver<'_> {
@@ -63,7 +64,7 @@ impl Driver<'_> {
                     r.trained = Some(at);
                 }
             }
-            // Of a job that takes orders: its result is synchronised.
+            // For a job that takes orders: its result is synchronised.
             Happening::Parked if running.stays && self.stopped.is_none() => {
                 self.running.remove(&event.job);
                 self.park(event.job, running);
@@ -92,7 +93,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Training of a task has ended; answers when.
+    /// Training of a task has ended; returns when.
     fn trained(&mut self, running: &Running) -> f64 {
         let now = self.now();
         let place = running.place;
@@ -165,7 +166,7 @@ impl Driver<'_> {
         self.tell(told);
     }
 
-    /// Ends the others of a gang of which one has failed: they wait for it, and would for ever.
+    /// Ends the rest of a gang when one task has failed: the others would wait for it for ever.
     pub fn end_gang(&mut self, job: usize) {
         let grace = self.settings.supervision.grace;
         let own = self.running.iter_mut().filter(|(_, r)| r.place.job == job);
@@ -208,7 +209,7 @@ impl Driver<'_> {
         self.look_at_drift(place.job);
     }
 
-    /// A task that failed is tried again, or its job is given up, or its GPU.
+    /// Retries a failed task, or gives up its job or its GPU.
     pub fn failed(&mut self, place: Place, gpu: usize, why: &str) {
         let now = self.now();
         self.agenda.failed(place, now);
@@ -232,7 +233,8 @@ impl Driver<'_> {
             );
         }
         told.lanes[place.task].restarts += 1;
-        // Twice on one GPU: the third try is on another, which tells whose fault it is.
+        // Twice on one GPU: the third try is on another, which shows whether the task or the GPU is
+        // at fault.
         if attempt >= 2 && self.agenda.elsewhere(place, gpu, now) {
             self.moved.entry(place).or_insert(gpu);
         }
@@ -253,10 +255,10 @@ impl Driver<'_> {
         self.give_up_stuck();
     }
 
-    /// What has not started is planned without a GPU.
+    /// Plans everything that has not started without a GPU.
     pub fn leave(&mut self, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
-        let reason = format!("{name} is not used any more: {why}");
+        let reason = format!("{name} is no longer used: {why}");
         self.tell(EventPayload::Fault {
             round: None,
             task: None,
@@ -286,10 +288,10 @@ impl Driver<'_> {
         self.replan("a job was given up");
     }
 
-    /// Plans anew if the times of a job were far from the planned ones.
+    /// Plans again if the times of a job were far from the planned ones.
     fn look_at_drift(&mut self, job: usize) {
         let (sum, count) = self.jobs[job].drift;
-        // A whole round, so that one slow task does not count for all.
+        // A complete round, so that one slow task does not decide for all.
         if count < self.cluster.jobs[job].tasks {
             return;
         }
@@ -311,7 +313,7 @@ impl Driver<'_> {
         self.agenda.replan(now);
         self.tell(EventPayload::Replan {
             round: None,
-            reason: format!("{reason}: what has not started is planned anew"),
+            reason: format!("{reason}: what has not started is planned again"),
             planned: None,
         });
     }

@@ -1,4 +1,4 @@
-//! What a driver does upon the events of its user, and what it tells of how far the jobs are.
+//! How a driver reacts to events from its user, and how it reports the state of the jobs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use units::{Seconds, TaskId};
 
 use crate::driver::{Driver, Running};
 
-/// The status is written anew at most this often; a reader looks at it, and nothing waits for it.
+/// The status is written again at most this often; a reader looks at it, and nothing waits for it.
 const STATUS: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {
@@ -52,14 +52,14 @@ impl Driver<'_> {
                     document::times_by_class(self.cluster, &representatives, &estimate.train);
                 let times = times.map_err(|kind| format!("no GPU is of type {kind:?}"))?;
                 self.agenda.estimate(n, &times);
-                self.replan(&format!("more is known of how long {job} takes"));
+                self.replan(&format!("new estimate of how long {job} takes"));
             }
             QueueNews::Deadline(job, at) => {
                 let n = self.open_job(job)?;
                 self.agenda.due(n, at.map_or(f64::INFINITY, Seconds::get));
                 let told = match at {
                     Some(at) => format!("{job} should be complete at {} s", at.get()),
-                    None => format!("{job} has no deadline any more"),
+                    None => format!("{job} no longer has a deadline"),
                 };
                 self.replan(&told);
             }
@@ -84,14 +84,14 @@ impl Driver<'_> {
             }
             QueueNews::Time => {}
             QueueNews::Arrival(_) | QueueNews::New(_) => {
-                let text = "a run has the jobs of its schedule; give new ones to `mt-cluster online --events`";
+                let text = "a run has only the jobs of its schedule; give new ones to `mt-cluster online --events`";
                 return Err(text.to_owned());
             }
             QueueNews::Started(..)
             | QueueNews::Trained(_)
             | QueueNews::Finished(_)
             | QueueNews::Failed(_) => {
-                return Err("a run knows itself what becomes of its tasks".to_owned());
+                return Err("a run tracks its own tasks".to_owned());
             }
         }
         Ok(())
@@ -111,7 +111,7 @@ impl Driver<'_> {
         at.ok_or_else(|| format!("the cluster has no GPU {name:?}"))
     }
 
-    /// A GPU is gone, with whatever runs there: it is ended and started again elsewhere. A job that no other can
+    /// A GPU is lost, with whatever runs there: it is ended and started again elsewhere. A job that no other can
     /// run waits until one is found.
     fn lose_now(&mut self, gpu: usize) {
         self.agenda.use_gpu(gpu, false);
@@ -127,8 +127,8 @@ impl Driver<'_> {
         }
         let now = self.now();
         for (id, Running { place, .. }) in gone {
-            // Nothing on a node that is gone saves a checkpoint, and what only seems lost must not go on
-            // beside its successor.
+            // Processes on a lost node save no checkpoint, and one that only seems lost must not
+            // continue beside its successor.
             self.supervisor.stop(id, Duration::ZERO);
             self.agenda.failed(place, now);
             if self.agenda.is_gang(place.job) {
@@ -158,7 +158,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Writes how far the jobs are. The file is replaced as a whole, so that a reader never sees half of one.
+    /// Writes the status of the jobs. The file is replaced as a whole, so that a reader never sees half of
+    /// one.
     pub fn write_status(&mut self) {
         let Some(file) = &self.settings.status else {
             return;
@@ -185,7 +186,7 @@ impl Driver<'_> {
                 doc::write_line(&mut line, &status).map_err(|error| error.to_string())?;
                 file.write(&line).map_err(|error| error.to_string())
             });
-        // The first failure is told; a disk that is full for hours would fill the log.
+        // Only the first failure is reported; a disk that is full for hours would fill the log.
         if let Err(problem) = written
             && !std::mem::replace(&mut self.told_unwritten, true)
         {

@@ -1,4 +1,4 @@
-//! What people see of a schedule under way.
+//! Display of a running schedule.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ pub(crate) struct View {
     pub shown: Instant,
 }
 
-/// How often a terminal is drawn anew.
+/// How often a terminal is drawn again.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);
 /// How often a log gets a line.
 pub(crate) const LINE: Duration = Duration::from_secs(30);
 
 impl View {
-    /// Of a schedule of which nothing has happened.
+    /// For a schedule of which nothing has happened.
     pub fn of(schedule: &Schedule, now: Instant) -> Self {
         let ends = schedule.assignments.iter().map(|a| a.synced.get());
         Self {

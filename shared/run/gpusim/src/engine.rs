@@ -12,7 +12,7 @@ pub(crate) struct SimulatedTask {
     pub(crate) host_us: f64,
 }
 
-/// What the engine needs to know of the machine and the run.
+/// Parameters of the machine and the run for the engine.
 pub(crate) struct Machine<'a> {
     pub(crate) sms: f64,
     pub(crate) bytes_per_us: f64,
@@ -86,8 +86,8 @@ impl Observer for Blind {
 }
 
 /// Most events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue
-/// has some 10^7; only tasks whose steps differ by many orders of magnitude have more, and two whose
-/// steps take 1 ms and 1 year would keep the simulator busy for a year.
+/// has about 10^7; only tasks whose steps differ by many orders of magnitude have more, and two
+/// whose steps take 1 ms and 1 year would keep the simulator busy for a year.
 const MOST_EVENTS: u64 = 50_000_000;
 
 /// Runs all jobs together until each has made `min_steps` whole steps after its first.
@@ -352,7 +352,7 @@ impl<'a> Engine<'a> {
 /// Factor on the host phase of one step: uniform around 1.
 ///
 /// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that
-/// over a long one. Pairs are independent: a regular sequence of them leaves tasks for minutes in
+/// over a long one. Pairs are independent: in a regular sequence tasks would keep, for minutes,
 /// whatever rhythm they begin with.
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
     // Windows open after step 0, so that pairs begin at odd steps.

@@ -14,7 +14,7 @@ const TENSORS_PER_UPDATE: f64 = 64.0;
 /// Cost of one kernel on one GPU, independent of its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Kernel {
-    /// Arithmetic in SM-microseconds: duration when it runs on one SM with data at hand.
+    /// Arithmetic in SM-microseconds: duration when it runs on one SM with data available.
     pub(crate) compute: f64,
     /// DRAM traffic in bytes.
     pub(crate) bytes: f64,

@@ -9,9 +9,9 @@ use crate::program::{Program, segments};
 use crate::trace::{Trace, Tracer};
 use crate::tuning::Tuning;
 
-/// What the rate of a configuration means wherever the simulator is fitted or judged: that over a
-/// window of at least so many simulated seconds, some five hundred steps. It is then exact to
-/// about 0.2 %.
+/// Meaning of the rate of a configuration wherever the simulator is fitted or tested: over a window
+/// of at least this many simulated seconds, about five hundred steps. It is then exact to about 0.2
+/// %.
 pub const RATE_WINDOW_S: f64 = 40.0;
 
 /// Longest simulation of one configuration, in steps of its slowest task.

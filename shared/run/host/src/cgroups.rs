@@ -1,7 +1,7 @@
 //! Real processes under CPU quotas.
 //!
-//! A share R is a quota of R % of the cores that this process may use, over all of them: jobs are
-//! not pinned. A quota changes at once.
+//! A share R is a quota of R % of the cores that this process may use, across all of them: jobs are
+//! not pinned. A quota change takes effect at once.
 
 use std::fs;
 
@@ -33,11 +33,11 @@ impl ControlGroups {
         Self::open_divided(run, 1)
     }
 
-    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of one is
-    /// a quota of one part of the cores. Jobs of a task on several have a group for each.
+    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of a device
+    /// is a quota of one part of the cores. Jobs of a task on several have a group for each.
     ///
     /// # Errors
-    /// As [`ControlGroups::open`].
+    /// Like [`ControlGroups::open`].
     pub fn open_divided(mut run: RunDir, parts: usize) -> Result<Self, OpenError> {
         let groups = Cgroups::create(&mut run);
         let groups = groups.map_err(|e| OpenError::environment(DeviceKind::Cpu, e))?;
@@ -49,14 +49,14 @@ impl Quotas {
     /// Sets the quota of the group for a grant, which is made if it is not there.
     fn group(&self, task: &TaskId, grant: &Grant, share: Share) -> Result<Group, HostError> {
         let numbers = grant.gpus.numbers();
-        // What is left in a group when its job ends is killed, so a job that stands by for the same
-        // part has a group of its own.
+        // Processes left in a group when its job ends are killed, so a job that stands by for the
+        // same part has its own group.
         let name = match (self.parts, grant.start) {
             (1, 0) => task.to_string(),
             _ => format!("{task}.{}.{}", numbers[0], grant.start),
         };
         let parts = share.hundredths() as usize * numbers.len() / self.parts;
-        // Not below the least share that there is: a quota of nothing would stop the job.
+        // At least the smallest share: a quota of zero would stop the job.
         let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
         Ok(self.groups.group(&name, part)?)
     }
@@ -106,10 +106,10 @@ impl Shares for Quotas {
     }
 }
 
-/// What this machine's processors are, for documents.
+/// Description of this machine's processors, for documents.
 #[must_use]
 pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
-    // Neither text is needed for anything but to be shown, so none is a good answer.
+    // Both texts are only shown, so missing ones do no harm.
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = match cgroups.version() {
         Version::V1 => 1,

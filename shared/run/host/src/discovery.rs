@@ -26,12 +26,12 @@ pub struct Gpu {
     pub compute_capability: (u32, u32),
     /// Highest CUDA version of the driver, major and minor.
     pub cuda_version: (u32, u32),
-    /// The driver's version, where NVML tells it.
+    /// The driver's version, where NVML reports it.
     pub driver: Option<String>,
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
     /// Why NVML does not say what would forbid that: MIG, or the compute mode `PROHIBITED`. Such a
-    /// GPU counts as one that can be shared, since CUDA sees it, and the reason is told.
+    /// GPU counts as shareable, since CUDA sees it, and the reason is reported.
     pub unverified: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub enum MpsSupport {
     },
 }
 
-/// What CUDA says of a GPU.
+/// A GPU as CUDA describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CudaFacts {
     uuid: String,
@@ -60,7 +60,7 @@ struct CudaFacts {
     compute_capability: (u32, u32),
 }
 
-/// What NVML adds.
+/// Additional facts from NVML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NvmlFacts {
     mig: bool,
@@ -124,7 +124,7 @@ pub fn shareable(uuids: &[String], least: usize) -> Result<Vec<Gpu>, NoGpu> {
     select(discover()?, uuids, least).map_err(no_driver)
 }
 
-/// As [`shareable`], of the GPUs `found`; the error in words.
+/// Like [`shareable`], of the GPUs `found`; the error in words.
 fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, String> {
     if let Some(uuid) = uuids.iter().find(|u| found.iter().all(|g| g.uuid != **u)) {
         let known: Vec<&str> = found.iter().map(|g| g.uuid.as_str()).collect();
@@ -144,7 +144,7 @@ fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, S
             }
         }
     }
-    // One that is named has to be there; of the others as many as are needed.
+    // A named GPU must exist; of the others, as many as are needed.
     let least = least.max(uuids.len());
     if gpus.len() < least {
         let others = match refused.is_empty() {
@@ -167,7 +167,7 @@ pub struct Computing {
     pub pid: u32,
 }
 
-/// The processes that compute on some GPUs, whoever has started them, as NVML tells it.
+/// The processes that compute on some GPUs, whoever has started them, as NVML reports it.
 ///
 /// # Errors
 /// Why NVML does not tell.
@@ -186,8 +186,8 @@ pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     Ok(all)
 }
 
-/// Whether the contexts of this process are clients of MPS, as CUDA tells it of the first GPU that it
-/// sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
+/// Whether the contexts of this process are clients of MPS, as CUDA reports it of the first GPU that
+/// it sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
 ///
 /// # Errors
 /// [`NoGpu`] as [`discover`].
@@ -282,7 +282,7 @@ fn driver_version() -> Result<(u32, u32), NoGpu> {
     // SAFETY: `version` is a valid place for the one integer that is written.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }
         .result()
-        .map_err(|e| no_driver(format!("CUDA does not tell its version: {e}")))?;
+        .map_err(|e| no_driver(format!("CUDA does not report its version: {e}")))?;
     let version = u32::try_from(version).unwrap_or(0);
     Ok((version / 1000, version % 1000 / 10))
 }
@@ -340,12 +340,12 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// What NVML says of the GPU with this UUID.
+/// NVML's facts about the GPU with this UUID.
 fn nvml_facts(nvml: &Nvml, uuid: &str) -> Result<NvmlFacts, NvmlError> {
     let device = nvml.device_by_uuid(uuid)?;
     let mig = match device.mig_mode() {
         Ok(mode) => mode.current != 0,
-        // What GPUs without MIG answer.
+        // Reply of GPUs without MIG.
         Err(NvmlError::NotSupported) => false,
         Err(error) => return Err(error),
     };

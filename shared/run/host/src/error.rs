@@ -7,7 +7,7 @@ use units::Bytes;
 
 use crate::Gpus;
 
-/// What a host could not do.
+/// Errors of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The program cannot be started.
@@ -19,7 +19,7 @@ pub enum HostError {
     /// A control group cannot be made or changed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// MPS refuses, or the job is no client of it at its share.
+    /// MPS refuses, or the job is not a client of it at its share.
     #[error(transparent)]
     Mps(#[from] MpsError),
     /// The simulated GPU cannot run the job.
@@ -31,7 +31,7 @@ pub enum HostError {
         /// Its number.
         gpu: usize,
     },
-    /// The grant names GPUs that have an MPS daemon each, and a process is a client of one daemon.
+    /// The grant names GPUs with separate MPS daemons, but a process is a client of one daemon.
     #[error(
         "a job cannot have the GPUs {gpus} together: each has an MPS daemon of its own; open the \
          host with one daemon for all"
@@ -54,13 +54,13 @@ pub enum HostError {
     /// The job has ended.
     #[error("it has ended")]
     Ended,
-    /// A daemon that belongs to somebody else has a fault and keeps it.
+    /// A foreign daemon has a fault and does not recover.
     #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
     AttachedFault,
 }
 
 impl HostError {
-    /// Whether it concerns the one job, so that the host is as good for others as before.
+    /// Whether it concerns only this job, so that the host is still good for others.
     #[must_use]
     pub fn is_of_the_job(&self) -> bool {
         match self {
@@ -86,9 +86,9 @@ pub enum SimError {
         memory.get() as f64 * 1e-9
     )]
     OutOfMemory {
-        /// What the tasks need.
+        /// Memory that the tasks need.
         need_bytes: f64,
-        /// What the GPU has.
+        /// Memory of the GPU.
         memory: Bytes,
     },
     /// A task cannot be compiled to kernels.
@@ -114,8 +114,8 @@ pub enum SimError {
         /// How long it would take.
         seconds: f64,
     },
-    /// A job that never ends, which virtual time cannot wait for.
-    #[error("task {task:?} says no number of samples to stop after, which the simulator needs")]
+    /// A job that never ends, for which virtual time cannot wait.
+    #[error("task {task:?} has no number of samples to stop after, which the simulator needs")]
     Endless {
         /// Its name.
         task: String,

@@ -1,4 +1,4 @@
-//! What the catalogue knows of a task, written into the workload for the tools that follow.
+//! Writes catalogue facts about a task into the workload, for later tools.
 
 use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
 use gpusim::{Gpu, Network};
@@ -9,11 +9,11 @@ use crate::{OpenError, SimulatedGpu};
 
 /// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
 /// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
-/// What is given stays as it is. `kind` becomes the workload's, except that of a replay, which is
+/// Given values stay as they are. `kind` becomes the workload's, except that of a replay, which is
 /// not where the tasks run.
 ///
 /// # Errors
-/// [`OpenError::Workload`] if the GPU of a simulated device is not known.
+/// [`OpenError::Workload`] if the GPU of a simulated device is unknown.
 pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
     let mut workload = workload.clone();
     if kind != DeviceKind::Replay {
@@ -28,7 +28,7 @@ pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenE
         workload.device.memory = SimulatedGpu::simulator(&workload)?.1;
     }
     for task in &mut workload.tasks {
-        // What is not known or wrong is reported by the device that needs it.
+        // What is unknown or wrong is reported by the device that needs it.
         if let Ok(network) = Network::of_task(task) {
             fill(task, &network, simulated);
         }

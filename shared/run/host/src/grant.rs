@@ -1,4 +1,4 @@
-//! What a job is given, and what it is asked to do.
+//! What a job gets, and what it is asked to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ impl fmt::Display for Gpus {
     }
 }
 
-/// What a job may use.
+/// Resources that a job may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
     /// Where it runs. Not every host lets one job have several GPUs.

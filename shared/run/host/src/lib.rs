@@ -1,9 +1,9 @@
 //! Hosts: where jobs run under shares.
 //!
-//! A [`Host`] admits a job with a [`Grant`], settles it at its share once it is ready, changes the
-//! share (at once, or it is the one of the job's next start), says whether the device behind it is
-//! healthy, brings it back after a fault, and tells what happens to the jobs as [`jobs::Event`]s.
-//! The profiler measures on a host, the launcher plays rounds on one; neither knows its kind.
+//! A [`Host`] admits a job with a [`Grant`], applies its share once it is ready, changes the share
+//! (at once, or at the job's next start), reports whether the device is healthy, recovers it after
+//! a fault, and reports what happens to the jobs as [`jobs::Event`]s. The profiler measures on a
+//! host, the launcher runs rounds on one; neither knows its kind.
 //!
 //! | kind | a share is | it changes | time |
 //! |---|---|---|---|
@@ -12,13 +12,13 @@
 //! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
 //! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
 //!
-//! The fake is not a fourth type: it is [`MpsHost`] with the control program, driver and workers
-//! of `testkit::fakes` on `PATH`, which imitate what is documented of the real ones, faults
-//! included. So a test of a fault runs the code that a GPU runs, also from the command line.
+//! The fake is not a fourth type: it is [`MpsHost`] with the control program, driver and workers of
+//! `testkit::fakes` on `PATH`, which imitate the documented behaviour of the real ones, including
+//! faults. So a fault test runs the same code as a real GPU, also from the command line.
 //!
-//! What every host holds to: a job that was not admitted does not run; an event
-//! [`jobs::Happening::Exited`] is the last of its job, and nothing of the job runs any more then;
-//! when the host is dropped, no job is left.
+//! Every host guarantees: a job that was not admitted does not run; an event
+//! [`jobs::Happening::Exited`] is the last of its job, and by then nothing of the job runs any
+//! more; when the host is dropped, no job is left.
 
 mod cgroups;
 pub mod discovery;
@@ -91,7 +91,7 @@ pub enum Recovery {
 
 /// Runs jobs under shares.
 pub trait Host {
-    /// What the device is, for documents.
+    /// Identity of the device, for documents.
     fn fingerprint(&self) -> DeviceFingerprint;
 
     /// When [`Host::regrant`] takes effect.
@@ -109,8 +109,7 @@ pub trait Host {
     /// [`HostError`]; nothing runs then.
     fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError>;
 
-    /// Makes sure that a job that has become ready runs under its grant; to be called once more
-    /// whenever that is to be checked.
+    /// Ensures that a job that has become ready runs under its grant; call it again to check.
     ///
     /// # Errors
     /// [`HostError`] says why it does not: it is outside MPS, or has another share.

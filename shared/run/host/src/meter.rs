@@ -1,4 +1,4 @@
-//! How a GPU is used while jobs compute on it, as NVML tells it.
+//! GPU utilisation while jobs compute, as NVML reports it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,7 +31,7 @@ impl Meter {
     /// Opens the GPU with this UUID.
     ///
     /// # Errors
-    /// Why NVML tells nothing of it.
+    /// Why NVML reports nothing of it.
     pub fn open(uuid: &str) -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| error.to_string())?;
         nvml.device_by_uuid(uuid)
@@ -83,8 +83,8 @@ impl Reading<'_> {
         (used != GpuUse::default()).then_some(used)
     }
 
-    /// Mean of the driver's samples, each the part of some 0.2 s in which a kernel ran. It keeps the
-    /// last hundred or so: of longer measurements this is the end.
+    /// Mean of the driver's samples, each the part of about 0.2 s in which a kernel ran. It keeps
+    /// the last hundred or so: of longer measurements this is the end.
     fn utilisation(&self, device: &Device<'_>) -> Option<f64> {
         let samples = device.samples(Sampling::GpuUtilization, self.since).ok()?;
         let values = samples.iter().map(|sample| match sample.value {

@@ -1,9 +1,9 @@
 //! Real processes that share GPUs under NVIDIA MPS.
 //!
-//! Each GPU has a daemon of its own, so that a fault stays on its GPU. A process is a client of one
-//! daemon, so where jobs need several GPUs at once, one daemon serves all of them, and a fault ends
-//! the jobs of all. Either way a job is shown the GPUs that it was granted and no others. The share
-//! of a client is read when CUDA starts in it and never again; it holds on each of its GPUs.
+//! Each GPU has its own daemon, so a fault stays on its GPU. A process is a client of one daemon,
+//! so if jobs need several GPUs at once, one daemon serves all of them, and a fault ends the jobs
+//! of all. Either way a job sees only the GPUs that it was granted. CUDA reads a client's share
+//! once, at start; it applies to each of its GPUs.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ impl Daemon {
     }
 
     fn start(&mut self, attach: bool) -> Result<(), MpsError> {
-        // What is left of the old daemon is stopped before the new one starts.
+        // The rest of the old daemon is stopped before the new one starts.
         self.mps = None;
         self.mps = Some(if attach {
             Mps::attach(&self.options, None)?

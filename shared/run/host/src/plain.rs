@@ -1,8 +1,8 @@
-//! Real processes where no control group can be written: nobody enforces a share.
+//! Real processes when no control group is writable: shares are not enforced.
 //!
-//! A share is the number of threads that a job is asked to use by `OMP_NUM_THREADS`, which most
-//! libraries of numerics read: at least one. Good enough to move trainings between parts of a
-//! machine; not good enough to measure by, so the profiler does not use it.
+//! A share becomes the number of threads in `OMP_NUM_THREADS`, at least one, which most numerical
+//! libraries respect. This suffices to move trainings between parts of a machine, but not for
+//! measurements, so the profiler does not use it.
 
 use doc::{DeviceFingerprint, DeviceKind};
 use jobs::cgroup::cores;
@@ -12,10 +12,10 @@ use crate::cgroups::processor_name;
 use crate::processes::{Processes, Shares};
 use crate::{Grant, HostError, OpenError, Regrants, Work};
 
-/// Processes of this machine that are asked for their shares.
+/// Processes of this machine that are asked to respect their shares.
 pub type PlainProcesses = Processes<Plain>;
 
-/// What a number of threads is computed by.
+/// Used to compute a number of threads.
 #[derive(Debug)]
 pub struct Plain {
     /// Equal parts that the processors are divided into; each stands for a GPU.
@@ -73,7 +73,7 @@ impl Shares for Plain {
             return Err(HostError::NoGpu { gpu });
         }
         let threads = self.threads(grant, cores()).to_string();
-        // What the workload says goes before.
+        // The workload's setting takes precedence.
         spec.env
             .entry(THREADS.into())
             .or_insert_with(|| threads.into());

@@ -1,4 +1,4 @@
-//! Processes of this machine under shares, whatever makes the shares real.
+//! Processes of this machine under shares, independent of how shares are enforced.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use units::{Share, TaskId};
 use crate::error::word;
 use crate::{Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants, Settled, Work};
 
-/// What makes shares of processes real: quotas of control groups, or MPS daemons.
+/// How shares of processes are enforced: quotas of control groups, or MPS daemons.
 pub trait Shares {
     /// The kind of device.
     const KIND: DeviceKind;
@@ -29,7 +29,7 @@ pub trait Shares {
     /// Names of the devices, so that programs that use the same are told of each other.
     fn devices(&self) -> Vec<String>;
 
-    /// Puts a grant into what a computing job is started with.
+    /// Adds a grant to the start parameters of a computing job.
     ///
     /// # Errors
     /// [`HostError`] if it cannot be granted.
@@ -76,9 +76,9 @@ pub struct Admitted {
     pub task: TaskId,
     /// Its process group.
     pub group: i32,
-    /// What it was granted last.
+    /// Its last grant.
     pub grant: Grant,
-    /// What it has said of itself when it was ready.
+    /// Its own statement when it became ready.
     pub ready: Ready,
     settled: bool,
     released: bool,
@@ -223,7 +223,7 @@ impl<S: Shares> Host for Processes<S> {
     }
 
     fn stop(&mut self, job: JobId, grace: Duration) {
-        // Once: a second call is that of somebody who will not wait.
+        // Once: a second call means that the user does not want to wait.
         if let Some(admitted) = self.computing.get_mut(&job)
             && !admitted.released
         {

@@ -1,11 +1,11 @@
 //! The simulator as a host: jobs of a workload on a simulated GPU, on virtual time.
 //!
-//! A computing job advances at the throughput that the simulator gives the set of jobs that
-//! compute on its GPU at their batch sizes and shares, as a fluid: a change of the set changes the
-//! rates at once; they are those of windows as long and as many as a profile's. A transfer takes
-//! `8 bytes / bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide
-//! it equally. Time only passes in [`Host::poll`], to the next end of a job or to the time that the
-//! caller waits for, so a round of hours takes milliseconds. The same workload and seed give the same
+//! A computing job advances at the throughput that the simulator gives for the set of jobs computing
+//! on its GPU, at their batch sizes and shares, as a fluid: when the set changes, the rates change at
+//! once. Rates come from windows as long and as many as a profile's. A transfer takes `8 bytes /
+//! bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide it
+//! equally. Time passes only in [`Host::poll`], to the next end of a job or to the time until which
+//! the caller waits, so a round of hours takes milliseconds. The same workload and seed give the same
 //! events.
 
 mod gpu;
@@ -42,7 +42,7 @@ pub struct SimHost {
 #[derive(Debug)]
 struct SimulatedJob {
     work: JobWork,
-    /// Of a computing job samples per second, of a transfer the part of the link.
+    /// For a computing job samples per second, for a transfer the fraction of the link.
     rate: f64,
     /// Samples, or seconds of a link of its own.
     left: f64,
@@ -63,7 +63,7 @@ enum JobWork {
 /// start and the end of a job of a second apart; an endless one would overflow the clock.
 const LONGEST_JOB_S: f64 = 1e12;
 
-/// What is left at the end of a job, in seconds, though it has ended: virtual time counts whole
+/// Remaining seconds at the end of a job, although it has ended: virtual time counts whole
 /// nanoseconds, and this is two of them.
 const ROUNDING_S: f64 = 2e-9;
 
@@ -76,7 +76,7 @@ impl SimHost {
     /// time.
     ///
     /// # Errors
-    /// As [`SimulatedGpu::open`].
+    /// Like [`SimulatedGpu::open`].
     pub fn open(workload: &Workload, link: Option<Link>, seed: u64) -> Result<Self, OpenError> {
         Ok(Self {
             gpu: SimulatedGpu::open(workload)?,
@@ -135,7 +135,7 @@ impl SimHost {
         Err(SimError::TooLong { seconds })
     }
 
-    /// Sets the rates of all jobs anew after one has come or gone.
+    /// Sets the rates of all jobs again after one has come or gone.
     fn share_out(&mut self) -> Result<(), SimError> {
         let mut gpus: BTreeMap<usize, Vec<(Setting, JobId)>> = BTreeMap::new();
         for (&id, job) in &self.jobs {
@@ -182,8 +182,8 @@ impl SimHost {
         self.told.push(Event { job, at, what });
     }
 
-    /// Tells what every computing job has trained so far. It is told whenever a rate changes, also
-    /// where it is nothing yet: then the samples between two tellings are those of one rate.
+    /// Tells what every computing job has trained so far. Called whenever a rate changes, even if
+    /// it is still zero, so that the samples between two reports have one rate.
     fn tell_steps(&mut self) {
         let mut all = Vec::new();
         for (&id, job) in &mut self.jobs {

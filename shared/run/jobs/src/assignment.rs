@@ -5,7 +5,7 @@ use units::{Batch, Share};
 
 use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
 
-/// What a job is told about its work, by environment (the worker protocol).
+/// A job's information about its work, passed by the environment (worker protocol).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// Samples of each step: `MT_BATCH_SIZE`.
@@ -16,7 +16,7 @@ pub struct Assignment {
     pub device: &'static str,
     /// Round, from 0: `MT_ROUND`.
     pub round: u32,
-    /// Stop after so many samples: `MT_SAMPLES`; absent: run until told.
+    /// Stop after this many samples: `MT_SAMPLES`; absent: run until told.
     pub samples: Option<u64>,
     /// Whether it gets orders on standard input: `MT_POOL=1`.
     pub orders: bool,
@@ -39,8 +39,8 @@ impl Assignment {
         all
     }
 
-    /// Arguments with `{batch}`, `{share}` and `{samples}` replaced where they are known; any other
-    /// text in braces stays.
+    /// Arguments with `{batch}`, `{share}` and `{samples}` replaced if known; any other text in
+    /// braces stays.
     pub fn arguments(&self, argv: &[String]) -> impl Iterator<Item = String> {
         let known = [
             ("{batch}", self.batch.map(|b| b.to_string())),

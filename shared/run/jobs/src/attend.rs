@@ -1,12 +1,11 @@
-//! Attending a program that this process is about to become.
+//! Attends a program that this process is about to become.
 //!
-//! `mt-launch exec` replaces itself by the program, so that nothing stands between the program and
-//! who started it: one process, its streams, its signals, its exit status. What was made for the
-//! program has to be put away by somebody else. The attendant is a second process of the tool that
-//! has left its session, and so gets no signal of the terminal, and is reparented to init, so
-//! that a program that waits for any child does not meet one that it does not know. It waits for the
-//! program's end by a descriptor of the process, which the kernel signals however the process
-//! ends, and then cleans up.
+//! `mt-launch exec` replaces itself by the program, so nothing is between the program and its
+//! parent: one process, its streams, its signals, its exit status. Another process must then clean
+//! up after the program. The attendant is a second process of the tool. It has left its session, so
+//! it gets no signals of the terminal. It is reparented to init, so a program that waits for any
+//! child does not see an unknown one. It waits for the program's end on a pidfd, which the kernel
+//! signals however the process ends, and then cleans up.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -23,7 +22,7 @@ use crate::sign::{MARK, shed};
 use crate::spawn::with_limit;
 use crate::{RunDir, cgroup};
 
-/// What the attendant looks after.
+/// What the attendant watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attended {
     /// The run directory of the program.
@@ -36,7 +35,7 @@ pub struct Attended {
     pub mps: Option<PathBuf>,
 }
 
-/// What the attendant says on standard output once it holds everything that it needs.
+/// Message of the attendant on standard output once it holds everything that it needs.
 pub const READY: &str = "ready";
 
 impl Attended {
@@ -69,7 +68,7 @@ impl Attended {
     /// [`attend`] with this charge. Returns once it watches.
     ///
     /// # Errors
-    /// If it cannot be started or ends before it watches.
+    /// If it cannot be started, or ends before it watches.
     pub fn start(&self, arguments: &[OsString]) -> io::Result<()> {
         let mut child = again()
             .args(arguments)
@@ -95,8 +94,8 @@ impl Attended {
     }
 }
 
-/// What the attendant does: goes to the background, says that it is `ready` ([`READY`], after which
-/// nothing may hold standard output open), waits for the end of the program, cleans up.
+/// Work of the attendant: goes to the background, reports `ready` ([`READY`], after which nothing
+/// may hold standard output open), waits for the end of the program, cleans up.
 ///
 /// # Errors
 /// If the program cannot be watched, or what was its own cannot be removed.

@@ -31,7 +31,7 @@ pub enum CgroupError {
          with the cgroup file system mounted for writing"
     )]
     Unavailable {
-        /// What was tried and how it failed.
+        /// Attempts and their errors.
         tried: String,
     },
     /// A file of a group could not be written.
@@ -135,7 +135,7 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        // What cannot be removed now is in the ledger, and the next start tries again.
+        // If removal fails now, it is in the ledger, and the next start tries again.
         self.remove().ok();
     }
 }

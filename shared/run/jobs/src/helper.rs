@@ -9,9 +9,9 @@ use crate::sign::Sign;
 use crate::spawn::{contain, with_limit};
 use crate::{RunDir, mps};
 
-/// A program that a tool starts beside its jobs, such as a controller, and which is contained as they
-/// are: it dies with the tool, and whatever it has started ends with it. It has a process group of its own,
-/// so that signals of the terminal do not reach it.
+/// A program that a tool starts beside its jobs, such as a controller, contained like a job: it dies with
+/// the tool, and everything it started ends with it. It has a process group of its own, so that signals of
+/// the terminal do not reach it.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -26,7 +26,7 @@ const NUMBER: u64 = (1 << 28) - 1;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Helper {
-    /// Starts it. Its group is named in the run directory, so that a guard puts it away should this process be
+    /// Starts it. Its group is named in the run directory, so that a guard removes it if this process is
     /// killed.
     ///
     /// # Errors
@@ -50,11 +50,11 @@ impl Helper {
         &mut self.child
     }
 
-    /// Kills it and whatever it has started.
+    /// Kills it and everything it started.
     fn put_away(&mut self) {
         let pid = self.child.id().cast_signed();
-        // What was being started while the others were killed is found the next time; one that forks for
-        // ever must not keep us here.
+        // Processes that started while the others were killed are found in the next pass; one that forks
+        // for ever must not keep us here.
         for _ in 0..10 {
             let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
             let members = self.procs.as_deref().map(cgroup::members_by);

@@ -15,7 +15,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Of a run that is launched now, on the clock of its host.
+    /// For a run that is launched now, on the clock of its host.
     #[must_use]
     pub const fn new(launched: Instant) -> Self {
         Self { launched }

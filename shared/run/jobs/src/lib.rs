@@ -1,18 +1,17 @@
 //! Process groups, supervision, signals, logs and worker pools.
 //!
-//! A [`Supervisor`] starts jobs, each in a process group of its own, reads what they print, and
-//! tells what happened as [`Event`]s. It works on the thread that calls [`Supervisor::poll`], and
-//! on no other: a job that prints faster than it is read waits, so memory stays bounded whatever
-//! jobs print.
+//! A [`Supervisor`] starts jobs, each in its own process group, reads what they print, and reports
+//! what happened as [`Event`]s. It works only on the thread that calls [`Supervisor::poll`]: a job
+//! that prints faster than it is read blocks, so memory stays bounded whatever jobs print.
 //!
-//! What this crate holds to:
+//! Invariants of this crate:
 //!
 //! - a job is an argument list; no shell is involved, and its environment is passed explicitly;
-//! - when a job's first process has ended, none of its descendants is left running, also not one
-//!   that made itself a daemon;
-//! - the same holds of a [`Helper`], a program that is no job;
+//! - when a job's first process has ended, none of its descendants is left running, not even a
+//!   daemon;
+//! - the same holds for a [`Helper`], a program that is not a job;
 //! - when this process ends, however it ends, its jobs end; what SIGKILL leaves behind (control
-//!   groups, directories) is found by the next start in the [`RunDir`] of the dead;
+//!   groups, directories) is found by the next start, in the [`RunDir`] of the dead process;
 //! - directories are private (mode 0700, files 0600), and a symbolic link is never followed to
 //!   reach them.
 

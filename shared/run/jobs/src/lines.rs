@@ -3,12 +3,12 @@
 #[derive(Debug, Default)]
 pub struct LineCutter {
     partial: Vec<u8>,
-    /// The line under way is too long to be looked at.
+    /// The current line is too long to be looked at.
     overlong: bool,
 }
 
 impl LineCutter {
-    /// A longer line is passed over: no message is that long.
+    /// A longer line is skipped: no message is that long.
     pub const LONGEST: usize = 64 * 1024;
 
     /// Takes the next bytes and calls `line` for every line that they end, with whether it ended in

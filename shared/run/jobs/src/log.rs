@@ -31,7 +31,7 @@ pub struct RotatingLog {
     written: u64,
     limits: LogLimits,
     tail: Vec<u8>,
-    /// Set once writing has failed; the job goes on without its log.
+    /// Set once writing has failed; the job continues without its log.
     failed: bool,
 }
 

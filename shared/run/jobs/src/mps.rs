@@ -1,8 +1,8 @@
 //! NVIDIA MPS: the control program, a private daemon, and whether a client really is attached.
 //!
 //! Invariants: the compute mode, clocks and MIG are never touched; what [`Mps::start`] started is
-//! gone when the guard is dropped, and what a killed owner left behind is found and removed by
-//! the next start; a daemon that was there before is used ([`Mps::attach`]) but never stopped.
+//! gone when the guard is dropped, and what a killed owner left behind is found and removed by the
+//! next start; a daemon that was already running is used ([`Mps::attach`]) but never stopped.
 //!
 //! Facts relied on are those of NVIDIA's MPS documentation (r510 to r580): the control program
 //! reads commands on stdin and exits 0 whenever it could talk to the daemon, *also when the

@@ -1,8 +1,8 @@
 //! Programs of one user that use the same device at the same time.
 //!
-//! Each would take the work of the other for its own contention, so they are told of each other. A file
-//! for each device, in the folder of run directories, holds a line for each program since the
-//! device was last free, and is locked by all of them: nothing has to be put away when one dies.
+//! Each would attribute the other's load to its own contention, so they are told about each other. For
+//! each device there is a file in the folder of run directories, with a line for each program since the
+//! device was last free, locked by all of them: nothing needs cleaning up when one dies.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -53,7 +53,7 @@ impl Neighbours {
             joined.push(Device { file, own });
         }
         let found = list(found).map(|others| {
-            format!("{others} uses the same device: throughputs and times are those beside it")
+            format!("{others} uses the same device, which affects throughputs and times")
         });
         Ok((Self { devices: joined }, found))
     }
@@ -68,7 +68,9 @@ impl Neighbours {
             all.extend(lines.into_iter().map(|(_, text)| text));
         }
         list(all).map(|others| {
-            format!("{others} came to the same device meanwhile: some throughputs and times are those beside it")
+            format!(
+                "{others} started to use the same device, which affects some throughputs and times"
+            )
         })
     }
 }
@@ -95,7 +97,7 @@ fn lines(mut file: &File, from: u64) -> io::Result<Vec<(Identity, String)>> {
     Ok(text.lines().filter_map(program).collect())
 }
 
-/// Those of the lines whose program still runs.
+/// The lines whose program still runs.
 fn living(file: &File, from: u64) -> io::Result<Vec<String>> {
     let all = lines(file, from)?.into_iter();
     Ok(all

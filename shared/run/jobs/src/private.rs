@@ -9,7 +9,7 @@ use std::path::Path;
 /// symbolic link), belongs to this user and is closed to others.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] says what is wrong with the directory that is there.
+/// [`io::ErrorKind::PermissionDenied`] says what is wrong with the existing directory.
 pub fn open_private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),
@@ -50,7 +50,7 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().append(true), path)
 }
 
-/// As [`append_private`], for reading as well.
+/// Like [`append_private`], for reading as well.
 pub(crate) fn share_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).append(true), path)
 }
@@ -63,7 +63,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(flags.bits())
         .open(path)?;
-    // One that somebody reads takes as much as its reader likes, and then would have to be waited for.
+    // With a reader, its speed would depend on that reader, and the tool would have to wait for it.
     if file.metadata()?.file_type().is_fifo() {
         let text = format!("{} is a pipe; name a file", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -82,7 +82,7 @@ pub(crate) fn reopen_private(path: &Path) -> io::Result<File> {
     if found.is_file() && found.uid() == nix::unistd::geteuid().as_raw() {
         return Ok(file);
     }
-    let text = format!("{} is no file of this user", path.display());
+    let text = format!("{} is not a file of this user", path.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 

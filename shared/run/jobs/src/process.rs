@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them.
+//! Processes in `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -240,11 +240,11 @@ pub fn family(pid: i32) -> Vec<i32> {
 
 /// Where the processes of a run can come from.
 ///
-/// A variable in the environment does not make a process ours: whoever looks at a daemon with the
-/// daemon's variables exported has them, too, with all that he starts. Nor does a number that a
-/// program printed. So a process that carries a sign of the run must be, besides, of this user,
-/// not older than the run's owner, and have a parent that is one of the run or that takes orphans
-/// in: the owner itself, or one of the owner's ancestors.
+/// A variable in the environment does not make a process ours: someone who inspects a daemon with
+/// the daemon's variables exported has them, too, and so has everything they start. Nor does a
+/// number that a program printed. So a process that carries a sign of the run must be, besides, of
+/// this user, not older than the run's owner, and have a parent that is one of the run or that
+/// takes orphans in: the owner itself, or one of the owner's ancestors.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
     since: u64,
@@ -262,8 +262,8 @@ impl Lineage {
     pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
         Self {
             since: owner.map_or(u64::MAX, |o| o.start),
-            // The first process takes in whatever has no nearer ancestor; it is none of those of
-            // a process that was put into a container from outside.
+            // The first process adopts whatever has no nearer ancestor; it did not start processes
+            // that were put into a container from outside.
             parents: ancestors
                 .into_iter()
                 .chain(owner)
@@ -287,7 +287,7 @@ impl Lineage {
             .collect()
     }
 
-    /// Those of the carriers of a sign that provably are of the run.
+    /// The carriers of a sign that provably belong to the run.
     pub(crate) fn claim(&self, carriers: &[Identity]) -> Vec<Identity> {
         let known = |pid: i32| {
             let parents = carriers.iter().chain(&self.parents);
@@ -345,7 +345,7 @@ pub struct Wanted {
     pub ready_s: f64,
 }
 
-/// What a process has used of the processors and what it would have used besides, had nothing else run.
+/// Processor time that a process used, and that it would have used besides, had nothing else run.
 #[must_use]
 pub fn wanted(pid: i32) -> Option<Wanted> {
     // Nanoseconds on a processor, those in a run queue, and how often it was put on one.
@@ -396,7 +396,7 @@ pub struct Machine {
     pub processors: usize,
 }
 
-/// What `/proc/stat` tells.
+/// Fields of `/proc/stat`.
 #[must_use]
 pub fn machine() -> Option<Machine> {
     let text = fs::read_to_string("/proc/stat").ok()?;

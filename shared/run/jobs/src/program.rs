@@ -1,5 +1,4 @@
-//! Whether the program of a job, and the script that it is to read, can be found before anything is
-//! started.
+//! Checks that the program of a job, and its script, exist before anything is started.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -13,9 +12,9 @@ use crate::Passing;
 pub struct Missing {
     /// Which word of `argv`, from 0.
     pub word: usize,
-    /// What is wrong.
+    /// The error.
     pub problem: String,
-    /// What would be right.
+    /// The correction.
     pub advice: String,
 }
 

@@ -5,10 +5,10 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// One line that a job told.
+/// One line that a job reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
-    /// What does not depend on the checkpoint is done; waiting for `run`.
+    /// Everything that does not depend on the checkpoint is done; waiting for `run`.
     Loaded,
     /// Warm. A GPU worker adds what it sees of its share.
     Ready {
@@ -39,7 +39,7 @@ pub enum Message {
     },
 }
 
-/// How a job tells its progress.
+/// How a job reports its progress.
 #[derive(Debug, Clone, Default)]
 pub enum Progress {
     /// The worker protocol: JSON lines with a member `mt`.
@@ -49,14 +49,14 @@ pub enum Progress {
     Lines(Counter),
 }
 
-/// What the lines of a job count, and where the count stands.
+/// Counter in the lines of a job, and its state.
 #[derive(Debug, Clone)]
 pub struct Counter {
     regex: Regex,
     /// Samples of one of what is counted.
     unit: f64,
     counts: Counts,
-    /// The last number, of one that goes on counting.
+    /// The last number, of one that continues counting.
     last: f64,
     /// The first numbers of a group `samples`, to see whether they go on counting.
     first: Vec<u64>,
@@ -93,9 +93,9 @@ const LOOK_AT: usize = 5;
 #[error("progress.regex: {0}")]
 pub struct ProgressError(String);
 
-/// Most samples of one step that are believed. A step is a batch, at most 2^20 samples, and a job
-/// with log lines of its own may tell an epoch on one; a line that claims more (2^64 - 1 is what
-/// an uninitialised counter shows) would make every rate after it meaningless.
+/// Most samples of one step that are plausible. A step is a batch, at most 2^20 samples, and a job
+/// with its own log lines may report an epoch in one; a line that claims more (2^64 - 1 is what an
+/// uninitialised counter shows) would make every later rate meaningless.
 const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
 
 #[derive(Deserialize)]
@@ -110,7 +110,7 @@ struct Line {
     norms: Option<Norms>,
 }
 
-/// The member `norms` of a step. Of any other shape it is no reason to lose the step.
+/// The member `norms` of a step. Any other shape is not a reason to discard the step.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Norms {
@@ -162,10 +162,10 @@ impl Progress {
         }
     }
 
-    /// From a regular expression with a group that counts.
+    /// From a regular expression with a counting group.
     ///
     /// # Errors
-    /// As [`Progress::from_document`].
+    /// Like [`Progress::from_document`].
     pub fn from_regex(text: &str, units: Units) -> Result<Self, ProgressError> {
         let regex = regex::bytes::RegexBuilder::new(text)
             .size_limit(doc::Progress::LARGEST_REGEX)
@@ -209,8 +209,8 @@ impl Progress {
         }))
     }
 
-    /// What a line (without its end) tells, if anything. A line that is not meant for us, also
-    /// one that is no text, is no error.
+    /// Meaning of a line (without its end), if any. A line that is not meant for us, even one that
+    /// is not text, is not an error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {
@@ -222,8 +222,8 @@ impl Progress {
         }
     }
 
-    /// Of a line that tells nothing: what is wrong with it if it is a step of so many samples that it is not
-    /// believed.
+    /// For a line without progress: what is wrong with it if it is a step with an implausible number of
+    /// samples.
     #[must_use]
     pub fn disbelieved(line: &[u8]) -> Option<String> {
         let line = line.trim_ascii();
@@ -234,8 +234,7 @@ impl Progress {
         let samples = line.samples.filter(|n| !is_believable(n))?;
         matches!(line.mt, Kind::Step).then(|| {
             format!(
-                "it tells only steps that are not believed, the last of {samples} samples (at most \
-                 {MOST_SAMPLES_OF_A_STEP}); tell the samples of each step, the batch size"
+                "it reports only implausible steps, the last of {samples} samples (at most {MOST_SAMPLES_OF_A_STEP}); report the samples of each step, the batch size"
             )
         })
     }
@@ -256,8 +255,7 @@ impl Progress {
         let counting = (1..).zip(&first).all(|(k, n)| step > 0 && *n == k * step);
         counting.then(|| {
             format!(
-                "progress.regex: the group `samples` goes on counting ({}, {}, {}, ...) and each is \
-                 taken for the samples since the line before; call the group `total`",
+                "progress.regex: the group `samples` keeps counting up ({}, {}, {}, ...), but means the samples since the line before; call the group `total`",
                 first[0], first[1], first[2]
             )
         })

@@ -1,4 +1,4 @@
-//! Records that outlive their writer: a line of JSON each, on the disk before anybody is told of it.
+//! Records that outlive their writer: one JSON line each, on disk before anybody is notified.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -30,8 +30,7 @@ pub enum RecordsError {
     },
     /// A line is no record, and another follows it: not the work of a crash.
     #[error(
-        "{path}:{line}: {problem}; the journal was changed from outside: move it away to begin anew, what it \
-         tells is lost then",
+        "{path}:{line}: {problem}; the journal was changed from outside: move it away to start over, which loses its records",
         path = path.display()
     )]
     Line {
@@ -57,14 +56,14 @@ pub struct Records {
     file: File,
     /// Bytes that hold whole, confirmed records.
     length: u64,
-    /// Bytes behind them are there and could not be cut off.
+    /// There are bytes after them that could not be truncated.
     torn: bool,
 }
 
 impl Records {
-    /// Reads the records of a file, if there is one, and hands each to `take`; answers how many bytes are
-    /// whole records. A last line without its end is what a crash leaves of a record that was confirmed
-    /// to nobody.
+    /// Reads the records of a file, if there is one, and hands each to `take`; returns how many bytes are
+    /// whole records. A last line without an end is what a crash leaves of a record that was never
+    /// confirmed.
     ///
     /// # Errors
     /// [`RecordsError::Io`]; [`RecordsError::Line`] with what `take` says against a record.

@@ -14,7 +14,7 @@ use ledger::Owner;
 pub use ledger::Resource;
 use ledger::TOKEN;
 
-/// The private directory of one run, and the ledger of what has to be put away when it ends.
+/// The private directory of one run, and the ledger of what has to be cleaned up when it ends.
 ///
 /// Its owner holds a lock on a file in it. The kernel gives the lock back however the owner ends,
 /// so a directory whose lock is free belongs to a dead one: [`RunDir::create`] cleans those up,
@@ -142,17 +142,17 @@ impl RunDir {
         Ok(None)
     }
 
-    /// Ends what a dead run has left running, or waits until its guard has: what it did is started again
-    /// only when nothing of it is left.
+    /// Ends what a dead run left running, or waits until its guard has: its jobs are started again only
+    /// when nothing of it is left.
     ///
     /// # Errors
-    /// In words, if something does not end.
+    /// A description, if something does not end.
     pub fn put_away(path: &Path) -> Result<(), String> {
         for _ in 0..CLEANINGS {
             if !path.is_dir() {
                 return Ok(());
             }
-            // What is no run directory (any more) holds nothing of ours.
+            // A directory that is no (longer a) run directory holds nothing of ours.
             match Self::clean(path) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
                 _ => {}
@@ -160,7 +160,7 @@ impl RunDir {
         }
         match path.is_dir() {
             true => Err(format!(
-                "what was left running before does not end: see {}",
+                "processes of an earlier run do not end: see {}",
                 path.display()
             )),
             false => Ok(()),

@@ -1,17 +1,16 @@
-//! The signs that every process of a job carries, by which it is found wherever it has gone.
+//! Two signs that every process of a job carries, by which it is found wherever it moved.
 //!
-//! A process hands both down to whatever it starts:
+//! A process passes both on to whatever it starts:
 //!
-//! - the mark, a variable of the environment, which people can read. `env -i`, `sudo` and programs
-//!   that give others an environment of their own drop it;
-//! - the brand, a resource limit, which neither an empty environment nor `setsid` nor a second fork
-//!   changes. It is the soft limit on the time that a process of real-time priority may compute
-//!   without a pause (`RLIMIT_RTTIME`, setrlimit(2)), the only limit whose value changes nothing for
-//!   other processes; brands are 2^60 us or more, 36,000 years, so that it changes nothing for those
-//!   either.
+//! - the mark, an environment variable, which people can read. `env -i`, `sudo` and programs that
+//!   replace the environment drop it;
+//! - the brand, a resource limit, which survives an empty environment, `setsid` and a double fork.
+//!   It is the soft limit on the time that a real-time process may compute without a pause
+//!   (`RLIMIT_RTTIME`, setrlimit(2)), the only limit whose value has no effect on other processes.
+//!   Brands are 2^60 us or more (36,000 years), so they do not affect real-time processes either.
 //!
-//! A program that sets its limits anew sheds the brand; what holds it then is its control group.
-//! Neither sign is proof enough to kill a process: see [`Lineage`].
+//! A program that resets its limits loses the brand; then only its control group holds it. Neither
+//! sign alone justifies killing a process: see [`Lineage`].
 
 use std::fs;
 use std::io;
@@ -62,8 +61,8 @@ impl Sign {
 
     /// The limit of a job, microseconds.
     pub(crate) fn brand(&self) -> u64 {
-        // FNV-1a. Two runs meet in 32 bits once in four thousand million; the lineage tells them
-        // apart then.
+        // FNV-1a. Two runs collide in 32 bits once in four thousand million; the lineage then tells
+        // them apart.
         let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         let hash = self.token.bytes().fold(0x811c_9dc5, step);
         BRAND | u64::from(hash) << JOB_BITS | (self.job.unwrap_or(0) & JOBS)
@@ -132,7 +131,7 @@ pub(crate) fn bear(brand: u64) -> io::Result<()> {
 
 /// Takes the brand off this process, which a job has started and which outlives it on purpose.
 pub(crate) fn shed() {
-    // Where it cannot be, nobody wears one.
+    // If it cannot be set, no process wears one.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_RTTIME) {
         setrlimit(Resource::RLIMIT_RTTIME, most, most).ok();
     }

@@ -99,7 +99,7 @@ pub(crate) fn pipe_of(signal: i32) -> io::Result<UnixStream> {
     Ok(read)
 }
 
-/// Empties a pipe; how many bytes there were.
+/// Empties a pipe; returns the number of bytes.
 pub(crate) fn drain(pipe: &mut UnixStream) -> u32 {
     let mut buffer = [0; 64];
     let mut count = 0u32;

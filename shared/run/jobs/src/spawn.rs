@@ -28,7 +28,7 @@ pub struct JobSpec {
     pub cwd: Option<PathBuf>,
     /// Whether it gets orders on standard input; if not, its standard input is empty.
     pub orders: bool,
-    /// How it tells its progress.
+    /// How it reports its progress.
     pub progress: Progress,
     /// The `cgroup.procs` file of the control group to start in.
     pub cgroup_procs: Option<PathBuf>,
@@ -52,8 +52,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// Its working directory cannot be used.
-    #[error("cannot start in the folder {path}: {source}; name one that is there, or none (\"cwd\" of \
-             the job)", path = path.display())]
+    #[error("cannot start in the folder {path}: {source}; name an existing one, or none (\"cwd\" of the job)", path = path.display())]
     Folder {
         /// Which.
         path: PathBuf,
@@ -208,7 +207,7 @@ struct Seat {
     brand: u64,
 }
 
-/// Puts this process into a group. A signal that arrives just then is no reason not to.
+/// Puts this process into a group. A signal that arrives just then is not a reason not to.
 fn enter(procs: &File) -> nix::Result<()> {
     loop {
         match nix::unistd::write(procs, b"0") {

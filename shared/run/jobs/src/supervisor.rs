@@ -21,7 +21,7 @@ use job::RunningJob;
 
 /// Starts jobs, reads what they print, and sees them end.
 ///
-/// Make it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
+/// Create it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
 /// them all.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -45,7 +45,7 @@ pub struct Supervisor {
 /// Bytes read from one pipe in one go: the size of a pipe's buffer in Linux, so one read empties it.
 const CHUNK: usize = 64 * 1024;
 /// How often it is looked whether jobs are in their control groups: a look at all processes of the
-/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is told of
+/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is reported
 /// before it has trained for long.
 const LOOK_INSIDE: Duration = Duration::from_secs(1);
 
@@ -104,7 +104,7 @@ impl Supervisor {
         });
     }
 
-    /// As [`Supervisor::follow`], with every state of a line that is written over: a progress bar
+    /// Like [`Supervisor::follow`], with every state of a line that is written over: a progress bar
     /// tells how far a job is by nothing else.
     pub fn watch(&mut self, watch: impl FnMut(&TaskId, &[u8]) + 'static) {
         self.echo = Some(Echo {
@@ -208,7 +208,7 @@ impl Supervisor {
         std::mem::take(&mut self.queue)
     }
 
-    /// Only progress is waiting to be told: nothing that cannot wait a little.
+    /// Only progress is queued: nothing that cannot wait a little.
     fn queue_is_quiet(&self) -> bool {
         let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
         self.queue.iter().all(quiet)
@@ -325,10 +325,10 @@ impl Supervisor {
         self.sweep();
     }
 
-    /// Takes every child of this process that is there now for known, and from now on kills
-    /// every other when the last job has ended. That finds what has shed the signs of its job, its
-    /// process group and its control group: this process takes in orphans, so that it is a child
-    /// then. Only for a program that starts nothing else.
+    /// Takes every child of this process that is there now for known, and from now on kills every
+    /// other when the last job has ended. This finds processes that have shed the signs of their
+    /// job, its process group and its control group: this process adopts orphans, so they are
+    /// children then. Only for a program that starts nothing else.
     pub fn sweep_strays(&mut self) {
         self.known = Some(process::children());
     }
@@ -339,9 +339,9 @@ impl Supervisor {
             return 0;
         };
         let mut swept = 0;
-        // Children of a killed process become ours, so that one pass is not enough. Ten generations
-        // are more than was ever seen; without a limit a process that forks faster than it is killed
-        // would keep us here for ever.
+        // Children of a killed process become ours, so one pass is not enough. Ten generations are
+        // more than was ever seen; without a limit, a process that forks faster than it is killed
+        // would keep this process here for ever.
         for _ in 0..10 {
             // A daemon that was started meanwhile is its owner's to stop.
             let mut strays = process::children();

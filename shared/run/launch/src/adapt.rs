@@ -1,4 +1,4 @@
-//! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
+//! Between rounds: corrects the model by measurements, and plans again.
 
 mod noise;
 
@@ -18,20 +18,20 @@ const REPETITIONS: usize = 8;
 /// Corrections beyond this factor are taken for a fault of the round, not of the model: a
 /// job that stood still, or counted in other units.
 const LARGEST_FACTOR: f64 = 4.0;
-/// Least part by which another plan must be sooner: rates of one co-run come again to one or two percent, so that
-/// less is what the last round happened to measure.
+/// Least relative improvement of another plan: rates of one co-run repeat to one or two percent, so a smaller
+/// difference may be chance.
 const LEAST_GAIN: f64 = 0.02;
 
 /// The model of a launch as its rounds correct it.
 #[derive(Debug, Default)]
 pub(crate) struct Correction {
-    /// What the rounds tell of noise scales.
+    /// Noise scales reported by the rounds.
     pub(crate) noise: LiveNoise,
     /// The model as corrected so far; absent: that of the plan.
     model: Option<Model>,
 }
 
-/// What a correction makes of a launch.
+/// Effect of a correction on a launch.
 #[derive(Debug)]
 pub(crate) enum Adapted {
     /// Another plan, and what is different in it.
@@ -42,14 +42,14 @@ pub(crate) enum Adapted {
 
 impl Correction {
     /// Corrects the model by the throughput measured while all tasks computed and by the noise scales that the
-    /// jobs tell, and solves anew. `part` of each correction (on a logarithmic scale) is applied, so that one
+    /// jobs tell, and solves again. `part` of each correction (on a logarithmic scale) is applied, so that one
     /// odd round does not turn the plan over.
     ///
-    /// A plan for a time to target stays where the new one would be no sooner by more than the error of saying so:
-    /// to start jobs with other batch sizes costs something, and what they would gain may be none.
+    /// A plan for a time to target is kept if the new one would be faster by no more than the error of that
+    /// estimate: restarting jobs with other batch sizes costs something, and may gain nothing.
     ///
     /// # Errors
-    /// In words, why there is nothing to correct by.
+    /// The reason, in words, why no correction is possible.
     pub(crate) fn adapt(
         &mut self,
         launch: &Launch,
@@ -101,7 +101,7 @@ impl Correction {
 
 /// Why a plan for a time to target stays: by the corrected model the new one is hardly sooner, or is not at one of
 /// the ends of what the noise scales may be. The errors of the throughputs are left out: they are those of one model
-/// and meet both plans alike. `None` where the new plan is sooner, or where the objective is no time to target.
+/// and meet both plans alike. `None` where the new plan is sooner, or where the objective is not a time to target.
 fn no_sooner(
     launch: &Launch,
     new: &Plan,
@@ -146,8 +146,8 @@ fn setting(task: usize, batch: Batch, share: Share) -> Setting {
     Setting { task, batch, share }
 }
 
-/// The model with the solo steps of each task scaled so that the prediction for the plan under
-/// way moves by `part` of the way to what was measured.
+/// The model with the solo steps of each task scaled so that the prediction for the current plan
+/// moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
     // They were measured earlier: whatever made the correction necessary has changed them, too.
@@ -200,7 +200,7 @@ fn ordered(
     Ok((timeline.plan.clone(), Some(timeline)))
 }
 
-/// What is different, for people.
+/// The changes, for people.
 fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> Vec<String> {
     let mut all = Vec::new();
     for (i, task) in old.tasks.iter().enumerate() {

@@ -5,16 +5,17 @@
 //! with a process for every GPU, tells the controller what happens, and moves a training by
 //! stopping it (SIGTERM, checkpoint) and starting it with another number of processes.
 //!
-//! What this holds to, whatever the controller does:
+//! Guarantees, whatever the controller does:
 //!
-//! - it is never waited for: events wait in a bounded queue, of which progress is dropped first;
-//! - where it fails before its first decision, which is how a usage error shows, the launch ends;
-//! - where it dies later or does not answer, the last allocation stands, and trainings that would never
-//!   get a GPU are given those that are free;
-//! - where programs stand by, those of the next allocation load while the ones before them train;
-//! - a decision is taken when the reconfiguration before it has ended, so that every training makes
-//!   a step between two of them; of several that wait the newest counts;
-//! - a decision that is no allocation of this machine's GPUs changes nothing.
+//! - the launcher never waits for it: events go into a bounded queue, which drops progress first;
+//! - if it fails before its first decision, as on a usage error, the launch ends;
+//! - if it dies later or does not answer, the last allocation stays, and trainings that would otherwise
+//!   never get a GPU get free ones;
+//! - if programs can stand by, those of the next allocation load while their predecessors still
+//!   train;
+//! - a decision is carried out only after the previous reconfiguration has ended, so every training
+//!   makes a step between two of them; if several decisions wait, the newest counts;
+//! - a decision that is not a valid allocation of this machine's GPUs changes nothing.
 
 mod arrivals;
 mod controller;
@@ -43,7 +44,7 @@ use session::ElasticLaunch;
 
 pub use others::Others;
 
-/// What an elastic launch has beside its workload.
+/// Options of an elastic launch besides its workload.
 #[derive(Debug, Clone)]
 pub struct Elastic {
     /// Program and arguments of the controller; not empty.
@@ -53,7 +54,7 @@ pub struct Elastic {
     /// So many equal parts of one device, at least 1, are given out instead of its GPUs: a training is
     /// one process under the share of its parts.
     pub parts: Option<u32>,
-    /// What is done about processes on the GPUs that are not under the controller.
+    /// Policy for processes on the GPUs that are not under the controller.
     pub others: Others,
 }
 
@@ -154,8 +155,7 @@ fn processors(
         }
         Err(host::OpenError::Environment { reason, .. }) => {
             console.warn(&format!(
-                "nobody enforces the parts of the machine, jobs are asked to use so many threads: \
-                 {reason}"
+                "parts of the machine are not enforced; jobs are asked to limit their threads: {reason}"
             ));
             let run = run_dir(settings, console)?;
             let mut host = PlainProcesses::open(run, parts).map_err(open_failure)?;

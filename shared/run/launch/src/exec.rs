@@ -1,4 +1,4 @@
-//! One program under the share of a task: the verb for engines that start the processes themselves.
+//! One program under the share of a task, for engines that start processes themselves.
 //!
 //! [`exec`] puts this process under the share and then becomes the program, as nice(1) and
 //! taskset(1) do, so that an engine (a scheduler, a federated-learning server, a shell) keeps the
@@ -164,15 +164,15 @@ fn watch(
 }
 
 /// Copies the program's standard output to ours on a thread of its own; what it was comes through
-/// the channel, which closes with the stream. A bound, so that a slow reader slows the program down
-/// and not us.
+/// the channel, which closes with the stream. Bounded, so that a slow reader slows the program down
+/// and not this process.
 fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failure> {
     let (sender, receiver) = sync_channel(64);
     let console = console.clone();
     if let Some(stdout) = child.stdout.take() {
         let copy = move || {
             let copied = cli::pass_through(stdout, |bytes| {
-                // Nobody takes it any more once the program has ended.
+                // Nobody reads it any more once the program has ended.
                 sender.send(bytes.to_vec()).ok();
             });
             match copied {

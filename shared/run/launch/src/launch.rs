@@ -10,7 +10,7 @@ use predict::{PredictError, Predictor};
 use units::corun::Setting;
 use units::{Batch, Bytes, SamplesPerSec, Seconds, Share, TaskId};
 
-/// What is to be launched: a plan with its workload, and the timeline to follow, if any.
+/// The launch: a plan with its workload, and the timeline to follow, if any.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The order of transfers and compute; absent: all tasks start at once, in the plan's order.
@@ -50,7 +50,7 @@ impl Launch {
     ) -> Result<Self, PredictError> {
         let tasks = 0..plan.tasks.len();
         let mut workload = workload;
-        // What the plan says of a task goes before what the workload says.
+        // The plan's settings of a task take precedence over the workload's.
         for task in &plan.tasks {
             if let (Some(index), Some(bytes)) = (workload.task_index(&task.id), task.update_bytes) {
                 workload.tasks[index].update_bytes = Some(bytes);
@@ -74,8 +74,8 @@ impl Launch {
         Ok(launch)
     }
 
-    /// What a predictor of `known` says of every task; nothing where it lacks one of them, and of
-    /// a task nothing where it gives no number.
+    /// Predictions for every task by a predictor of `known`; nothing if it lacks one of them, and
+    /// nothing for a task without a number.
     fn predicted_by(&self, predictor: &Predictor, known: &Workload) -> Vec<Option<SamplesPerSec>> {
         let rates = self.rates_of(predictor, known);
         let number = |rate| SamplesPerSec::new(rate).ok();
@@ -228,7 +228,7 @@ impl Launch {
         self.rates_of(predictor, &self.plan.model.as_ref()?.workload)
     }
 
-    /// As [`Launch::together`], of a predictor of `known`.
+    /// Like [`Launch::together`], of a predictor of `known`.
     fn rates_of(&self, predictor: &Predictor, known: &Workload) -> Option<Vec<f64>> {
         let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
@@ -251,7 +251,7 @@ impl Launch {
         Some(rates)
     }
 
-    /// What the timeline holds back.
+    /// The holds of the timeline.
     #[must_use]
     pub fn holds(&self) -> Vec<doc::Hold> {
         let timeline = self.timeline.as_ref();
@@ -312,7 +312,7 @@ impl Launch {
         }
     }
 
-    /// The phases to follow: the timeline's, or those of a plan, whose times are not known.
+    /// The phases to follow: the timeline's, or those of a plan, whose times are unknown.
     #[must_use]
     pub fn phases(&self) -> Vec<Phase> {
         if let Some(timeline) = &self.timeline {
@@ -349,7 +349,7 @@ impl Assignment<'_> {
         self.task.job.as_ref()
     }
 
-    /// Whether its job says that it tells no progress.
+    /// Whether its job says that it reports no progress.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.job().is_some_and(|job| job.progress.none)

@@ -1,10 +1,10 @@
 //! Launching: a plan or a timeline becomes jobs under shares, round after round.
 //!
 //! A [`Rounds`] plays rounds on a [`host::Host`] and tells every event to a [`Sink`]. A round has
-//! its own state: for each task the phase that it is in, whose turn it is to transfer, deadlines,
-//! restarts. It starts what may start, waits on the host for what happens, and judges deadlines by
-//! the host's clock. On the simulator the same round plays on virtual time, so that whatever can be
-//! launched can be played first, and there is one place that emits events.
+//! its own state: the phase of each task, whose turn it is to transfer, deadlines, restarts. It
+//! starts what may start, waits for events on the host, and checks deadlines by the host's clock.
+//! On the simulator the same code runs in virtual time, so everything that can be launched can be
+//! simulated first, and events are emitted in one place.
 //!
 //! [`run`] is the launch from a command line: it opens the host that the workload names, with a
 //! guard that cleans up if this process is killed, and records the events.

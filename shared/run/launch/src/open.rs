@@ -17,9 +17,9 @@ use crate::round::signal_text;
 use crate::session::{Played, Rounds, log_folder};
 use crate::settings::LaunchSettings;
 
-/// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at
-/// 20 ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The
-/// end of a phase is seen at most this much late, which rounds of seconds do not notice.
+/// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at 20
+/// ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of
+/// a phase is noticed at most this much late, which is negligible for rounds of seconds.
 const COALESCE: Duration = Duration::from_millis(30);
 
 pub(crate) fn environment(error: impl ToString) -> Failure {
@@ -81,12 +81,12 @@ fn simulated(
     }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
     let settings = LaunchSettings {
-        // A simulated job is ready at once and never stalls. It tells its progress whenever the
+        // A simulated job is ready at once and never stalls. It reports its progress whenever the
         // set of jobs that compute changes, and between two of those nothing else happens.
         ready: None,
         stall: None,
         progress_every: Duration::ZERO,
-        // It tells its samples whatever the programs of the jobs would do.
+        // It reports its samples whatever the programs of the jobs would do.
         no_progress: false,
         ..settings.clone()
     };
@@ -132,7 +132,7 @@ fn real(
         let neighbours = prepare(&mut host, settings, console)?;
         (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
-    // Whoever reads events or notes may stall; the jobs are looked after all the same.
+    // The readers of events or notes may stall; the jobs are supervised all the same.
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));

@@ -9,10 +9,10 @@ use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::status::{self, Row};
 
-/// How often the state is shown anew: as fast as a table of figures can be read.
+/// How often the state is shown again: as fast as a table of figures can be read.
 const EVERY: Duration = Duration::from_secs(1);
 /// How often a line says how far the tasks are, where standard error is no terminal: often enough to see
-/// in a log that a run goes on, and 60 lines an hour.
+/// in a log that a run continues, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// The sink of a launch from a command line.
@@ -58,8 +58,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What became of the events. Progress that is missing is said, and is no failure: the events that
-    /// are there tell the same later, and how many are missing.
+    /// Result of writing the events. Progress that is missing is said, and is not a failure: the
+    /// events that are there tell the same later, and how many are missing.
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.

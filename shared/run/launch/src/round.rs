@@ -1,7 +1,7 @@
-//! One round: transfers in their turn, compute beside them, every job looked after.
+//! One round: transfers in their turn, compute alongside, every job supervised.
 //!
-//! A round plays on a [`Host`], on its clock, and tells what happens to a [`Sink`]. It knows of
-//! neither which kind it is: on the simulator the same code plays the same round on virtual time.
+//! A round runs on a [`Host`], by its clock, and reports events to a [`Sink`]. It does not know the
+//! kind of either: on the simulator the same code runs the same round in virtual time.
 
 mod begin;
 mod job_events;
@@ -21,7 +21,7 @@ use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
 use crate::turns::{Stage, is_held, may_begin};
 
-/// Why a launch ends that nobody listens to.
+/// Why a launch ends when its reader has gone.
 pub(crate) const READER_GONE: &str = "the reader of the events has gone";
 
 /// A signal as people know it: its number and its name.
@@ -32,11 +32,11 @@ pub(crate) fn signal_text(signal: i32) -> String {
     }
 }
 
-/// A turn of the loop takes [`host::LOOK`] and the work of a moment. One that took longer than this was
-/// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+/// A turn of the loop takes [`host::LOOK`] and the work of a moment. A longer one was not a real step:
+/// this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
-/// What became of a round.
+/// Result of a round.
 pub(crate) struct Outcome {
     /// Whether every task finished.
     pub(crate) ok: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
     pub(crate) lost: bool,
 }
 
-/// What a round is played with.
+/// Environment of a round.
 pub(crate) struct Context<'r> {
     pub(crate) launch: &'r Launch,
     pub(crate) settings: &'r LaunchSettings,
@@ -88,8 +88,8 @@ pub(crate) struct RoundRun<'r> {
     signal: Option<i32>,
 }
 
-/// What is held back in a round. With `--no-overlap` all downloads come first and all uploads last,
-/// so that what waits for a later kind of phase than its own would wait for ever.
+/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase
+/// that waits for a later kind of phase would wait for ever.
 fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     let mut holds = with.launch.holds();
     if with.settings.no_overlap {
@@ -168,8 +168,8 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// Looks at deadlines, unless this process did not look at its jobs for a while: what they
-    /// printed meanwhile is in their pipes and counts first, and the while counts for nobody.
+    /// Checks deadlines, unless this process did not look at its jobs for a while: output in their
+    /// pipes counts first, and that while counts for nobody.
     fn judge(&mut self) {
         let now = Instant::now();
         let turn = now.duration_since(self.turned);
@@ -334,7 +334,7 @@ impl<'r> RoundRun<'r> {
             .collect()
     }
 
-    /// Ends the phase under way of a task.
+    /// Ends the current phase of a task.
     fn end_phase(&mut self, i: usize, reason: Option<String>) {
         let now = self.with.host.now();
         let (Some(kind), Some(began)) = (self.tasks[i].phase(), self.tasks[i].phase_began) else {
@@ -386,7 +386,7 @@ impl<'r> RoundRun<'r> {
             }
             self.tasks[i].share = share;
             let mut reason = why.to_owned();
-            // One that is not ready yet gets its share when it is.
+            // A job that is not ready yet gets its share when it is.
             if let Some(job) = self.tasks[i].job
                 && let Err(error) = self.with.host.regrant(job, share)
             {

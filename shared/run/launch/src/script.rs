@@ -123,7 +123,7 @@ pub fn environment(
     variables
 }
 
-/// What a job is told.
+/// Information for a job.
 fn assignment(
     launch: &Launch,
     task: &Assignment<'_>,

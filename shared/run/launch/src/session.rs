@@ -15,7 +15,7 @@ use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::task::rate;
 
-/// What lasts over the rounds of a launch.
+/// State that lasts over the rounds of a launch.
 pub struct Rounds<'a> {
     /// What is launched, in the first round.
     pub launch: Launch,
@@ -29,7 +29,7 @@ pub struct Rounds<'a> {
     pub logs: PathBuf,
 }
 
-/// What became of a launch.
+/// Result of a launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Played {
     /// Whether every task finished in every round.
@@ -158,7 +158,7 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
         return;
     }
     for task in round {
-        // A plan that was solved anew may have the tasks in another order.
+        // A plan that was solved again may have the tasks in another order.
         let Some(total) = totals.iter_mut().find(|t| t.id == task.id) else {
             totals.push(task);
             continue;

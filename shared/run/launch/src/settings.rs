@@ -12,13 +12,13 @@ pub struct LaunchSettings {
     pub ready: Option<Duration>,
     /// Between two steps.
     pub stall: Option<Duration>,
-    /// Of a task in a round.
+    /// For a task in a round.
     pub total: Option<Duration>,
     /// Processors of jobs on a GPU.
     pub cpus: jobs::Cpus,
     /// Whether a daemon of MPS that runs already is used, and left running.
     pub attach_mps: bool,
-    /// Whether jobs tell no progress: the share is made real when they start, and exit status 0
+    /// Whether jobs report no progress: the share is made real when they start, and exit status 0
     /// says that the samples are done.
     pub no_progress: bool,
     /// Whether shares stay as planned when tasks end.

@@ -1,15 +1,15 @@
-//! Where a launch tells what happens.
+//! Where a launch reports events.
 
 use doc::RunEvent;
 
 pub use crate::status::Row;
 
-/// Takes the events of a launch. What it does with them does not stop the jobs.
+/// Takes the events of a launch. Its handling does not stop the jobs.
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);
 
-    /// A task has trained. Answers whether that is told: it is not where the reader of the events does
+    /// A task has trained. Returns whether that is told: it is not where the reader of the events does
     /// not read, and then the next progress of the task tells it.
     fn progress(&mut self, event: &RunEvent) -> bool;
 

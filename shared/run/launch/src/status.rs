@@ -1,4 +1,4 @@
-//! What people and monitors see of a run under way.
+//! Status of a running launch for people and monitors.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub struct Row {
     pub share: f64,
     /// Samples of each step.
     pub batch: u32,
-    /// Samples trained in this round; absent where the job tells no progress.
+    /// Samples trained in this round; absent where the job reports no progress.
     pub samples: Option<u64>,
     /// Samples to train in this round.
     pub wanted: Option<u64>,
@@ -41,7 +41,7 @@ impl Row {
         self.rate.filter(|r| *r > 0.0).map(|r| left / r)
     }
 
-    /// What stands in the table.
+    /// Columns of the table.
     fn cells(&self) -> [String; 10] {
         let number = |value: Option<f64>, digits: usize| {
             value.map_or_else(String::new, |v| format!("{v:.digits$}"))
@@ -68,8 +68,8 @@ impl Row {
 /// change, and a restart is told by an event.
 const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 
-/// A table for a terminal of `width` columns: a line that the terminal broke would be counted as one,
-/// and left standing when the table is drawn anew.
+/// A table for a terminal of `width` columns: a line broken by the terminal would be counted as one,
+/// and left behind when the table is redrawn.
 #[must_use]
 pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
     let mut table = String::new();
@@ -80,7 +80,7 @@ pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
             return table;
         }
     }
-    // Of long names not even that fits: cells are broken.
+    // With long names not even that fits: cells are wrapped.
     width.map_or(table, |_| with_columns(round, rows, &LEFT_OUT, width))
 }
 

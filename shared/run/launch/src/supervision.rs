@@ -1,4 +1,4 @@
-//! How jobs are looked after, from the command line.
+//! Supervision of jobs, from the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -10,21 +10,22 @@ use units::{SamplesPerSec, Share};
 use crate::launch::Assignment;
 use crate::turns::Stage;
 
-/// What is known of a task in the round under way.
+/// State of a task in the current round.
 #[derive(Debug)]
 pub(crate) struct TaskRun {
     pub(crate) stage: Stage,
-    /// The process of the phase under way.
+    /// The process of the current phase.
     pub(crate) job: Option<JobId>,
     /// When the phase is tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// When the phase under way began, its first try.
+    /// When the current phase began, its first try.
     pub(crate) phase_began: Option<Instant>,
-    /// When the process under way was started.
+    /// When the current process was started.
     pub(crate) spawned: Instant,
     /// Deadline of the task in this round.
     pub(crate) due: Option<Instant>,
-    /// Its job tells no progress: it trains from its start, and its exit status says whether its work is done.
+    /// Its job reports no progress: it trains from its start, and its exit status says whether its work is
+    /// done.
     pub(crate) silent: bool,
     pub(crate) ready: bool,
     pub(crate) last_step: Instant,
@@ -36,7 +37,7 @@ pub(crate) struct TaskRun {
     pub(crate) samples: u64,
     /// Most samples ever told.
     pub(crate) most_samples: u64,
-    /// What the job itself says it has done.
+    /// Progress according to the job itself.
     pub(crate) told_done: Option<u64>,
     pub(crate) loss: Option<f64>,
     /// Gradients of all steps that reported norms.
@@ -44,11 +45,11 @@ pub(crate) struct TaskRun {
     pub(crate) restarts: u32,
     pub(crate) restarts_of_phase: u32,
     pub(crate) exit: Option<Exit>,
-    /// Why the launcher ends the process under way.
+    /// Why the launcher ends the current process.
     pub(crate) ending: Option<String>,
     /// A signal ended the round, or its reader went away, before this task had ended.
     pub(crate) interrupted: bool,
-    /// The process under way said that it was done, and had to be ended.
+    /// The current process said that it was done, and had to be ended.
     pub(crate) outstayed: bool,
     pub(crate) share: Share,
     /// Throughput between the last two progress events.
@@ -58,12 +59,12 @@ pub(crate) struct TaskRun {
     dropped: u64,
 }
 
-/// What the events have said of a task's training.
+/// Training of a task according to the events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reported {
-    /// The last step that a progress event of the process under way told of, or would have.
+    /// The last step that a progress event of the current process told of, or would have.
     pub(crate) at: Option<Instant>,
-    /// That step, or when the process became ready.
+    /// Time of that step, or when the process became ready.
     until: Option<Instant>,
     /// When it was told. Absent where the events do not say with how many samples the interval since
     /// then begins: before the first progress of a process that was started again, which may or may not
@@ -135,7 +136,7 @@ impl TaskRun {
         }
     }
 
-    /// The phase under way.
+    /// The current phase.
     pub(crate) fn phase(&self) -> Option<PhaseKind> {
         match self.stage {
             Stage::Downloading => Some(PhaseKind::Download),
@@ -167,7 +168,7 @@ impl TaskRun {
         self.stage == Stage::Computing && self.ready && self.job.is_some()
     }
 
-    /// A new process of the phase under way.
+    /// A new process of the current phase.
     pub(crate) fn begin(&mut self, job: JobId, now: Instant) {
         self.job = Some(job);
         self.retry_at = None;
@@ -182,7 +183,7 @@ impl TaskRun {
         self.reported.told = None;
     }
 
-    /// The process under way is warm since `at`, which is told `now`.
+    /// The current process is warm since `at`, which is told `now`.
     pub(crate) fn warm(&mut self, at: Instant, now: Instant) {
         self.ready = true;
         self.last_step = now;
@@ -198,7 +199,7 @@ impl TaskRun {
         self.due = self.due.map(|due| due + pause);
     }
 
-    /// What the gradients of steps say that were told with norms.
+    /// Statistics of the gradients of steps reported with norms.
     pub(crate) fn gradients(&mut self, gradient: &Moments) {
         self.gradient.merge(gradient);
     }
@@ -260,8 +261,8 @@ impl TaskRun {
         })
     }
 
-    /// What [`TaskRun::tell`] made of `before` was not told: the next telling makes up for it, no
-    /// earlier than if it had been.
+    /// The report that [`TaskRun::tell`] made from `before` was dropped: the next one covers it, no
+    /// earlier than it would have come.
     pub(crate) fn not_told(&mut self, before: Reported) {
         self.reported = Reported {
             at: self.reported.at,
@@ -271,7 +272,7 @@ impl TaskRun {
         self.dropped += 1;
     }
 
-    /// What became of it, as the events have told it.
+    /// Its outcome according to the events.
     pub(crate) fn summary(&self, planned: &Assignment<'_>) -> TaskSummary {
         let Reported {
             trained, together, ..

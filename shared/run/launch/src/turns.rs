@@ -3,7 +3,7 @@
 use doc::{Hold, PhaseKind};
 use overlap::{Order, Transfer};
 
-/// Where a task is in its round.
+/// Position of a task in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Its download has not begun.

@@ -1,4 +1,4 @@
-//! Waiting to be admitted: for programs that somebody else starts.
+//! Waiting for admission: for programs that something else starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -32,7 +32,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let gpu = server.as_ref().is_some_and(|server| !server.env.is_empty());
     let percent = share.percent().to_string();
     let mut program;
-    // A part of the processors is a control group, which is made and put away as for any other program.
+    // A part of the processors is a control group, created and removed as for any other program.
     if !gpu && share < Share::FULL {
         program = this_program("mt-launch");
         program.args(["exec", "--device", "cpu", "--share", &percent, "--"]);
@@ -54,8 +54,8 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     }))
 }
 
-/// The process that this one ends with; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for what
-/// is to outlive its terminal, or since its parent has gone already.
+/// The process whose end also ends this one; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for
+/// what is to outlive its terminal, or since its parent has gone already.
 fn parent(process: Identity) -> Option<Identity> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;

@@ -36,8 +36,7 @@ impl Server {
         let most = self.policy.limits().memory;
         if let Some(asked) = group.demand.memory.filter(|&asked| asked > most) {
             return Err(format!(
-                "a job asks for {:.2} GB of memory and there are {:.2} GB to give out ({}); ask for less, or \
-                 `mt queue --memory` gives more out",
+                "a job requests {:.2} GB of memory, but {:.2} GB are available ({}); request less, or raise the limit with `mt queue --memory`",
                 asked as f64 * 1e-9,
                 most as f64 * 1e-9,
                 self.place.name

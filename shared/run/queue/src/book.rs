@@ -1,7 +1,8 @@
-//! What the queue knows of its jobs: all that its journal says, and nothing else.
+//! What the queue knows of its jobs: exactly what its journal says.
 //!
-//! Every change is a [`Record`], which is in the journal before it is applied here. So the state after a
-//! crash is the state before it, and a record that contradicts the state is a fault of the journal.
+//! Every change is a [`Record`], which is written to the journal before it is applied here. So the state
+//! after a crash equals the state before it, and a record that contradicts the state means a corrupt
+//! journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,17 +58,17 @@ pub struct Group {
 pub struct QueuedJob {
     /// Its number.
     pub id: Id,
-    /// Template of the command: jobs of one template are taken for copies of one model.
+    /// Template of the command: jobs of one template count as copies of one model.
     pub template: String,
     /// Program and arguments; not empty.
     pub argv: Vec<String>,
-    /// Variables that were set before the program.
+    /// Variables given before the program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// The process that waits to become the program, where somebody else starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
-    /// What started that process. When it is gone, killed for example, nobody waits for the program any more, and
+    /// What started that process. When it is gone, killed for example, the program is no longer waited for, and
     /// it is ended. Absent: it is to outlive its parent, as below nohup(1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Identity>,
@@ -128,7 +129,7 @@ pub struct Entry {
     pub held: bool,
     /// Somebody has cancelled it while it ran; it has not ended yet.
     pub cancelled: bool,
-    /// It runs beside no other: beside others its memory did not suffice.
+    /// It runs alone: beside others it ran out of memory.
     pub alone: bool,
 }
 
@@ -142,7 +143,7 @@ pub enum On {
     Cpu,
 }
 
-/// What a person has said of the queue; what is absent stays as it is.
+/// A person's settings of the queue; absent ones stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wishes {
@@ -181,7 +182,7 @@ pub enum Record {
         /// Seconds since 1970.
         at_s: f64,
     },
-    /// A job that was about to be started could not be, for want of what the machine will have again.
+    /// A job that was about to be started could not be, for lack of what the machine will have again.
     Unstarted(Id),
     /// A job that ran waits again.
     Returned {
@@ -210,7 +211,7 @@ pub enum Record {
     },
     /// No job is to start, or they may again.
     Paused(bool),
-    /// What a person wants.
+    /// A person's settings.
     Wishes(Wishes),
 }
 
@@ -231,7 +232,7 @@ pub struct Book {
     pub entries: BTreeMap<Id, Entry>,
     /// No job is started.
     pub paused: bool,
-    /// What a person wants.
+    /// A person's settings.
     pub wishes: Wishes,
     /// The last number that was given.
     pub last: u64,
@@ -377,9 +378,9 @@ impl Book {
         }
     }
 
-    /// What a server that begins has to say of the jobs that ran when the last one ended: those of the
-    /// queue ended with it, and wait again or are given up; processes that others started are searched for
-    /// by `is_alive`, unless the machine was started again.
+    /// Report of a new server on the jobs that ran when the last one ended: those of the queue ended with
+    /// it, and wait again or are given up; processes that others started are looked up with `is_alive`,
+    /// unless the machine was restarted.
     #[must_use]
     pub fn recover(
         &self,
@@ -424,7 +425,7 @@ impl Book {
     }
 }
 
-/// Starts of a job during which the server ended before the job is given up: what brings the machine down
+/// A job is given up after this many starts during which the server ended: what brings the machine down
 /// does so again.
 pub const MOST_STARTS: u32 = 3;
 

@@ -1,4 +1,4 @@
-//! How a command reaches the server of its queue, and starts one where there is none.
+//! Connects a command to the server of its queue, and starts a server if there is none.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
@@ -42,12 +42,13 @@ const LONGEST_PATH: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a server says once it can be reached.
+/// Greeting of a server once it can be reached.
 pub const READY: &str = "ready";
 
 impl Queue {
     /// The queue of a folder; absent: that of this user on this machine, in
-    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home that many machines share holds one for each.
+    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home directory shared by many machines has one
+    /// for each.
     ///
     /// # Errors
     /// [`ClientError`] if the folder cannot be made, is open to others, or its name is too long for a
@@ -120,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// The same of a server, which is started where there is none and something is left to do.
+    /// The same of a server, which is started if there is none and something is left to do.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -10,7 +10,7 @@ pub enum Refused {
     Values {
         /// The word.
         word: String,
-        /// What is wrong and what would be right.
+        /// The error and the correction.
         why: &'static str,
     },
     /// Placeholders and values do not fit each other.
@@ -38,7 +38,7 @@ pub struct TemplatedCommand {
     pub command: Command,
 }
 
-/// What stands between a template and the values of its placeholders, as in GNU parallel.
+/// Separator between a template and the values of its placeholders, as in GNU parallel.
 const VALUES: &str = ":::";
 /// Most commands of one template: a slip in a range (`1..100000000`) is refused before memory is full of it.
 const MOST: usize = 100_000;
@@ -175,7 +175,7 @@ fn placeholders(words: &[String]) -> Vec<String> {
     names
 }
 
-/// What a placeholder may be called. Other braces, those of JSON among them, are text.
+/// Valid names of placeholders. Other braces, those of JSON among them, are text.
 fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)
@@ -194,7 +194,7 @@ fn read_values(word: &str) -> Result<(String, Vec<String>), Refused> {
         let number = |t: &str| t.parse::<i64>().ok();
         if let (Some(first), Some(last)) = (number(first), number(last)) {
             if first > last || last.saturating_sub(first) >= MOST as i64 {
-                return Err(wrong("a range goes up, by at most 100000 numbers"));
+                return Err(wrong("a range ascends, by at most 100000 numbers"));
             }
             return Ok((
                 name.to_owned(),
@@ -229,7 +229,7 @@ fn agree(names: &[String], values: &[(String, Vec<String>)]) -> Result<(), Refus
         }
     }
     if values.is_empty() && faults.is_empty() {
-        faults.push("nothing stands behind `:::`; write NAME=VALUE,VALUE,...".to_owned());
+        faults.push("nothing follows `:::`; write NAME=VALUE,VALUE,...".to_owned());
     }
     match faults.is_empty() {
         true => Ok(()),
@@ -262,12 +262,12 @@ mod tests {
             ("sh -c {x} ::: x=1 x=2", "x has values twice"),
             ("sh -c {x} ::: x=1,,2", "a value is missing"),
             ("sh -c {x} ::: x", "NAME=VALUE"),
-            ("sh -c {x} ::: x=5..2", "a range goes up"),
+            ("sh -c {x} ::: x=5..2", "a range ascends"),
             (
                 "sh -c {x}{y} ::: x=1..1000 y=1..1000",
                 "more than 100000 commands",
             ),
-            ("sh -c true :::", "nothing stands behind"),
+            ("sh -c true :::", "nothing follows"),
             ("no-such-program-at-all", "there is no program"),
         ] {
             let error = of_words(&words(text)).unwrap_err().to_string();

@@ -1,21 +1,21 @@
-//! How many jobs together: found by starting one more and looking at what the others lose.
+//! Finds how many jobs to run together: starts one more and measures what the others lose.
 //!
-//! A job's progress is compared with its own before (a copy of a template may be larger than another, so
-//! that rates of different jobs say nothing of each other). With `n` jobs each makes progress at `r(n)`
-//! times what it would alone, so that all of them together do `n r(n)`. Going from `n` to `m` jobs gains
+//! A job's progress is compared with its own earlier progress (copies of a template may differ in size,
+//! so rates of different jobs are not comparable). With `n` jobs each progresses at `r(n)` times its
+//! rate alone, so all together achieve `n r(n)`. Going from `n` to `m` jobs gains
 //!
 //! ```text
 //! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
 //! ```
 //!
-//! A job that prints nothing that counts is measured by whole runs: the mean time of those that ran while
-//! `n` jobs did, against that with `m`.
+//! A job whose output shows no progress is measured by whole runs: the mean duration of those that ran
+//! with `n` jobs against that with `m`.
 //!
-//! Each template has a level: so many copies of it fill the device, so that one takes `1 / level` of it. A
-//! mix of templates fits while these parts sum to at most 1. The level of a template goes up while that
-//! gains, by a half of it at first, then in halves of the last step.
+//! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of
+//! it. A mix of templates fits while these parts sum to at most 1. The level of a template rises while
+//! that gains, by half of itself at first, then in halves of the last step.
 //!
-//! On processors nothing has to be tried to know whether more would gain: `processors` looks at what they do.
+//! On processors no experiment is needed: `processors` looks at what they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ use crate::book::Id;
 use crate::learnt::Learnt;
 use crate::processors::{Look, Processors};
 
-/// Seconds of progress that a rate is taken from: marks of a training come several times a second to once in
-/// some seconds, and a longer look would cost more than it tells where the device is used by half meanwhile.
+/// Seconds of progress for a rate: a training reports between several times a second and once in some
+/// seconds, and a longer look would cost more than it reveals while the device is only partly used.
 const WINDOW: f64 = 2.0;
 /// Marks that a rate is taken from: two intervals, of which one may hold a checkpoint.
 const MARKS: u32 = 3;
@@ -101,7 +101,7 @@ pub struct Explorer {
     short: BTreeSet<String>,
     /// Largest level.
     most: usize,
-    /// What is seen of the processors, where jobs run on such and can be looked at.
+    /// Observations of the processors, if jobs run on them.
     processors: Option<Processors>,
 }
 
@@ -143,7 +143,7 @@ impl Explorer {
         Some((&test.template, test.from, test.target))
     }
 
-    /// Jobs run on so many processors, and what they do is told by [`Explorer::look`].
+    /// Jobs run on this many processors, and what they do is told by [`Explorer::look`].
     #[must_use]
     pub fn on_processors(mut self, cores: usize) -> Self {
         self.processors = Some(Processors::new(cores));
@@ -223,7 +223,7 @@ impl Explorer {
         }
     }
 
-    /// A job did not have enough memory beside `number - 1` others: so many copies are too many.
+    /// A job ran out of memory beside `number - 1` others: this many copies are too many.
     pub fn too_many(&mut self, template: &str, number: usize) {
         self.test = None;
         let learnt = self.learnt.entry(template.to_owned()).or_default();
@@ -279,7 +279,7 @@ impl Explorer {
         }
     }
 
-    /// Whether whole runs of every running template are known with so many jobs.
+    /// Whether whole runs of every running template are known with this many jobs.
     fn knows_runs(&self, number: usize) -> bool {
         let known = |r: &Runner| {
             let run = self.runs.get(&(r.template.clone(), number));
@@ -288,7 +288,7 @@ impl Explorer {
         self.number > 0 && self.active().all(known)
     }
 
-    /// Whether a job may still begin to tell its progress.
+    /// Whether a job may still begin to report its progress.
     fn is_starting(runner: &Runner, now: f64) -> bool {
         !runner.begun && now - runner.started < SILENT
     }
@@ -382,8 +382,8 @@ impl Explorer {
         (count > 0.0).then(|| ratios.iter().sum::<f64>() / count)
     }
 
-    /// Whether every job of which a rate was known has ended before it had another, and whole runs before the
-    /// test are not known: nothing will ever be compared.
+    /// Whether every job with a known rate has ended before it had another, and whole runs before the test
+    /// are unknown: nothing can ever be compared.
     fn is_hopeless(&self, test: &Test) -> bool {
         let gone = |id: &Id| !self.runners.contains_key(id) && !test.after.contains_key(id);
         test.before.keys().all(gone) && !self.knows_runs(test.from)

@@ -1,4 +1,4 @@
-//! The journal of the queue: a line of JSON for each change, on the disk before anybody is told of it.
+//! The journal of the queue: one JSON line per change, on disk before anybody is notified.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ pub const FILE: &str = "journal.ndjson";
 /// Jobs that have ended of which the journal still knows when it is begun again: some days of trials.
 const KEPT: usize = 2000;
 
-/// Reads the journal of a folder and begins it anew with what is known, so that it does not grow for
-/// ever. Only the one server of the folder may call this.
+/// Reads the journal of a folder and begins it again with what is known, so that it does not grow
+/// for ever. Only the one server of the folder may call this.
 ///
 /// # Errors
 /// [`RecordsError`].

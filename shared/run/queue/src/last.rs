@@ -1,4 +1,4 @@
-//! What the server before this one has left.
+//! What the previous server left behind.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,7 +22,7 @@ pub fn leave(folder: &Path, run: &Path) -> io::Result<()> {
 /// Ends what a server before this one has left running, or waits until its guard has.
 ///
 /// # Errors
-/// In words, if something does not end.
+/// A description, if something does not end.
 pub fn put_away(folder: &Path) -> Result<(), String> {
     match fs::read(folder.join(RUN)) {
         Ok(path) => RunDir::put_away(Path::new(OsStr::from_bytes(&path))),

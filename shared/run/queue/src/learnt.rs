@@ -1,4 +1,4 @@
-//! What is known of a template of commands.
+//! What has been learnt about a command template.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Learnt {
     pub step: usize,
     /// A step has gained nothing, so that each further one is half as long.
     pub halving: bool,
-    /// What the whole level does of what one job alone does, as far as it was measured.
+    /// Throughput of the whole level relative to one job alone, if measured.
     pub speedup: f64,
     /// Processors that one job keeps busy, where it runs on such.
     #[serde(default, skip_serializing_if = "Option::is_none")]

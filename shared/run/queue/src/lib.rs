@@ -1,17 +1,17 @@
 //! Jobs that come and go on one device.
 //!
-//! A [`book::Book`] holds what is known of every job, a [`journal`] keeps it on the disk, a
-//! [`policy::Policy`] decides which jobs run under which shares, and an [`explore::Explorer`] finds out how
-//! many together do most. None of them starts a process or reads a clock; tests play them on virtual time.
+//! A [`book::Book`] holds the state of every job, a [`journal`] keeps it on disk, a [`policy::Policy`]
+//! decides which jobs run under which shares, and an [`explore::Explorer`] finds how many together give the
+//! highest throughput. None of them starts a process or reads a clock; tests play them on virtual time.
 //!
-//! [`server::Server`] carries out what is decided, [`client::Queue`] speaks to it, and [`verbs`] are what
-//! people and programs say.
+//! [`server::Server`] carries out the decisions, [`client::Queue`] talks to it, and [`verbs`] are the
+//! commands of people and programs.
 //!
-//! What it holds to:
+//! Invariants:
 //!
-//! - what was confirmed to whoever added it is on the disk, and is done once or ended with a reason;
+//! - a job whose addition was confirmed is on disk, and is either done once or ended with a reason;
 //! - a job that runs is started again only after its processes have gone;
-//! - the number of jobs, the memory that they ask for and the sum of their shares are never above the
+//! - the number of running jobs, their requested memory and the sum of their shares never exceed the
 //!   limits;
 //! - one process for each queue writes its journal and starts its jobs.
 

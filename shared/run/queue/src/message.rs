@@ -35,7 +35,7 @@ pub enum Request {
         /// Which of the two.
         on: bool,
     },
-    /// What a person wants.
+    /// A person's settings.
     Wishes(Wishes),
     /// End the server; what runs is ended, and starts again with the next server.
     Stop,
@@ -168,7 +168,7 @@ pub struct ServerStatus {
     /// What is tried now, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries: Option<String>,
-    /// What it cannot do at the moment, in words.
+    /// What it cannot do at the moment, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Variables of programs that others start and that are admitted.

@@ -34,7 +34,7 @@ enum Kind {
     Gpu { mps: Mps, uuid: String },
 }
 
-/// What a job is started with on its place.
+/// Start parameters of a job on its place.
 #[derive(Debug, Default)]
 pub struct Seat {
     /// Which.
@@ -45,13 +45,13 @@ pub struct Seat {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Jobs for each processor that are tried at most: of trainings that wait for data or for a disk nine tenths of
-/// the time, this many keep a processor busy four moments in five.
+/// Most jobs per processor that are tried: if trainings wait for data or for a disk nine tenths of the time,
+/// this many keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
 impl Place {
-    /// Opens the device: a GPU that MPS can share if there is one, else the processors. What is made is in
-    /// the ledger of the run; in words, why a share is not enforced.
+    /// Opens the device: a GPU that MPS can share if there is one, else the processors. Created resources
+    /// are in the ledger of the run; returns why a share is not enforced.
     ///
     /// # Errors
     /// If the daemon of a GPU does not start.
@@ -103,14 +103,15 @@ impl Place {
         }
     }
 
-    /// What may not be exceeded here.
+    /// Limits of this place.
     #[must_use]
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
         let regrants = matches!(self.kind, Kind::Quotas(_));
-        // Shares are not divided, and admission is what is decided. Those of a GPU cannot be changed while a job
-        // runs. On processors a quota keeps a job from what the others leave: eight jobs that wait three quarters
-        // of the time, each under a quarter of two processors, are throttled whenever they compute.
+        // Shares are not divided, and admission is what is decided. Shares of a GPU cannot be changed while a
+        // job runs. On processors a quota keeps a job from using what others leave idle: eight jobs that wait
+        // three quarters of the time, each under a quarter of two processors, are throttled whenever they
+        // compute.
         let whole = Share::FULL.hundredths();
         let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
         Limits {
@@ -144,7 +145,7 @@ impl Place {
     /// A place for a job.
     ///
     /// # Errors
-    /// If its control group cannot be made.
+    /// If its control group cannot be created.
     pub fn take(&mut self, share: Share) -> Result<Seat, String> {
         let number = self.taken.iter().position(|taken| !taken);
         let number = number.unwrap_or(self.taken.len());
@@ -192,8 +193,8 @@ impl Place {
     }
 }
 
-/// Name of the control group of a place. What is left in a group when its job ends is killed, so that the
-/// next job on the place finds it empty.
+/// Name of the control group of a place. Processes left in a group when its job ends are killed, so that
+/// the next job on the place finds it empty.
 fn name(number: usize) -> String {
     format!("place-{number}")
 }

@@ -1,8 +1,7 @@
 //! Which jobs run, and under which shares.
 //!
-//! The policy sees the [`Book`], what jobs have done so far and a time that it is given; it starts no process
-//! and reads no clock. What it decides is carried out, put into the journal and seen in the book by the next
-//! call.
+//! The policy sees the [`Book`], the progress of jobs and the current time; it starts no process and reads no
+//! clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use crate::book::{Book, Entry, Id, Outcome, Record, State};
 use crate::explore::Explorer;
 use crate::processors::Look;
 
-/// What may not be exceeded.
+/// Limits on the jobs that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Jobs at once.
@@ -26,7 +25,7 @@ pub struct Limits {
     pub regrants: bool,
 }
 
-/// What is to be done, in this order.
+/// Actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// Give a running job another share.
@@ -62,8 +61,7 @@ pub enum Wait {
 /// Failures of a template without one success after which no further job of it is started: a mistake in the
 /// command, and not in one of its values.
 pub const MOST_FAILURES: u32 = 3;
-/// Seconds of waiting that are worth a step of priority, so that nothing waits for ever behind what comes
-/// later.
+/// Seconds of waiting that raise the priority by one, so that nothing waits for ever behind later jobs.
 const AGE: f64 = 600.0;
 /// Seconds for which a job that does not fit may be passed by later ones that do. Then its place is kept:
 /// nothing else starts before it.
@@ -85,7 +83,7 @@ pub struct Policy {
     waits: BTreeMap<Id, Wait>,
 }
 
-/// What has been given out while decisions are made.
+/// Resources given out while decisions are made.
 struct Room {
     jobs: usize,
     memory: u64,
@@ -162,8 +160,8 @@ impl Policy {
         self.explorer.look(look);
     }
 
-    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory did not
-    /// suffice beside others waits again, to run alone; one that may be started once only has failed.
+    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory was
+    /// insufficient beside others waits again, to run alone; one that may be started once only has failed.
     pub fn exited(
         &mut self,
         book: &Book,
@@ -211,7 +209,7 @@ impl Policy {
         }
     }
 
-    /// A job's memory did not suffice beside others: it waits again, to run alone.
+    /// A job's memory was insufficient beside others: it waits again, to run alone.
     fn out_of_memory(&mut self, entry: &Entry, now: f64) {
         let beside = self.shares.len();
         self.gone(entry, false, now);
@@ -231,7 +229,8 @@ impl Policy {
         self.explorer.ended(id, done, now);
     }
 
-    /// What is to be done now. Every [`Decision::Start`] is carried out, or the job is ended in the book.
+    /// Decides the next actions. Every [`Decision::Start`] is carried out, or the job is ended in the
+    /// book.
     pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for entry in book.running().filter(|e| e.cancelled) {
@@ -243,7 +242,7 @@ impl Policy {
         decisions.extend(skips.into_iter().map(|(id, why)| Decision::Skip(id, why)));
         let quiet = starts.is_empty();
         decisions.extend(self.divide(book, &starts));
-        // What is started now has not been seen to run: it is looked at by the next call.
+        // Jobs started now have not been seen running: the next call looks at them.
         if quiet {
             let full = self.room(book).parts <= 1.0 + SLACK;
             self.explorer.settle(now, blocked.as_deref(), full);
@@ -273,7 +272,7 @@ impl Policy {
         room.alone |= entry.alone;
     }
 
-    /// The part of the device that a job takes.
+    /// Fraction of the device that a job takes.
     fn part(&self, entry: &Entry) -> f64 {
         1.0 / self.explorer.level(&entry.job.template) as f64
     }
@@ -295,13 +294,14 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether a job of this part is one too many beside others of these parts; `last`: it is one of the last.
+    /// Whether a job of this size is one too many beside others of these sizes; `last`: it is one of the last.
     ///
-    /// Processors take turns among jobs, so that one that begins while a part is left may take more than that: a
-    /// training on all processors otherwise waits until all those have ended that use a hundredth of them each.
-    /// One more than fill them works while another ends and the next one loads, but not beside a training on all
-    /// of them: threads that wait for each other by spinning lose 14 % by that (examples/scripts/RESULTS.md,
-    /// `all_cores`). The last jobs take turns and end together, where one that began last would run on alone.
+    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than
+    /// that: otherwise a training on all processors waits until every job has ended that uses a hundredth of
+    /// them. One job more than fills them keeps them busy while another ends and the next one loads, but not
+    /// beside a training on all of them: threads that spin while waiting for each other lose 14 % by that
+    /// (examples/scripts/RESULTS.md, `all_cores`). The last jobs take turns and end together, where one that
+    /// began last would run on alone.
     fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
         let Some(cores) = self.explorer.processors() else {
             return others > 0.0 && others + part > 1.0 + SLACK;
@@ -366,8 +366,8 @@ impl Policy {
         (starts, skips, blocked)
     }
 
-    /// Shares of what runs and is started. Smaller ones come before starts, larger ones after, so that the
-    /// sum is within its limit at every moment.
+    /// Shares of what runs and is started. Share decreases come before starts, increases after, so that
+    /// the sum is within its limit at every moment.
     fn divide(&mut self, book: &Book, starts: &[Id]) -> Vec<Decision> {
         let running: Vec<Id> = book.running().map(|e| e.job.id).collect();
         let number = running.len() + starts.len();
@@ -413,8 +413,8 @@ impl Policy {
         smaller
     }
 
-    /// Where a step up was one too far, and shares move at once, the jobs that it started step aside until
-    /// there is room: nothing is killed, and the others run as they would without them.
+    /// If a step up was one too far, and shares can change at once, the jobs that it started step aside
+    /// until there is room: nothing is killed, and the others run as if alone.
     fn park(&mut self, book: &Book) {
         if !self.limits.regrants {
             return;
@@ -427,7 +427,7 @@ impl Policy {
             })
             .collect();
         running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
-        // Of the last jobs, on processors, some run that were one too many before others were added.
+        // On processors, some of the last jobs run that exceeded the limit before others were added.
         let mut parts = 0.0;
         for (_, entry) in running {
             let id = entry.job.id;
@@ -445,8 +445,8 @@ impl Policy {
     }
 }
 
-/// Share of a job that steps aside, hundredths of a percent: it hardly runs and does not stand still, so that
-/// what it is connected with does not give it up.
+/// Share of a job that steps aside, hundredths of a percent: it hardly runs but does not stand still, so that
+/// its connections do not time out.
 const PARKED_SHARE: u32 = 100;
 /// Parts of the processors that the last jobs may take, and which are the last: four times as many as fill them.
 /// With 60 simulated jobs of three lengths twice as many left a tenth of the makespan to the longest of them.

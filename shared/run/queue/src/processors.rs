@@ -1,17 +1,17 @@
-//! How many jobs fill the processors, by what each of them wants of them.
+//! How many jobs fill the processors, from how much of them each job can use.
 //!
-//! A GPU does not tell what one more job would gain, so it is tried. Processors do: one that idles while jobs
-//! wait is lost, and where none idles more jobs gain nothing. A job wants
+//! On a GPU, the gain of one more job must be tried. On processors it is visible: an idle processor while
+//! jobs wait is wasted, and when none is idle, more jobs gain nothing. A job demands
 //!
 //! ```text
 //! wants = (seconds on a processor + seconds ready to run, of all its threads) / seconds since its start
 //! ```
 //!
-//! processors, which does not depend on what runs beside it: 1 of a training that computes all the time on one
-//! thread, a quarter of one that waits for its data three quarters of the time. So `cores / wants` copies fill
-//! the machine. Jobs that wait do so at moments of their own, and now and then fewer want a processor than there
-//! are: while more than `IDLE` of the processors idle and jobs wait, levels go up beyond that. A rise after
-//! which the processors do no more is taken back: the jobs wait for something that they share, such as a disk.
+//! processors, independent of its co-runners: 1 for a training that always computes on one thread, a quarter for
+//! one that waits for data three quarters of the time. So `cores / demand` copies fill the machine. Jobs wait at
+//! different moments, so sometimes fewer are runnable than there are processors: while more than `IDLE` of the
+//! processors idle and jobs wait, levels rise further. A rise that does not increase the work done is undone:
+//! then the jobs wait for something shared, such as a disk.
 
 use std::collections::BTreeMap;
 
@@ -31,9 +31,9 @@ pub struct Look {
 
 /// Part of the processors that may idle: a tenth is also lost to the ends and starts of jobs of a second.
 const IDLE: f64 = 0.1;
-/// Least rise of what the processors do for which a rise of levels is kept, as a part of what it would be in
-/// proportion to what the jobs want: near the end, from 1.8 busy processors of 2, jobs that wait at random gain a
-/// fifth of that, and jobs that share a disk nothing.
+/// Least rise of busy processors for which a rise of levels is kept, as a fraction of the rise in proportion to
+/// demand: near saturation, at 1.8 busy processors of 2, jobs that wait at random gain a fifth of that, and jobs
+/// that share a disk nothing.
 const LEAST_RISE: f64 = 0.15;
 /// Seconds of looks that are averaged before levels rise: a job that waits for its data does so several times in
 /// them.
@@ -43,14 +43,14 @@ const YOUNG: f64 = 0.15;
 /// Levels go beyond `cores / wants` by this factor at most: with as many jobs that wait at random, one in
 /// e^3 = 20 moments of a processor is idle.
 const BEYOND: f64 = 3.0;
-/// What a job wants from which on it is taken for one that computes all the time, and its level is not raised:
-/// trainings of a second that do spend a tenth of it on their start and end, which more of them would not mend.
+/// Demand above which a job counts as always computing, so that its level is not raised: one-second trainings spend a
+/// tenth of it on their start and end, which more of them would not mend.
 const COMPUTES: f64 = 0.75;
-/// What a job of one thread wants at most: times of start and of use are read at moments that differ by a little.
+/// Greatest demand of a job of one thread: its age and its use are read at moments that differ a little.
 const ONE_THREAD: f64 = 1.05;
-/// Processors that a job wants at least, so that one that only sleeps has a level.
+/// Least demand of a job, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
-/// Weight of what was known before a job ended: some ten jobs are remembered, of whatever size.
+/// Weight of what was known before a job ended: about ten jobs are remembered, of any size.
 const FADES: f64 = 0.9;
 
 /// A rise of levels under way.
@@ -58,7 +58,7 @@ const FADES: f64 = 0.9;
 struct Rise {
     /// Levels before it.
     levels: BTreeMap<String, usize>,
-    /// What a job of each template wanted then.
+    /// Demand of a job of each template then.
     wants: BTreeMap<String, f64>,
     /// Sum of what all wanted.
     wanted: f64,

@@ -1,8 +1,8 @@
 //! The server: one process for each queue, which alone writes the journal and starts jobs.
 //!
-//! It carries out what the policy decides. A start is in the journal before the process is there, so that a
-//! job that was started is known, whatever happens next; an end that the disk does not take is kept and
-//! tried again, and nothing new is started meanwhile.
+//! It carries out the policy's decisions. A start is in the journal before the process exists, so a started
+//! job is known whatever happens next. If an end cannot be written to disk, it is kept and retried, and
+//! nothing new starts meanwhile.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -43,8 +43,8 @@ fn failed(error: impl ToString) -> ServerError {
     ServerError(error.to_string())
 }
 
-/// How often it looks for clients and for what is to be decided: a person does not notice it, and 50 looks a
-/// second cost less than a hundredth of a core.
+/// How often it checks for clients and decisions: a person does not notice the delay, and 50 checks a second
+/// cost less than a hundredth of a core.
 const LOOK: Duration = Duration::from_millis(20);
 /// Output is read this often at most, so that a job that prints thousands of lines a second is not slowed
 /// by its reader.
@@ -56,7 +56,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// How often it is looked whether processes that others started are still there.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(200);
 
-/// Pause after a start that failed for want of processes, descriptors, memory or room: others end in
+/// Pause after a start that failed for lack of processes, descriptors, memory or room: others end in
 /// between, and a machine that lacks something is not asked for it fifty times a second.
 const SHORTAGE: Duration = Duration::from_secs(1);
 
@@ -67,7 +67,7 @@ type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 struct Live {
     process: JobId,
     seat: usize,
-    /// Its control group, where there is one.
+    /// Its control group, if there is one.
     procs: Option<PathBuf>,
     detector: Detector,
     /// Work that the policy has been told of.
@@ -100,7 +100,7 @@ pub struct Server {
     /// Processes without a parent that were asked to end, and when.
     orphans: BTreeMap<Id, Instant>,
     watch: Option<Watch>,
-    /// Nothing is started before, after a start that failed for want of something.
+    /// After a start that failed for lack of something, nothing is started before this time.
     again: Instant,
 }
 
@@ -189,7 +189,7 @@ impl Server {
         Ok(Some(server))
     }
 
-    /// What the jobs that ran under the last server have become.
+    /// Outcome of the jobs that ran under the last server.
     fn recover(&mut self) -> Result<(), ServerError> {
         let alive = |process: Identity| process.is_alive();
         let records = self
@@ -267,7 +267,7 @@ impl Server {
     /// Puts changes on the disk and then into the book: all of them, or none.
     ///
     /// # Errors
-    /// In words, if the disk does not take them.
+    /// A description, if the disk does not take them.
     pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
         self.journal.append(records).map_err(|error| {
             let text = error.to_string();
@@ -391,7 +391,7 @@ impl Server {
         }
     }
 
-    /// What jobs and the machine do on processors, a few times a second.
+    /// Observes jobs and the machine on processors, a few times a second.
     fn look_at_processors(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let jobs = self.book.running().filter_map(|entry| {
@@ -541,14 +541,14 @@ impl Server {
         }
         self.kept = learnt.clone();
         if let Err(error) = store::write(&self.folder, &self.place.name, &self.kept) {
-            self.trouble = Some(format!("what was learnt is not kept: {error}"));
+            self.trouble = Some(format!("what was learnt cannot be saved: {error}"));
         }
     }
 
     /// Ends what runs, which is to run again with the next server.
     fn end(&mut self) {
-        // What has ended by itself until now has ended. Of what ends from here on nobody can say whether it
-        // was done: a script that saves when it is told to end may exit with 0 as well.
+        // Processes that ended by themselves until now count as ended. From here on an exit status does not
+        // show whether a job was done: a script that saves when asked to end may exit with 0 as well.
         for event in self.supervisor.poll(Duration::ZERO) {
             self.happened(event);
         }

@@ -1,4 +1,4 @@
-//! What a person reads of a queue.
+//! Displays a queue.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const NARROWEST: usize = 40;
 /// The queue in some lines: what runs, what comes next, what failed. `all`: every job is listed.
 #[must_use]
 pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> String {
-    // Whoever does not read it on a terminal looks for something in it.
+    // A reader without a terminal searches for something in it.
     let width = width.map_or(usize::MAX, |w| {
         usize::from(w).saturating_sub(1).max(NARROWEST)
     });
@@ -88,7 +88,7 @@ pub fn head(status: &Status) -> Vec<String> {
             let (level, speedup) = (learnt.level, learnt.speedup);
             let sure = if learnt.step == 0 { "" } else { " so far" };
             lines.push(format!(
-                "{level} at once do {speedup:.1} times what one does{sure}: {template}"
+                "{level} at once achieve {speedup:.1} times the throughput of one{sure}: {template}"
             ));
         }
     }

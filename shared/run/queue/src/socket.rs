@@ -15,17 +15,16 @@ pub(crate) type Call = (Request, SyncSender<Reply>);
 
 /// Most bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
 const LONGEST: u64 = 64 << 20;
-/// How long a client may take to say what it wants, and a server to answer: longer than a server on a loaded
+/// How long a client may take to send its request, and a server to answer: longer than a server on a loaded
 /// machine takes, shorter than a person's patience.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients whose requests wait for the server; the next ones wait in the socket.
 const CALLS: usize = 64;
 
-/// Opens the socket and reads what clients ask for, each on a thread of its own: one that says nothing
-/// hinders nobody.
+/// Opens the socket and reads requests of clients, each on its own thread: a silent one blocks nobody.
 pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
     let path = folder.join(SOCKET);
-    // Of a server that was killed: whoever holds the lock of the folder is the only one.
+    // Left by a killed server: whoever holds the lock of the folder is the only server.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -40,7 +39,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
                 continue;
             };
             let sender = sender.clone();
-            // What fails here is a client that has gone, or that no thread can be made for.
+            // A failure here means a client that has gone, or for which no thread can be created.
             thread::Builder::new()
                 .spawn(move || attend(stream, &sender))
                 .ok();

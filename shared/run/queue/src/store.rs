@@ -14,7 +14,7 @@ fn file(folder: &Path, device: &str) -> PathBuf {
     folder.join(format!("learnt-{name}.json"))
 }
 
-/// What is known of a device. A file that cannot be read costs no more than to learn anew, so it is none.
+/// What is known of a device. An unreadable file only means learning again, so it counts as missing.
 #[must_use]
 pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
     let text = fs::read(file(folder, device)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The verbs of `mt` that speak to a queue.
+//! The commands of `mt` that talk to a queue.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -79,8 +79,8 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     random.map_err(environment)?;
     let mut env = std::collections::BTreeMap::new();
     for (name, value) in std::env::vars_os() {
-        // What is no text cannot be kept in the journal; those of a launch around this one are not meant
-        // for these jobs.
+        // Variables that are not text cannot be kept in the journal; those of an enclosing launch are
+        // not meant for these jobs.
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string())
             && !name.starts_with("MT_")
         {
@@ -92,7 +92,7 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
         .or_insert_with(|| "1".to_owned());
     let cwd = cwd.into_os_string().into_string().map_err(|path| {
         Failure::Usage(format!(
-            "the folder {} is no text; start it in another",
+            "the path of the folder {} is not valid UTF-8; start it in another",
             path.display()
         ))
     })?;
@@ -170,7 +170,7 @@ pub fn sweep(args: &SweepArgs, console: &Console) -> Result<Exit, Failure> {
     let (first, last) = (ids[0], ids[ids.len() - 1]);
     if !args.queue.json {
         console.note(&format!(
-            "{} jobs, {first} to {last}; Ctrl-C leaves them to run: mt status, mt wait, mt cancel {first}-{last}",
+            "{} jobs, {first} to {last}; Ctrl-C leaves them running: mt status, mt wait, mt cancel {first}-{last}",
             ids.len()
         ));
     }
@@ -231,7 +231,7 @@ fn wait_for(queue: &Queue, ids: &[Id], json: bool, console: &Console) -> Result<
     }
 }
 
-/// How far jobs are, in a line.
+/// Progress of jobs, in one line.
 fn far(status: &Status, console: &Console) -> String {
     let count = |word| status.jobs.iter().filter(|job| job.state == word).count();
     let (running, waiting) = (count(Word::Running), count(Word::Waiting));
@@ -320,7 +320,7 @@ pub fn pause(args: &PauseArgs, console: &Console) -> Result<Exit, Failure> {
     let changed = open(&args.queue.dir)?.call(&request).map_err(failure)?;
     if whole && !args.queue.json {
         console.say(match on {
-            true => "no job is started until mt pause --off; those that run go on",
+            true => "no job starts until mt pause --off; running jobs continue",
             false => "jobs are started again",
         });
         return Ok(Exit::Done);
@@ -396,7 +396,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
     if args.stop {
         let was = queue.stop().map_err(failure)?;
         console.say(match was {
-            true => "the server has ended; what ran starts again with the next one",
+            true => "the server has ended; jobs that were running start again with the next one",
             false => "no server runs",
         });
         return Ok(Exit::Done);
@@ -430,7 +430,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What the process of a server does whose queue is in a folder.
+/// Runs the server of the queue in a folder.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the queue or the device cannot be used.

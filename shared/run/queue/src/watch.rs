@@ -1,4 +1,4 @@
-//! What jobs do on the processors, from `/proc`.
+//! Processor use of jobs, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;

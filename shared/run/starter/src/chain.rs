@@ -133,8 +133,7 @@ impl Chain<'_> {
             let file = self.args.workload.display();
             let folder = self.folder.display();
             return Err(Failure::Negative(format!(
-                "cannot tell whether sharing is worth it: {why}\nthen go on with mt run {file} --resume; what \
-                 was measured is in {folder}"
+                "cannot tell whether sharing is worth it: {why}\nthen continue with mt run {file} --resume; what was measured is in {folder}"
             )));
         }
         Ok(())
@@ -230,7 +229,7 @@ fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
     input.any().next().transpose()
 }
 
-/// Seconds of a whole run by its summary; nothing where it has none.
+/// Seconds of a whole run by its summary; nothing if it has none.
 fn makespan(run: &str, console: &Console) -> Option<f64> {
     let Ok(Some(Any::Run(events))) = read(Path::new(run), console) else {
         return None;
@@ -258,7 +257,7 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
             let name = run.file_name();
             let name = name.to_string_lossy();
             if name.starts_with("run") && name.ends_with(".ndjson") {
-                // What stays is told by the tool that would write it.
+                // A remaining file is reported by the tool that would write it.
                 fs::remove_file(run.path()).ok();
             }
         }

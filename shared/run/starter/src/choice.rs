@@ -15,9 +15,9 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The best by the plan's own verdict. Where the plan maximises something else than the time of a
-    /// round, the plan: the verdict compares times then that nobody asked for. So too on several GPUs,
-    /// where schemes say nothing of which task goes where.
+    /// The best by the plan's own verdict. If the plan has another objective than the time of a round,
+    /// the plan: the verdict then compares times that nobody requested. The same holds on several
+    /// GPUs, where schemes do not say which task goes where.
     #[must_use]
     pub fn best(plan: &Plan) -> Self {
         let Some(found) = plan.feasible() else {
@@ -50,7 +50,7 @@ impl Scheme {
         }
     }
 
-    /// What is launched and why, in a line.
+    /// What is launched and why, in one line.
     #[must_use]
     pub fn reason(&self, plan: &Plan) -> String {
         let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use doc::{Profile, Sample};
 
-/// What a verdict on sharing would need and the profile does not have, with what to do; `None`
-/// where it holds enough: every task alone, all of them together, and more than half of what was tried
-/// (a profile of which most failed describes what did not fail, not the work).
+/// Data that a verdict on sharing needs but the profile lacks, with advice; `None` if it suffices:
+/// every task alone, all of them together, and more than half of what was tried (a profile most of
+/// which failed describes what did not fail, not the work).
 pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
     let (measured, failed) = (profile.samples.len(), profile.failures.len());
     let reasons = || {
-        // Reasons hold seconds and names, so that those of one cause differ in words.
+        // Reasons contain seconds and names, so reasons with one cause have different texts.
         let mut count: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for failure in &profile.failures {
             let cause = failure.cause.map(|cause| doc::name_of(&cause));
@@ -46,7 +46,7 @@ pub fn missing(profile: &Profile) -> Option<String> {
     }
     (failed > measured).then(|| {
         format!(
-            "{failed} of {} configurations failed{}; mend that first",
+            "{failed} of {} configurations failed{}; fix that first",
             failed + measured,
             reasons()
         )

@@ -50,7 +50,7 @@ const NETWORKS: [(&str, &str, &str); 3] = [
 /// The workload that is asked for, and why it is on its device.
 ///
 /// # Errors
-/// What the device cannot do, or that there is no such GPU, with what to give instead.
+/// Limits of the device, or that there is no such GPU, with alternatives.
 pub fn workload(start: &Start) -> Result<(Workload, String), String> {
     let (kind, why) = device(start);
     if let (DeviceKind::Sim, Some(script)) = (kind, &start.script) {
@@ -116,9 +116,9 @@ fn device(start: &Start) -> (DeviceKind, String) {
 }
 
 /// A line of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4
-/// s down and 6.8 s up beside some 20 s of compute): most of them can be hidden behind compute, and their
-/// order decides how much. On a line ten times as slow nothing is left to hide them behind, on one ten
-/// times as fast nothing to hide.
+/// s down and 6.8 s up beside about 20 s of compute): most of them can be hidden behind compute, and
+/// their order decides how much. On a line ten times as slow nothing is left to hide them behind, on one
+/// ten times as fast nothing to hide.
 fn link() -> Option<Link> {
     Some(Link {
         down: Bandwidth::new(400e6).ok()?,
@@ -127,7 +127,7 @@ fn link() -> Option<Link> {
     })
 }
 
-/// A stand-in for the program of a transfer: waits as long as the link takes for so many bytes.
+/// A stand-in for the program of a transfer: waits as long as the link takes for this many bytes.
 fn transfer(bytes: Bytes, line: Bandwidth) -> Vec<String> {
     let seconds = bytes.transfer_seconds(line);
     vec!["sleep".to_owned(), format!("{seconds:.1}")]

@@ -62,7 +62,7 @@ impl<'a> Stages<'a> {
         if let Some(signal) = self.signals.arrived().first.or(status.signal()) {
             if kept {
                 self.console.note(&format!(
-                    "the documents so far are in {folder}; the same command with --resume goes on"
+                    "the documents so far are in {folder}; continue with the same command and --resume"
                 ));
             }
             return Err(Failure::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
@@ -70,8 +70,7 @@ impl<'a> Stages<'a> {
         let stopped = |what: &str| match kept {
             false => format!("mt-{name} {what}"),
             true => format!(
-                "mt-{name} {what}; the documents so far are in {folder}; mend what it says, and the same \
-                 command with --resume goes on"
+                "mt-{name} {what}; the documents so far are in {folder}; fix what it reports, and continue with the same command and --resume"
             ),
         };
         match status.code() {

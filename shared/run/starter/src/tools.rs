@@ -62,8 +62,8 @@ impl Tool {
     }
 }
 
-/// A tool, to be started: what goes by its name beside this program, which may be somebody's script around it,
-/// else this program, which is every tool.
+/// A tool to start: the program of its name beside this one, which may be a user's wrapper script, otherwise
+/// this program, which contains every tool.
 #[must_use]
 pub fn tool(name: &str) -> Command {
     let file = format!("mt-{name}");

@@ -46,7 +46,7 @@ pub struct CpuTrainer {
 struct Lane {
     data: Clusters,
     work: Workspace,
-    /// Of the samples of the last step.
+    /// For the samples of the last step.
     outcome: Outcome,
 }
 
@@ -128,8 +128,8 @@ impl CpuTrainer {
         }
     }
 
-    /// As [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads, or
-    /// of one thread two halves.
+    /// Like [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads,
+    /// or of one thread two halves.
     fn measured_gradients(
         &mut self,
         first: u64,

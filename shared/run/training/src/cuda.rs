@@ -42,8 +42,8 @@ impl CudaTrainer {
     /// Opens the GPU.
     ///
     /// # Errors
-    /// [`Failure::Environment`] with the reason why there is none, [`Failure::Usage`] for a
-    /// model of which the layers are not known.
+    /// [`Failure::Environment`] with the reason why there is none, [`Failure::Usage`] for a model
+    /// of which the layers are unknown.
     pub fn new(training: Training) -> Result<Self, Failure> {
         if training.network.layers().is_none() {
             return Err(Failure::Usage(format!(

@@ -1,9 +1,11 @@
-//! Training over processes that can be stopped, moved to another number of them, and go on.
+//! Training over processes that can be stopped, moved to another number of processes, and
+//! continued.
 //!
-//! Every process has all weights. In a step each computes the gradient over its part of the batch;
-//! the gradients are summed over all, not averaged, and divided by the whole batch, so that unequal
-//! parts are not biased: the same losses, to rounding, as one process on the whole batch. The wish
-//! to stop rides in the same sum, so that all stop after the same step, whoever was asked.
+//! Every process holds all weights. In a step each process computes the gradient over its part of
+//! the batch. The gradients are summed, not averaged, over all processes and divided by the whole
+//! batch, so that unequal parts cause no bias: the losses equal, up to rounding, those of one
+//! process on the whole batch. A stop request travels in the same sum, so all stop after the same
+//! step, whichever process received it.
 
 mod checkpoint;
 mod period;
@@ -84,7 +86,7 @@ struct Training<'a> {
     elastic: &'a Elastic,
     trainer: CpuTrainer,
     team: Team,
-    /// Of the process that leads.
+    /// State of the leading process.
     reporter: Option<Reporter>,
     console: &'a Console,
     state: State,
@@ -116,7 +118,7 @@ impl Training<'_> {
 
     fn warm_up(&mut self) -> Result<(), Failure> {
         self.trainer.warm_up(self.own_batch())?;
-        // Who has passed this has waited for the slowest.
+        // Passing this means that the slowest has arrived.
         self.team.sum(&mut [], &mut Tally::default())
     }
 

@@ -1,4 +1,4 @@
-//! A training job: the program that the other tools start where no training script is at hand.
+//! A training job that the other tools start when there is no training script.
 //!
 //! [`run`] trains as a [`Config`] says: a fully connected network on the processor, split over
 //! threads and over processes that can be stopped, moved and started again from a checkpoint; or a

@@ -22,7 +22,7 @@ pub struct Reporter {
 struct Pending {
     steps: u64,
     samples: u64,
-    /// Of the last.
+    /// For the last one.
     loss: f64,
     norms: Option<Norms>,
 }
@@ -79,7 +79,7 @@ impl Reporter {
             steps: before.steps + 1,
             samples: before.samples + u64::from(samples.get()),
             loss: step.loss,
-            // Of several steps that report norms the last is told: a fair sample of them.
+            // If several steps report norms, the last is reported: a fair sample of them.
             norms: step.norms.or(before.norms),
         });
         if self.told.is_some_and(|told| told.elapsed() < BETWEEN) {
@@ -110,7 +110,7 @@ impl Reporter {
         loss: f64,
         more: &str,
     ) -> Result<(), Failure> {
-        // JSON has no NaN: a loss that has diverged is left out.
+        // JSON has no NaN, so a diverged loss is omitted.
         let loss = match loss.is_finite() {
             true => format!(",\"loss\":{loss}"),
             false => String::new(),
@@ -148,7 +148,7 @@ pub enum Order {
     Task(u32, u32),
     /// Train.
     Run,
-    /// Stop training after the step under way, and wait.
+    /// Stop training after the current step, and wait.
     Park,
     /// Use another batch size from the next step on.
     Batch(Batch),

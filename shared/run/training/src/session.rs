@@ -10,7 +10,7 @@ use crate::elastic;
 use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer;
 
-/// Trains to the end, and tells the progress on standard output.
+/// Trains to the end, and reports the progress on standard output.
 ///
 /// # Errors
 /// [`Failure`] if the device gave up, another process of the training has gone, or a checkpoint
@@ -88,7 +88,7 @@ impl StepLoop<'_> {
     /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
     fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
         let mut running = false;
-        // Of a schedule: the samples are those of one task, and more tasks may follow.
+        // For a schedule: the samples are those of one task, and more tasks may follow.
         let mut one_task = false;
         loop {
             let line = if running {

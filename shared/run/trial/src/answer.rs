@@ -1,8 +1,8 @@
-//! Whether it is worth it: what the stages say, put beside each other.
+//! The verdict: compares the stages.
 
 use crate::{Rate, Stage, Track};
 
-/// What is known of a command that ran alone.
+/// Data about a command that ran alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alone {
     /// Seconds before it made progress; 0 where that cannot be told apart.
@@ -89,7 +89,7 @@ impl Alone {
     }
 }
 
-/// What a command reached beside the others.
+/// Progress of a command beside the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beside {
     /// Seconds before it made progress.

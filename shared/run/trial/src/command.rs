@@ -1,4 +1,4 @@
-//! A command as it is typed, without a shell.
+//! Parses a command line without a shell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Command {
             .ok_or_else(|| wrong("no program is named; write for example 'python3 train.py'"))
     }
 
-    /// Of words that are cut already.
+    /// For words that are already split.
     #[must_use]
     pub fn of(words: Vec<String>) -> Option<Self> {
         let mut env = BTreeMap::new();

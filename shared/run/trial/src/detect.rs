@@ -1,8 +1,8 @@
-//! What a command's own output counts.
+//! Finds the progress counter in a command's own output.
 //!
 //! Every line is offered to a fixed list of counters; the one that advances most often, and least
-//! often falls, counts the work. Numbers that are no count (a loss, a rate) rise and fall in turn, so
-//! that they score nothing.
+//! often falls, is taken as the progress. Numbers that are not counts (a loss, a rate) rise and fall
+//! alternately, so they score nothing.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub struct Form {
     pub unit: &'static str,
 }
 
-/// From fine to coarse: of equal scores the first is taken.
+/// From fine to coarse: the first of equal scores wins.
 pub const FORMS: [Form; 6] = [
     Form {
         regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
@@ -69,11 +69,11 @@ pub(crate) const LINES: Form = Form {
 /// A number that counts on.
 #[derive(Debug, Clone)]
 pub struct Counter {
-    /// What it is read by.
+    /// How it is read.
     pub form: Form,
     /// When how much was done.
     pub marks: Marks,
-    /// What its last line says that the whole is, where it says so.
+    /// The total according to its last line, if given.
     of: Option<f64>,
     regex: Option<Regex>,
     work: f64,
@@ -149,7 +149,7 @@ pub struct Detector {
 
 /// Lines after which the choice stands: what a script prints in its first epoch.
 const SETTLED: u64 = 400;
-/// Shapes of lines that are told apart: the messages of a start-up, and then what repeats.
+/// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
 const SHAPES: usize = 32;
 /// Lines of one shape that are believed to count work: a warning may come three times.
 const REPEATED: u32 = 5;
@@ -223,7 +223,7 @@ impl Detector {
         }
     }
 
-    /// The counter that counts the work, if one does.
+    /// The counter that measures the work, if there is one.
     #[must_use]
     pub fn best(&self) -> Option<&Counter> {
         if self.protocol.advances > 0 {

@@ -1,13 +1,13 @@
 //! Is it worth it to run these commands together?
 //!
 //! Each command runs alone for some seconds, then all run together, as plain processes without
-//! shares. How far they get is read from what they print ([`detect`]); a command that prints nothing
-//! is measured by its whole run. [`answer`] compares like with like: whole runs, start-up included on
-//! both sides, where the length of every run is known; else the seconds that a fixed amount of work
-//! takes, start-up on neither side.
+//! shares. Progress is read from their output ([`detect`]); a command that prints nothing is measured
+//! by its whole run. [`answer`] compares like with like: whole runs, start-up included on both sides,
+//! if the length of every run is known; otherwise the seconds for a fixed amount of work, without
+//! start-up on either side.
 //!
-//! - No answer without evidence: every command has run alone and all of them together.
-//! - A stage ([`Stage`]) knows no processes and no clock, so that tests play it.
+//! - No answer without evidence: every command ran alone, and all of them ran together.
+//! - A stage ([`Stage`]) knows no processes and no clock, so tests can simulate it.
 //! - [`run()`] ends every process that it has started, however it ends.
 
 pub mod answer;

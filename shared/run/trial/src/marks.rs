@@ -1,4 +1,4 @@
-//! How far a command had got, and when.
+//! Progress of a command over time.
 
 /// Work that was done at some moments, in ascending order of time.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ const UNKNOWN_ERROR: f64 = 0.05;
 const FEWEST: usize = 4;
 
 impl Marks {
-    /// Notes that `work` was done by `at` seconds.
+    /// Records that `work` was done by `at` seconds.
     pub fn push(&mut self, at: f64, work: f64) {
         self.last = Some((at, work));
         let every = self.every.max(1);

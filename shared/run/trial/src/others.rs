@@ -1,5 +1,5 @@
-//! How much of the processors other programs took while a stage ran: what they took then they may leave to
-//! the next one, so that rates of two stages differ by as much without any reason of their own.
+//! Processor use by other programs during a stage. It may differ between stages, so rates of two stages
+//! may differ as much for no reason of their own.
 
 use jobs::process;
 
@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn what_comes_from_this_process_is_not_of_others() {
         let (others, busy) = watched();
-        // Not by a whole processor: the machine may have been too busy to run it all the time.
+        // Unless it is a whole processor: the machine may have been too busy to run it all the
+        // time.
         let processors = process::machine().unwrap().processors as f64;
         assert!(others < busy - 0.1 / processors, "{others} of {busy}");
     }

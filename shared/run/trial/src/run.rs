@@ -240,7 +240,7 @@ impl<'a> Bench<'a> {
             taken.borrow_mut().push(line);
         });
         let mut base: BTreeMap<OsString, OsString> = std::env::vars_os()
-            // Those of a launch around this one are not meant for these commands.
+            // Variables of an enclosing launch are not meant for these commands.
             .filter(|(name, _)| !name.to_string_lossy().starts_with("MT_"))
             .collect();
         // Python writes to a pipe in blocks of 8 KiB: minutes of progress in one piece.
@@ -333,7 +333,7 @@ impl<'a> Bench<'a> {
         let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
         let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
         let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
-        // What prints nothing is waited for until sharing has lost.
+        // Silent commands are waited for until sharing has lost.
         let limit = self.settings.limit;
         let patience = serial.map_or(limit + startup, |serial| serial * PATIENCE);
         let tracks = members.iter().map(|&i| known[i].1.beside_others());

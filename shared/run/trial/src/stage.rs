@@ -1,5 +1,5 @@
-//! One stage of a trial: some commands that run at the same time, watched until enough is known.
-//! Times are seconds since the stage began.
+//! One stage of a trial: some commands that run together, watched until there is enough data. Times
+//! are seconds since the stage began.
 
 use jobs::Exit;
 
@@ -67,7 +67,7 @@ impl Track {
 pub struct Limits {
     /// Seconds of progress to look at, of every command at the same time.
     pub window: f64,
-    /// Seconds after which the stage ends, whatever is known.
+    /// Seconds after which the stage ends, whatever is known by then.
     pub limit: f64,
 }
 
@@ -87,7 +87,7 @@ impl Stage {
     }
 
     /// From when on all commands made progress; `None` while one of them that still runs has made
-    /// none. What has ended without progress is waited for by nobody.
+    /// none. Commands that have ended without progress are not waited for.
     #[must_use]
     pub fn joint(&self) -> Option<f64> {
         let mut from = 0.0f64;
@@ -123,7 +123,7 @@ impl Stage {
         let Some(joint) = self.joint() else {
             return false;
         };
-        // Marks until the first end are those that all of them have made beside each other.
+        // Marks until the first end are those made while all of them ran.
         let until = now.min(self.first_end());
         let enough = self.tracks.iter().all(|track| {
             let rate = track.rate(joint, until);
@@ -149,7 +149,8 @@ impl Stage {
 }
 
 impl Track {
-    /// The same command anew, beside others: what it counts is known, and how far its marks are apart.
+    /// The same command again, beside others: what it counts is known, and how far its marks are
+    /// apart.
     #[must_use]
     pub fn beside_others(&self) -> Self {
         let rate = self.rate(0.0, f64::INFINITY);

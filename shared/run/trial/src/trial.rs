@@ -1,4 +1,4 @@
-//! What a trial is given, tells and finds.
+//! Input, events and results of a trial.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub struct Pair {
     pub compared: Option<Compared>,
 }
 
-/// What is told while it runs.
+/// Messages while it runs.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// Where the commands run.

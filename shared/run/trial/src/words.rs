@@ -1,4 +1,4 @@
-//! What a trial says.
+//! Messages of a trial.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::trial::{Failed, Pair, Told, Trial, TrialSettings, status};
 const TAIL_LINES: usize = 12;
 /// Seconds below which a whole comparison is too short to plan for.
 const SHORT: f64 = 2.0;
-/// Part of the processors that other programs may take before it is told: its part of the noise is
-/// then as large as the rest.
+/// Fraction of the processors used by other programs above which a message says so: its
+/// contribution to the noise is then as large as the rest.
 const TOLD_OTHERS: f64 = 0.05;
 
-/// What it will cost, before anything starts.
+/// Its cost, before anything starts.
 #[must_use]
 pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
@@ -36,7 +36,7 @@ pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> 
     )
 }
 
-/// What is told while it runs.
+/// Messages while it runs.
 #[must_use]
 pub fn told(told: &Told<'_>) -> String {
     match told {
@@ -221,8 +221,7 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
             )
         }
         Basis::Seconds(work) => format!(
-            "The work is what each does alone in {work:.0} s, since how long they run is not known; \
-             start-up (alone {} s) is in neither.",
+            "The work compared is what each does alone in {work:.0} s, since the length of their runs is unknown; start-up (alone {} s) is in neither.",
             startups(alone)
         ),
     };
@@ -281,7 +280,7 @@ pub(crate) fn failed(failed: &Failed) -> String {
     out + &pairs(in_pairs)
 }
 
-/// What to change, by the last lines.
+/// Advice, from the last lines.
 fn advice(failed: &Failed) -> String {
     let tail = failed.ended.tail.to_ascii_lowercase();
     let has = |word: &str| tail.contains(word);
@@ -307,19 +306,18 @@ fn advice(failed: &Failed) -> String {
         );
     }
     if has("cuda_visible_devices") || has("invalid device ordinal") || has("no cuda gpus") {
-        return "It wants other GPUs than it sees; this compares commands that share one device: ask for one, or \
-                run it where there are more."
+        return "It requests GPUs that it does not see; this compares commands that share one device: request one GPU, or run it where there are more."
             .to_owned();
     }
     if has("address already in use") {
-        return "Two of them want one port: give each its own.".to_owned();
+        return "Two of them use one port: give each its own.".to_owned();
     }
     if failed.beside {
         return format!(
-            "Something that both use is in the way (a file, a port, memory); look at what {id} says."
+            "They conflict over something that both use (a file, a port, memory); see what {id} says."
         );
     }
-    "Mend that first: run the command by itself until it works, then try again.".to_owned()
+    "Fix that first: run the command by itself until it works, then try again.".to_owned()
 }
 
 /// A command that cannot be judged, and what to do.
@@ -332,8 +330,7 @@ pub(crate) fn unknown(id: &TaskId, why: Unknown, beside: bool, seconds: f64) -> 
              end: --limit SECONDS."
         ),
         Unknown::Stuck => format!(
-            "Cannot tell: {id} printed one step of progress in {seconds:.0} s{when} and no second.\n\
-             Give it the time of two epochs: --limit SECONDS, or print more often."
+            "Cannot tell: {id} printed only one step of progress in {seconds:.0} s{when}.\nGive it the time of two epochs: --limit SECONDS, or print more often."
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Allocations of GPUs: do they follow each other, and does what they say hold together?
+//! Allocations of GPUs: is each consistent with the one before, and in itself?
 
 use doc::{Allocation, Allotment};
 
@@ -6,7 +6,7 @@ use crate::judge::Judge;
 
 /// Judges decisions that follow each other. Paths name them: `$.decisions[3]`.
 ///
-/// Gains and expected ends stand on losses and speeds that are not in the document.
+/// Gains and expected ends are based on losses and speeds that are not in the document.
 pub fn judge(decisions: &[Allocation], j: &mut Judge) {
     for (at, decision) in decisions.iter().enumerate() {
         let before = at.checked_sub(1).map(|b| &decisions[b]);

@@ -1,5 +1,5 @@
-//! Noise scales: from the gradients that stand in a profile and in runs, and from the losses of runs at several
-//! batch sizes, with arithmetic of its own.
+//! Recomputes noise scales from the gradients in a profile and in runs, and from the losses of runs at several
+//! batch sizes.
 
 mod learnt;
 mod student;
@@ -17,7 +17,7 @@ use crate::judge::Judge;
 /// Fewest windows or progress events.
 const FEWEST: usize = 5;
 
-/// A block counts for at most so many times its steps.
+/// A block counts for at most this many times its steps.
 const MOST_WEIGHT: f64 = 1.5;
 
 /// Figures are rounded differently where sums are made in another order; errors are differences of
@@ -31,8 +31,8 @@ struct Scale {
     half_width: f64,
 }
 
-/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient: in
-/// logarithms, what a line through the two blocks next to it has in its place.
+/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient,
+/// which is interpolated log-linearly from the two neighbouring blocks.
 fn in_units_of_gradients(
     blocks: &[(f64, f64, f64)],
     reference: f64,
@@ -118,7 +118,7 @@ fn events<'a>(runs: &'a [Vec<RunEvent>], id: &TaskId) -> Vec<&'a GradientNoise> 
     runs.iter().flatten().filter_map(gradient).collect()
 }
 
-/// What the end of a profile says of noise scales.
+/// Noise scales in the end record of a profile.
 pub fn of_profile(profile: &Profile, j: &mut Judge) {
     let Some(end) = &profile.end else { return };
     let known = |task: &&Task| scale(&windows(profile, &task.id), task.reference()).is_some();
@@ -143,7 +143,7 @@ pub fn of_profile(profile: &Profile, j: &mut Judge) {
     });
 }
 
-/// What a model says of the efficiency of a task, where its profile and runs stand before it.
+/// Checks a model's efficiency of a task, if its profile and runs precede it.
 pub fn of_model(
     task: &Task,
     declared: &Task,
@@ -202,7 +202,7 @@ pub fn of_model(
     }
 }
 
-/// The noise scale from norms: of the later half of what runs tell, else of all that there is.
+/// The noise scale from norms: from the later half of the runs' events, else from everything.
 fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
     let of_events = events(runs, &task.id);
     let reference = task.reference();
@@ -228,7 +228,7 @@ fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
         let step = 1.01 * own.step;
         within("noise_scale", *samples, own.phi, step);
         let [low, high] = interval.unwrap_or_default();
-        // What bounds the interval hangs on the misfit at a noise scale that may be a step off.
+        // What bounds the interval depends on the misfit at a noise scale that may be a step off.
         within("interval", low, own.interval[0], 2.0 * step);
         within("interval", high, own.interval[1], 2.0 * step);
     });

@@ -1,4 +1,4 @@
-//! Collects what does not agree, with the JSON path of the place.
+//! Collects contradictions, each with its JSON path.
 
 use std::fmt::Display;
 
@@ -113,7 +113,7 @@ impl Judge {
         }
     }
 
-    /// As [`Judge::number`] for a field that may be absent where the recomputed one is.
+    /// Like [`Judge::number`], for a field that may be absent if the recomputed one is.
     pub fn optional_number(&mut self, name: &str, claimed: Option<f64>, recomputed: Option<f64>) {
         match (claimed, recomputed) {
             (None, None) => {}
@@ -129,7 +129,7 @@ impl Judge {
         }
     }
 
-    /// As [`Judge::same`] for values that may be absent.
+    /// Like [`Judge::same`], for values that may be absent.
     pub fn same_option<T: PartialEq + Display>(
         &mut self,
         name: &str,

@@ -1,8 +1,8 @@
-//! Judges any document independently of the tools that wrote it.
+//! Checks any document independently of the tools that wrote it.
 //!
-//! What a document says is recomputed with arithmetic of this crate's own: the planner
-//! (`allocation`), the ordering (`overlap`) and the launcher are not called. Shared with them are
-//! the documents, the predictor that a model stands for, and the simulator.
+//! It recomputes what a document says with its own arithmetic: it does not call the planner
+//! (`allocation`), the ordering (`overlap`) or the launcher. It shares with them the documents, the
+//! predictor that a model describes, and the simulator.
 
 mod allocations;
 mod efficiency;

@@ -1,5 +1,5 @@
-//! A model: can it predict, is what it predicts possible, and, where its profile stands before
-//! it in the stream, is it what fitting gives?
+//! A model: can it predict, are its predictions possible, and, if its profile precedes it in the
+//! stream, does fitting the profile give the same model?
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ fn measured(model: &Model, j: &mut Judge) {
     }
 }
 
-/// Whoever measures writes the kind of device into the workload; a recording may be one of any.
+/// The measuring tool writes the kind of device into the workload; a recording may be of any kind.
 pub fn kind(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
     if device.kind == DeviceKind::Replay {
         return;
@@ -191,7 +191,8 @@ impl Refit {
         names(&self.profile.header.workload) == names(&model.workload)
     }
 
-    /// What the model says was measured stands in the profile, and of few co-runs all.
+    /// Measurements in a model must be in the profile, and if there are few co-runs, all of them
+    /// must be in the model.
     fn measured(&self, model: &Model, j: &mut Judge) {
         let tasks = &model.workload.tasks;
         let usable = |s: &&doc::Sample| {
@@ -203,7 +204,8 @@ impl Refit {
         };
         let samples = self.profile.samples.iter().filter(usable);
         let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
-        // Of the runs of a part of the tasks those that tell how one of the carried goes on.
+        // Among the runs of some of the tasks, those that show how one of the carried co-runs
+        // continues.
         let carried = || {
             model
                 .measured
@@ -288,7 +290,7 @@ impl Refit {
     }
 }
 
-/// The first place where parameters differ, as it stands in the document.
+/// The first place where parameters differ, as it is in the document.
 fn difference(claimed: &ModelParams, own: &ModelParams) -> (String, String) {
     let text = |params| serde_json::to_string_pretty(params).unwrap_or_default();
     let (claimed, own) = (text(claimed), text(own));

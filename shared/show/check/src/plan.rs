@@ -1,5 +1,5 @@
-//! A plan: are its predictions its model's, does it keep its constraints, and are the objective,
-//! the baselines and the fronts what follows from the predictions?
+//! A plan: do its predictions match its model, does it keep its constraints, and do the objective,
+//! the baselines and the fronts follow from the predictions?
 
 mod baselines;
 mod candidates;
@@ -94,7 +94,7 @@ fn searched(search: &Search, j: &mut Judge) {
 
 /// What a plan repeats of its workload.
 fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
-    // What a plan written by hand leaves out stands in its workload; a task that it leaves out is not run.
+    // Fields missing in a hand-written plan are taken from its workload; a task that it omits is not run.
     let by_hand = matches!(plan.answer, Answer::ByHand(_));
     let repeats = |name: &str, claimed: Option<String>, truth: Option<String>, j: &mut Judge| {
         if claimed.is_some() || !by_hand {

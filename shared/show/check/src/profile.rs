@@ -1,5 +1,5 @@
-//! A profile: what the simulator said is simulated again; what a real device said is looked at
-//! for plausibility.
+//! A profile: simulator results are simulated again; results from a real device are checked for
+//! plausibility.
 
 mod plausible;
 mod simulated;
@@ -37,8 +37,8 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// Only what is chosen one after another is chosen for a plan, and ends for want of gain; only an import
-/// is of another's measurements.
+/// Only one-at-a-time designs serve a plan and end for lack of gain; only an import has measurements by
+/// others.
 fn design(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;
     let adaptive = header.design == DesignKind::Adaptive;
@@ -82,7 +82,7 @@ fn counts(profile: &Profile, j: &mut Judge) {
     });
 }
 
-/// Numbers of configurations are used once; batch sizes are the workload's.
+/// Numbers of configurations are used only once; batch sizes are the workload's.
 fn configurations(profile: &Profile, j: &mut Judge) {
     let tasks = &profile.header.workload.tasks;
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! How fast every task computes while a set of them does.
+//! Rates of all tasks while a given set of them computes.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates that a timeline assumes, or why they cannot be had.
+    /// The rates that a timeline uses, or why they are unavailable.
     pub fn of_timeline(timeline: &Timeline) -> Result<Self, String> {
         let plan = &timeline.plan;
         let mut rates = Self {

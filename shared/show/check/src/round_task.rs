@@ -1,4 +1,4 @@
-//! What a task has to do in a round, as the judges of plans and of timelines see it.
+//! The work of a task in a round, for the checks of plans and timelines.
 
 use doc::{Link, UpdateBytes};
 use units::Samples;

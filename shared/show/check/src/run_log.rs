@@ -1,4 +1,4 @@
-//! A run: are its events possible in this order, and is the summary theirs?
+//! A run: are its events possible in this order, and does the summary match them?
 
 mod assignments;
 mod device;
@@ -42,8 +42,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     plan_of(events.first()?)?.id.clone()
 }
 
-/// Throughput of each task of what is planned while all run, where it is known: predicted anew if
-/// a timeline has changed batch sizes, or why it cannot be.
+/// Throughput of each task of what is planned while all run, if known: predicted again if a
+/// timeline has changed batch sizes, or why it cannot be.
 fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     let plan = planned.plan();
     let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);

@@ -1,4 +1,4 @@
-//! A schedule of a cluster: can it run like this, does it cost what it says, and can its bound hold?
+//! A schedule of a cluster: can it run like this, is its cost right, and can its bound hold?
 
 mod gangs;
 mod residency;
@@ -164,7 +164,7 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
         lane.push((task.start.get(), task.trained.get(), i));
     }
     for lane in lanes.values_mut() {
-        // Of two that start at once the one that takes no time comes first.
+        // If two start at once, the one that takes no time comes first.
         lane.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         for pair in lane.windows(2) {
             let ((_, end, _), (start, _, i)) = (pair[0], pair[1]);
@@ -178,7 +178,7 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
     }
 }
 
-/// Recomputes the figures; answers the cost.
+/// Recomputes the figures; returns the cost.
 fn figures(schedule: &Schedule, j: &mut Judge) -> f64 {
     let jobs = &schedule.cluster.jobs;
     let mut ends = vec![0.0_f64; jobs.len()];
@@ -231,8 +231,8 @@ fn chain(cluster: &Cluster) -> f64 {
 
 /// The end of the last of a round's tasks when each takes the GPU that has it done first.
 ///
-/// On an empty cluster this list rule gives the least possible round: ends of tasks on a GPU are
-/// `Ts + k Tc`, and it takes the least ones that there are.
+/// On an empty cluster this list rule gives the shortest possible round: ends of tasks on a GPU are
+/// `Ts + k Tc`, and it takes the smallest ones.
 fn shortest_round(cluster: &Cluster, job: &ClusterJob) -> f64 {
     let mut queues: Vec<(f64, f64, u32, u32)> = Vec::new();
     for group in &cluster.groups {

@@ -1,4 +1,4 @@
-//! How far the jobs of a cluster are: do states, rounds and expected ends agree?
+//! The status of a cluster's jobs: are states, rounds and expected ends consistent?
 
 use std::collections::BTreeMap;
 

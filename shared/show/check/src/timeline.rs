@@ -1,5 +1,5 @@
-//! A timeline: are its phases possible under the link and the compute rates, is the makespan
-//! theirs, and do its bounds hold?
+//! A timeline: are its phases possible under the link and the compute rates, does its makespan
+//! match them, and do its bounds hold?
 
 mod bounds;
 pub mod compute;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::judge::{Judge, Lie, Remark};
 
-/// What is found of one document, as it is printed with `--json`.
+/// Findings about one document, as printed with `--json`.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
     /// `workload`, `profile`, `model`, `plan`, `timeline`, `run` or `allocations`.

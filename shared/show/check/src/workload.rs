@@ -5,7 +5,7 @@ use gpusim::{Gpu, Network};
 
 use crate::judge::Judge;
 
-/// Judges what validation cannot know: the names of GPUs and models.
+/// Checks what validation cannot know: the names of GPUs and models.
 pub fn judge(workload: &Workload, j: &mut Judge) {
     j.field("device", |j| {
         let gpu = match &workload.device.gpu {

@@ -1,4 +1,4 @@
-//! What of a document is worth showing.
+//! Selects what to show of a document.
 
 mod allocations;
 mod compare;
@@ -66,7 +66,7 @@ impl Reporter {
         self.plan = Some(plan.clone());
     }
 
-    /// What only all documents together tell: plans of several total shares, all measured.
+    /// What only all documents together show: measured plans of several total shares.
     pub fn finish(&mut self) -> Option<Report> {
         std::mem::take(&mut self.sweep).report()
     }

@@ -1,4 +1,4 @@
-//! What is shown of a document, whatever the form.
+//! Content of a report, independent of the output format.
 
 use crate::picture::{Drawing, Picture};
 
@@ -182,17 +182,17 @@ impl Table {
 }
 
 impl Cell {
-    /// A number, where there is one.
+    /// A number, if there is one.
     pub fn number(value: Option<f64>) -> Self {
         value.map_or(Self::Empty, Self::Number)
     }
 
-    /// A text, where there is one.
+    /// A text, if there is one.
     pub fn text(value: Option<impl Into<String>>) -> Self {
         value.map_or(Self::Empty, |t| Self::Text(t.into()))
     }
 
-    /// A whole number, where there is one.
+    /// A whole number, if there is one.
     pub fn count(value: Option<u64>) -> Self {
         value.map_or(Self::Empty, Self::Count)
     }

@@ -1,4 +1,4 @@
-//! Pictures: what is drawn, and how it becomes SVG.
+//! Pictures: their content, and how it becomes SVG.
 
 mod area;
 mod axis;

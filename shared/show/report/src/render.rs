@@ -47,7 +47,7 @@ fn shown(table: &Table, column: usize) -> Vec<String> {
         .collect()
 }
 
-/// Whether a column is one of numbers, which stand at the right.
+/// Whether a column contains numbers, which are right-aligned.
 fn at_right(table: &Table, column: usize) -> bool {
     let mut filled = table
         .rows

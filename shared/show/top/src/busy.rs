@@ -21,7 +21,7 @@ pub struct Ticks {
 }
 
 impl Busy {
-    /// Of the first GPU of this machine, else of its processors.
+    /// For the first GPU of this machine, else for its processors.
     pub fn of_machine() -> Self {
         let gpus = discovery::discover().unwrap_or_default();
         let meter = gpus.first().and_then(|gpu| Meter::open(&gpu.uuid).ok());

@@ -1,6 +1,6 @@
-//! A queue or a launched run on a terminal, drawn anew every second.
+//! A queue or a launched run on a terminal, redrawn every second.
 //!
-//! `queued` and `launched` say what is to be seen, as rows of text; `screen` draws it; `busy` tells how
+//! `queued` and `launched` produce the content, as rows of text; `screen` draws it; `busy` measures how
 //! busy the device is.
 
 mod busy;

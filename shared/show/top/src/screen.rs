@@ -25,7 +25,7 @@ pub struct Row {
     pub share_percent: Option<f64>,
     /// Part of its work that is done, 0 to 1.
     pub part: Option<f64>,
-    /// Work done, where the whole is not known.
+    /// Work done, where the whole is unknown.
     pub done: String,
     /// Seconds that are left.
     pub left_s: Option<f64>,
@@ -58,7 +58,7 @@ pub struct Place {
 const KEYS: &str = "q quit  ↑ ↓ PgUp PgDn scroll  e show or hide ended jobs";
 /// Cells of the bar in the column of progress.
 const BAR: usize = 8;
-/// Notes that fit above the jobs.
+/// Records that fit above the jobs.
 const MOST_NOTES: usize = 5;
 
 impl Screen {
@@ -68,7 +68,7 @@ impl Screen {
         self.rows.iter().filter(listed).collect()
     }
 
-    /// The nearest place that shows as many rows as `height` lines can.
+    /// The nearest position that shows as many rows as fit into `height` lines.
     #[must_use]
     pub fn settle(&self, place: Place, height: u16) -> Place {
         let lines = usize::from(height).saturating_sub(self.head() + 2);

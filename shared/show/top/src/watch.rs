@@ -1,4 +1,4 @@
-//! Looks every second and draws what there is, until a key or a signal ends it.
+//! Redraws every second until a key or a signal ends it.
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
@@ -26,8 +26,8 @@ use crate::screen::{Place, Screen, draw, text};
 const LOOK: Duration = Duration::from_secs(1);
 /// How soon a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(250);
-/// A run that writes nothing for so long is told to be silent: a job that trains tells its progress at least
-/// once in ten seconds.
+/// A run that writes nothing for this long is reported as silent: a training job reports progress at least
+/// every ten seconds.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Columns of what is printed where there is no terminal.
 const PRINTED: u16 = 120;
@@ -77,7 +77,7 @@ impl Followed {
         let (sender, events) = channel();
         let source = name.clone();
         let read = move |input: Box<dyn Read + Send>| {
-            // What a killed launch has cut in two is no fault of what stands before it.
+            // A record cut in two by a killed launch is not a fault of those before it.
             let frames = Frames::new(BufReader::new(input), source).without_cut_record(|_| {});
             for event in Documents::new(frames) {
                 if sender.send(event).is_err() {
@@ -108,7 +108,7 @@ impl Followed {
         }
     }
 
-    /// How long nothing was written though the run goes on.
+    /// How long nothing was written though the run continues.
     fn silence(&self) -> Option<String> {
         let written = self.path.metadata().and_then(|found| found.modified());
         let silent = written.ok()?.elapsed().ok()?;
@@ -159,7 +159,7 @@ impl Source {
 /// Shows the queue, or a run, until a key or a signal ends it; where standard output is no terminal, once.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that holds no run, [`Failure::Environment`] for a terminal that cannot be used.
+/// [`Failure::Input`] for a file without a run, [`Failure::Environment`] for a terminal that cannot be used.
 pub fn run(args: &TopArgs) -> Result<Exit, Failure> {
     let live = io::stdout().is_terminal() && io::stdin().is_terminal();
     let mut source = Source::open(args, live)?;

@@ -1,4 +1,4 @@
-//! What a user tells a run while it goes on, and what it tells of itself.
+//! What a user tells a run while it continues, and what it tells of itself.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -155,7 +155,7 @@ fn a_run_that_nobody_gave_a_journal_goes_on_after_a_kill() {
         // What ran at the moment of the kill is done again, and nothing else.
         assert!((6..=7).contains(&rounds.len()), "{rounds:?}");
         assert_eq!(journals(), 0, "it goes when all is done");
-        // Without --resume all is done anew.
+        // Without --resume all is done again.
         let more: Vec<&str> = more.into_iter().filter(|m| *m != "--resume").collect();
         let again = command(folder.path(), &schedule, &more).output().unwrap();
         assert_eq!(again.status.code(), Some(0), "{again:?}");

@@ -1,4 +1,5 @@
-//! A run that is killed goes on: what is done is not done again, nothing is lost, nothing runs twice at once.
+//! A run that is killed continues: what is done is not done again, nothing is lost, nothing runs twice at
+//! once.
 
 use super::*;
 
@@ -105,7 +106,7 @@ fn complete(folder: &Path) {
 }
 
 /// Runs the jobs to their end, and kills the tool after random times, every other time with its guard;
-/// answers how often it was killed.
+/// returns how often it was killed.
 fn killed_on_the_way(state: &mut u64, most: usize) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let schedule = plan(&jobs(), "hare");
@@ -182,7 +183,7 @@ fn a_journal_is_gone_on_with_where_that_is_asked_for_and_after_a_restart_of_the_
     );
     let (output, _) = run_with(&cluster(&[("other", 1, 1, "true")]), &["--resume"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("of other jobs"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("belongs to other jobs"));
     // In another boot the run directory of the journal is nobody's.
     let text = fs::read_to_string(&journal).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

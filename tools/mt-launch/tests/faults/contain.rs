@@ -21,7 +21,7 @@ fn without_groups(command: &mut Command) {
     command.env("MT_CGROUP_PARENT", "/no/such/folder");
 }
 
-/// One that starts a stray in its download and in its compute phase, and one that goes on.
+/// One that starts a stray in its download and in its compute phase, and one that continues.
 fn two(corner: &Corner, script: &str) -> [ScriptedTask; 2] {
     let escape = escape(corner);
     let mut a = job("a", &format!("{escape}\n{script}"));
@@ -182,7 +182,7 @@ fn launches_on_one_device_are_told_of_each_other() {
     signal(pid, Signal::SIGTERM);
     let first = corner.end(first);
     assert!(
-        first.stderr.contains("came to the same device meanwhile"),
+        first.stderr.contains("started to use the same device"),
         "{}",
         first.stderr
     );

@@ -218,10 +218,10 @@ fn a_controller_that_babbles_or_decides_the_impossible_is_told_once_and_ignored(
     ];
     let ran = case.run(&script.join("\n"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert_eq!(ran.stderr.matches("is no allocation").count(), 1);
+    assert_eq!(ran.stderr.matches("is not an allocation").count(), 1);
     assert!(ran.stderr.contains("decision 1 has been taken already"));
-    assert!(ran.stderr.contains("it gives 9 GPUs, and there are 4"));
-    assert!(ran.stderr.contains("lines were no allocation"));
+    assert!(ran.stderr.contains("it allocates 9 GPUs, but there are 4"));
+    assert!(ran.stderr.contains("lines were not allocations"));
     assert_eq!(case.sizes("a"), "2 3");
     case.assert_every_step_once("a", 60);
 }
@@ -258,7 +258,7 @@ fn a_training_that_ignores_sigterm_is_killed_and_goes_on_from_its_last_checkpoin
     );
     // It never saved, so it starts over, and that is told.
     assert!(
-        ran.stderr.contains("goes on from an older checkpoint"),
+        ran.stderr.contains("continues from an older checkpoint"),
         "{}",
         ran.stderr
     );
@@ -371,8 +371,8 @@ fn who_cannot_be_run_is_refused_and_the_others_train() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for why in [
         "x is refused: the workload has no such task",
-        "a is refused: one of this name is here already",
-        "y is not here to be taken away",
+        "a is refused: a training of this name is already here",
+        "y is not here, so it cannot be taken away",
     ] {
         assert!(ran.stderr.contains(why), "{}", ran.stderr);
     }
@@ -428,7 +428,7 @@ fn an_option_behind_the_controller_is_refused() {
             .command(&["--controller", "mt-elastic", "--gpus", "2"]);
         let ran = ran(command.args([option, "3"]).output().unwrap());
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-        let told = format!("{option} stands behind --controller");
+        let told = format!("{option} comes after --controller");
         assert!(ran.stderr.contains(&told), "{}", ran.stderr);
     }
 }
@@ -536,8 +536,8 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
     case.assert_every_step_once("a", 6);
 }
 
-/// A GPU is lost under a training: it goes on with what is left, and has the GPU again when that is found. What it had
-/// not saved is done again.
+/// A GPU is lost under a training: it continues with what is left, and has the GPU again when that is found. What it
+/// had not saved is done again.
 #[test]
 fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
     needs_cgroups!();

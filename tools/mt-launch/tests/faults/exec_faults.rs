@@ -30,7 +30,8 @@ fn attendants(corner: &Corner) -> Vec<i32> {
     .collect()
 }
 
-/// Nobody waits for the program's end then: it goes on, and the next one puts away what it has left.
+/// Nobody waits for the program's end then: it continues, and the next one puts away what it has
+/// left.
 #[test]
 fn a_killed_attendant_harms_no_program() {
     let Some(machine) = Machine::new() else {
@@ -93,7 +94,7 @@ fn on_a_full_disk_a_program_on_the_gpu_keeps_its_status() {
     assert!(err.contains("warning: --log has no line"), "{err}");
     machine.no_daemon();
     nothing_remains(&machine.corner);
-    // No file can be written at all: what cannot be put away later is not begun.
+    // No file can be written at all: what cannot be cleaned up later is not begun.
     let mut limited = machine.exec(&[&ON_GPU[..], &["--share", "30", "touch", "begun"]].concat());
     let program = limited.get_program().to_owned();
     let words: Vec<_> = limited.get_args().map(ToOwned::to_owned).collect();

@@ -33,7 +33,7 @@ fn the_first_signal_stops_gracefully() {
     ] {
         needs_cgroups!();
         if sent == Signal::SIGHUP && hangups_are_ignored() {
-            // The launcher inherits that from `nohup make test`, and rightly goes on.
+            // The launcher inherits that from `nohup make test`, and rightly continues.
             continue;
         }
         let corner = Corner::new();
@@ -185,7 +185,7 @@ fn the_guard_touches_nothing_but_run_directories() {
             .unwrap();
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("is no run directory"), "{said}");
+        assert!(said.contains("is not a run directory"), "{said}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 }
@@ -219,7 +219,7 @@ fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
     fs::write(group.join("freezer.state"), "THAWED").unwrap();
     assert_eq!(output.status.code(), Some(143), "{said}");
     assert!(took < Duration::from_secs(30), "{took:?}");
-    assert!(said.contains("does not end, not even by SIGKILL"), "{said}");
+    assert!(said.contains("does not end, even after SIGKILL"), "{said}");
     assert_eq!(next.code, Some(0), "{}", next.stderr);
     assert!(next.stderr.contains("left where it is"), "{}", next.stderr);
     // Once it can die, it does, and a start cleans up the rest.

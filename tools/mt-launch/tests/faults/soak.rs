@@ -105,8 +105,8 @@ impl Level {
     }
 }
 
-/// `make soak`: for so many seconds as `MT_SOAK_S` says; nothing is higher in the last quarter of the
-/// time than it was in the first.
+/// `make soak`: for this many seconds as `MT_SOAK_S` says; nothing is higher in the last quarter of
+/// the time than it was in the first.
 #[test]
 fn a_soak_of_minutes_stays_flat() {
     let seconds = std::env::var("MT_SOAK_S").ok().and_then(|s| s.parse().ok());

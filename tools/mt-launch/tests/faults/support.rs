@@ -48,11 +48,11 @@ pub const GOOD: &str = r#"echo '{"mt":"ready"}'; n=0
 while [ $n -lt $MT_SAMPLES ]; do n=$((n+10)); echo '{"mt":"step","samples":10,"loss":0.5}'; done
 echo '{"mt":"done","samples":'$n'}'"#;
 
-/// A script that says it is ready and goes on for ever.
+/// A script that says it is ready and continues for ever.
 pub const ENDLESS: &str = r#"echo '{"mt":"ready"}'
 while :; do echo '{"mt":"step","samples":1}'; sleep 0.02; done"#;
 
-/// An event as it stands in the output; fields that no test looks at are left out.
+/// An event as it is in the output; fields that no test looks at are left out.
 #[derive(Debug, Deserialize)]
 pub struct RunEvent {
     pub event: EventKind,
@@ -75,7 +75,7 @@ pub struct RunEvent {
     pub tasks: Vec<TaskSummary>,
 }
 
-/// What became of a task, as it stands in the output.
+/// What became of a task, as it is in the output.
 #[derive(Debug, Deserialize)]
 pub struct TaskSummary {
     pub finished: bool,
@@ -204,7 +204,7 @@ impl Corner {
         self.spawn(self.command(arguments), until)
     }
 
-    /// As [`Corner::start`], of a command of the caller's.
+    /// Like [`Corner::start`], of a command of the caller's.
     pub fn spawn(&self, mut command: Command, until: EventKind) -> Child {
         command.arg("--output").arg(self.path("events.ndjson"));
         let child = command.spawn().unwrap();
@@ -354,7 +354,7 @@ pub fn memory(pid: u32) -> u64 {
     number.map_or(0, |n| n.parse().unwrap())
 }
 
-/// Leaves a test that needs control groups where there are none.
+/// Leaves a test that needs control groups if there are none.
 macro_rules! needs_cgroups {
     () => {
         if !$crate::support::has_cgroups() {

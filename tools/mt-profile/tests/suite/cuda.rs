@@ -116,7 +116,7 @@ fn a_profile_is_measured_and_its_cost_told() {
     assert!(err.contains("workers started for the pool at"), "{err}");
     // The fake of NVML is not there, or another test's loader finds a real one.
     assert!(
-        out.contains(r#""gpu":{"#) != err.contains("NVML does not tell how the GPU was used"),
+        out.contains(r#""gpu":{"#) != err.contains("NVML does not report how the GPU was used"),
         "{err}"
     );
     assert_eq!(bench.left(), [] as [i32; 0]);

@@ -7,8 +7,8 @@ use crate::corun::Setting;
 /// `need` says the bytes of a setting. Whether it fits at last; where it does not, nothing more
 /// can be freed.
 ///
-/// For co-runs drawn at random: of many tasks hardly any draw fits by itself, and one that nearly
-/// fills the memory is what a plan will look like.
+/// For randomly drawn co-runs: of many tasks hardly any draw fits by itself, and plans will nearly
+/// fill the memory.
 pub fn shrink_to_fit(
     active: &mut [Setting],
     sizes: &[Vec<Batch>],

@@ -1,11 +1,11 @@
-//! The nouns of a co-run, which planners, hosts and checkers share.
+//! Vocabulary of a co-run, shared by planners, hosts and checkers.
 //!
-//! Tasks are numbered by their place in the workload. A [`Setting`] says with which batch size
-//! and share one of them runs; settings of tasks that run together are a configuration. Who knows
+//! Tasks are numbered by their position in the workload. A [`Setting`] is a task with its batch
+//! size and share; settings of tasks that run together are a configuration. Anything that can say
 //! how fast a configuration runs implements [`Throughput`].
 //!
-//! No arithmetic about throughput lives here: the module is shared by the planners and the
-//! checker, which must not have that in common.
+//! No arithmetic about throughput lives here: planners and checker share this module, and must not
+//! share that.
 
 mod memory;
 mod setting;

@@ -30,9 +30,9 @@ pub trait Throughput: Sync {
         vec![0.0; active.len()]
     }
 
-    /// Whether a setting lies within what was measured when so many tasks run: share and batch
-    /// size in their ranges, the task and as many tasks seen in a co-run. Always, where nothing had
-    /// to be measured; who wraps another answers as the other does, so there is no default.
+    /// Whether a setting lies within the measured domain when this many tasks run: share and batch
+    /// size in range, and both the task and the number of tasks seen in a co-run. True if nothing
+    /// had to be measured. A wrapper must answer as the wrapped one does, so there is no default.
     fn covers(&self, setting: Setting, running: usize) -> bool;
 
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
@@ -68,7 +68,7 @@ pub struct SampleTime {
     pub host: f64,
     /// On the device, without interference.
     pub device: f64,
-    /// How far both overlap, 1 or more: 1 adds them, a large one takes the longer.
+    /// Overlap of both, 1 or more: 1 adds them, a large value takes the longer one.
     pub overlap: f64,
     /// Alone on the whole device: no co-run is faster.
     pub least: f64,

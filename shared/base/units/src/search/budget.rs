@@ -2,13 +2,14 @@ use std::time::Instant;
 
 use crate::search::Stop;
 
-/// The clock is read once in so many units: reading it takes about as long as the cheapest unit
-/// of work (25 ns), and 64 units of the dearest (a played round, 10 us) are still below 1 ms.
+/// The clock is read once per this many units: reading it takes about as long as the cheapest unit
+/// of work (25 ns), and 64 units of the most expensive one (a simulated round, 10 us) are still
+/// below 1 ms.
 const CLOCK_EVERY: u64 = 64;
 
 /// Work that a search may still do: units (points, nodes, plays) and, where asked for, time.
 ///
-/// Once it has said no it stays exhausted, so that nested loops all end.
+/// Once exhausted it stays so, so that nested loops all end.
 #[derive(Debug, Clone)]
 pub struct Budget {
     spent: u64,

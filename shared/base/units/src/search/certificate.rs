@@ -6,7 +6,7 @@ pub enum Stop {
     Enumerated,
     /// Every answer of the class was looked at or excluded by a bound.
     Bounded,
-    /// The answer meets a bound that holds for every answer of the class.
+    /// The answer meets a bound for every answer of the class.
     BoundMet,
     /// The heuristic ended by itself; it proves nothing.
     Heuristic,
@@ -24,9 +24,9 @@ impl Stop {
     }
 }
 
-/// What is known about an answer: why the search for it stopped, how good any answer of a class
-/// can be at most, and which class that is. A proof without its class is a trap: "no order is
-/// faster" is not "no schedule is".
+/// Certificate of an answer: why the search stopped, a bound on any answer of a class, and which
+/// class that is. A proof without its class is a trap: "no order is faster" is not "no schedule
+/// is".
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct Certificate<C> {

@@ -1,5 +1,5 @@
-//! What every search of the planners has: a [`Budget`] of work and time, and at its end a
-//! [`Certificate`] that says why it stopped, what is proven, and for which class of answers.
+//! Common parts of all searches: a [`Budget`] of work and time, and at the end a [`Certificate`]
+//! that says why the search stopped, what is proven, and for which class of answers.
 
 mod budget;
 mod certificate;
@@ -7,8 +7,8 @@ mod certificate;
 pub use budget::Budget;
 pub use certificate::{Certificate, Stop};
 
-/// Part by which two values of an answer may differ and still be the same: an answer this close to
-/// its bound is proven, one that is better by less is not better. Far above what adding up a few
-/// hundred terms rounds away (some 1e-14), far below what anybody measures. One for every search, so
-/// that no proof is missed by rounding that another search forgives.
+/// Relative tolerance within which two values of an answer count as equal: an answer this close to
+/// its bound is proven, and one that is better by less is not better. Far above what adding up a few
+/// hundred terms rounds away (some 1e-14), far below what anybody measures. Shared by all searches,
+/// so that no proof is lost to rounding that another search tolerates.
 pub const SAME: f64 = 1e-9;

@@ -10,7 +10,7 @@ use crate::checker::optional;
 use crate::wire::{self, Infeasibility, Objective, PredictionError, Search};
 use crate::{Checker, Code};
 
-/// What a plan says of its tasks.
+/// A plan's statements about its tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// A search found these batch sizes and shares.
@@ -24,7 +24,7 @@ pub enum Answer {
 /// The best batch sizes and shares that a search found, and what they are compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feasible {
-    /// What each task of the plan runs with.
+    /// Settings of each task of the plan.
     pub decisions: Vec<Decision>,
     /// Sum of the shares.
     pub rv: TotalShare,
@@ -40,7 +40,7 @@ pub struct Feasible {
     pub constraints: Constraints,
     /// Distance from the balance asked for; absent where a task has no data volume.
     pub mismatch: Option<f64>,
-    /// Objective without the batch constraints; absent where there are none, or several GPUs.
+    /// Objective without the batch constraints; absent if there are none, or several GPUs.
     pub unconstrained_objective: Option<f64>,
     /// Simpler schemes.
     pub baselines: Vec<Baseline>,
@@ -52,10 +52,9 @@ pub struct Feasible {
     pub alternatives: Vec<ParetoPoint>,
     /// Marginal changes.
     pub explanation: Vec<Marginal>,
-    /// Results per GPU, where there are several.
+    /// Results per GPU, if there are several.
     pub gpus: Vec<GpuPlan>,
-    /// What was chosen from; absent where the model knows no measured co-run that keeps the
-    /// constraints.
+    /// The candidates; absent if the model knows no measured co-run that keeps the constraints.
     pub candidates: Option<Candidates>,
     /// How the plan was found.
     pub search: Search,
@@ -64,7 +63,7 @@ pub struct Feasible {
 /// Why nothing meets the constraints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Infeasible {
-    /// What stands in the way; never empty.
+    /// The reasons; never empty.
     pub reasons: Vec<Infeasibility>,
     /// What had to hold, where the writer says it.
     pub constraints: Option<Constraints>,
@@ -72,16 +71,16 @@ pub struct Infeasible {
     pub search: Option<Search>,
 }
 
-/// What somebody who writes a plan says.
+/// Statements in a plan written by hand.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ByHand {
-    /// What is said of each task of the plan.
+    /// Statements about each task of the plan.
     pub given: Vec<Given>,
     /// Sum of the shares.
     pub rv: Option<TotalShare>,
 }
 
-/// What one task runs with, and the throughput predicted for it.
+/// Settings of one task, and its predicted throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// Batch size.
@@ -94,7 +93,7 @@ pub struct Decision {
     pub solo: SamplesPerSec,
 }
 
-/// What somebody who writes a plan may say of a task.
+/// Statements about a task in a plan written by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Given {
     /// Batch size; needed with a model and to launch.

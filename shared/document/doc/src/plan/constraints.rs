@@ -18,7 +18,7 @@ pub struct Constraints {
     pub batch: BatchPolicy,
     /// Largest mismatch.
     pub mismatch: Option<f64>,
-    /// What the batch sizes are to be in proportion to.
+    /// Which quantity of the batch sizes should be in proportion to the data volumes.
     pub balance: Balance,
     /// Which rate alone `S_i` is.
     pub solo: SoloRate,
@@ -49,7 +49,7 @@ fn part_of_solo(floor: f64) -> Result<f64, UnitError> {
     Err(UnitError {
         quantity: "starvation floor",
         value: floor.to_string(),
-        expected: "a part of the solo throughput, 0 to 1",
+        expected: "a fraction of the solo throughput, 0 to 1",
     })
 }
 

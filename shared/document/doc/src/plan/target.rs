@@ -15,7 +15,7 @@ pub struct Target {
     pub together_low: Seconds,
     /// Upper end; absent if the interval of a rate reaches 0.
     pub together_high: Option<Seconds>,
-    /// Time with rounds in which one task after another has the whole device.
+    /// Time with rounds in which the tasks have the whole device one after another.
     pub one_after_another: Seconds,
     /// The plan of the shortest round.
     pub fastest_samples: Option<FastestSamples>,

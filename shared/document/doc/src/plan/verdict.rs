@@ -7,8 +7,8 @@ use crate::{Checker, Code};
 
 /// Whether sharing is worth it: the same work done together and one task after another.
 ///
-/// A round on one GPU counts its transfers; otherwise compute alone is compared, of several GPUs
-/// on the GPUs that the plan gives the tasks.
+/// A round on one GPU includes its transfers; otherwise only compute is compared, with several GPUs
+/// on the GPUs that the plan assigns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Whether together is faster.

@@ -29,8 +29,8 @@ impl Document for RunEvent {
     }
 }
 
-/// The fields of an event that have not been used yet. What remains at the end does not belong
-/// to an event of its kind.
+/// The fields of an event that have not been used yet. Fields that remain at the end do not belong
+/// to this kind of event.
 struct Fields<'c> {
     wire: wire::RunEvent,
     c: &'c mut Checker,

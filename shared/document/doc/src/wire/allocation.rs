@@ -5,15 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Provenance, wire_form};
 
-/// A decision about which training has how many GPUs, one a line.
+/// A decision: how many GPUs each training gets; one per line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.allocation/1")]
 pub struct Allocation {
     /// `mt.allocation/1`.
     pub schema: String,
-    /// Number of the decision, from 1, rising. Whoever carries decisions out says with an `ack`
-    /// event which it has taken; one that is older than the last taken must not act.
+    /// Number of the decision, from 1, increasing. Whoever carries out decisions reports with an
+    /// `ack` event which one it has taken; a decision older than the last one taken must be
+    /// ignored.
     pub seq: u64,
     /// When it was made: the time of the event that led to it, in seconds.
     pub time_s: f64,
@@ -21,7 +22,7 @@ pub struct Allocation {
     pub total_gpus: u32,
     /// GPUs of every training; 0: parked.
     pub gpus: BTreeMap<String, u32>,
-    /// Batch size of every process of a training, rank 0 first; absent where it is not known.
+    /// Batch size of every process of a training, rank 0 first; absent if unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub batches: BTreeMap<String, Vec<u64>>,
     /// Trainings that have reached their target: they have no GPUs, and need none.
@@ -29,11 +30,12 @@ pub struct Allocation {
     pub reached: Vec<String>,
     /// Why, for people.
     pub reason: String,
-    /// What the objective is expected to gain against leaving things as they were, in seconds,
-    /// less the pauses; absent where that cannot be said.
+    /// Expected gain in the objective over keeping the current allocation, in seconds, less the
+    /// pauses; absent if it cannot be estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_s: Option<f64>,
-    /// The gain if the trainings are as long, or as short, as may be, whichever is less.
+    /// The gain if the trainings are as long, or as short, as their quantiles allow, whichever is
+    /// less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_low_s: Option<f64>,
     /// The larger of the two.
@@ -41,7 +43,7 @@ pub struct Allocation {
     pub gain_high_s: Option<f64>,
     /// Pause that a training is expected to make when its processes change, in seconds.
     pub pause_s: f64,
-    /// When every training is expected to be done; absent where that cannot be said.
+    /// When every training is expected to be done; absent if that cannot be estimated.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expected: BTreeMap<String, Expected>,
     /// Which tools made this document.

@@ -32,10 +32,10 @@ pub struct ListedDevice {
     pub name: String,
     /// Whether tasks can be measured on it now.
     pub usable: bool,
-    /// Why not, and what to do; absent where it is usable.
+    /// Why not, and what to do; absent if it is usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What could not be found out though it may forbid sharing the device, and why.
+    /// What could not be determined although it may forbid sharing the device, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
     /// Units that shares are divided into: SMs or cores.
@@ -47,7 +47,7 @@ pub struct ListedDevice {
     /// Device memory that is in use now, by everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
-    /// Part of the last moments in which a kernel ran on the GPU, in percent.
+    /// Percentage of the last moments in which a kernel ran on the GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation_percent: Option<u32>,
     /// Stable name of a GPU.

@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::is_default;
 
-/// Statistical efficiency: what a sample is worth at each batch size. Either `noise_scale` or `table`.
+/// Statistical efficiency: the value of a sample at each batch size. Exactly one of `noise_scale` and
+/// `table`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Efficiency {
@@ -36,7 +37,7 @@ pub struct EfficiencyRow {
     pub rounds: Option<f64>,
 }
 
-/// Where an efficiency comes from, the least trusted first.
+/// Source of an efficiency, the least trusted first.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -51,8 +52,8 @@ pub enum EfficiencySource {
     Learnt,
 }
 
-/// Means over `steps` training steps of the two quantities that make a noise scale. Each is an unbiased
-/// estimate, so that either may be negative.
+/// Means, over `steps` training steps, of the two quantities from which a noise scale follows. Each is
+/// an unbiased estimate, so either may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GradientNoise {

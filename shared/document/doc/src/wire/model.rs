@@ -19,9 +19,9 @@ pub struct Model {
     /// What the configurations were chosen for, as the profile says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<Aim>,
-    /// Measured co-runs of all tasks, which a plan may choose from beside what is predicted, of
-    /// many only the best; and runs of a part of the tasks at the same batch sizes, by which a
-    /// round is known that goes on when a task has ended. Absent in models that do not say.
+    /// Measured co-runs of all tasks that a plan may choose from, besides predictions (if there are
+    /// many, only the best); and runs of some of the tasks at the same batch sizes, which show how
+    /// a round continues when a task has ended. Absent in models that do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<Corun>,
     /// Which tools made this document.

@@ -9,14 +9,14 @@ use super::is_default;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// A law with a few constants of meaning.
+    /// A law with a few interpretable constants.
     Structured,
     /// Polynomial ridge regression.
     Poly,
-    /// Gaussian process on what the law leaves.
+    /// Gaussian process on the residuals of the law.
     Gp,
-    /// Mean of the Gaussian process and boosted trees on what the law leaves, and of boosted trees
-    /// on the slow-down.
+    /// Mean of the Gaussian process and boosted trees on the residuals of the law, and of boosted
+    /// trees on the slow-down.
     Blend,
 }
 
@@ -26,25 +26,25 @@ pub enum Method {
 pub struct ModelParams {
     /// Family.
     pub method: Method,
-    /// Whether the steps of the laws are scaled so that alone they are the solo steps, and what
-    /// stands beside the laws is relative to the solo step at the share; absent: neither.
+    /// Whether the laws are scaled to reproduce the solo steps, and the other parts are relative to
+    /// the solo step at the share; absent: neither.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anchored: bool,
     /// One for each task, in the order of the workload.
     pub tasks: Vec<TaskParams>,
-    /// The law of the solo step time over tasks, where FLOPs and bytes of some are known.
+    /// The law of the solo step time across tasks, if FLOPs and bytes of some are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_law: Option<WorkloadLaw>,
-    /// Measured configurations that the Gaussian processes rest on.
+    /// Measured configurations that the Gaussian processes use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Vec<Point>>,
-    /// What co-runs of all tasks together say of tasks and batch sizes that never ran among
-    /// others; absent where too few could be left out to learn how much that is worth.
+    /// The process that predicts tasks and batch sizes that never ran with others, from the co-runs
+    /// of all tasks; absent if too few could be held out to learn its weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<UnseenParams>,
-    /// What was learnt from.
+    /// The training data.
     pub domain: Domain,
-    /// How well it predicts what it was not shown.
+    /// Accuracy on held-out data.
     pub validation: Validation,
 }
 
@@ -76,9 +76,9 @@ pub struct Point {
 }
 
 /// A Gaussian process of all tasks, and how it serves co-runs in which a task or its batch size
-/// never ran among others. The step of such a co-run is, as a logarithm,
-/// `(1 - weight) own + weight pooled - ln factor`, at least that of the solo run, where `own` is the
-/// answer of the task's own model.
+/// never ran with others. The step of such a co-run is, as a logarithm, `(1 - weight) own + weight
+/// pooled - ln factor`, at least that of the solo run, where `own` is the answer of the task's own
+/// model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnseenParams {
@@ -90,28 +90,28 @@ pub struct UnseenParams {
     pub tasks: Vec<u32>,
     /// Mean of the logarithm of (step / solo step).
     pub mean: f64,
-    /// Weight of the process in co-runs whose tasks and batch sizes all ran among others, 0 to 1;
+    /// Weight of the process in co-runs whose tasks and batch sizes all ran with others, 0 to 1;
     /// absent: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known_weight: f64,
-    /// The same at shares that no co-run covered; absent: as there.
+    /// The same at shares that no co-run covered; absent: the same value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_weight: Option<f64>,
-    /// The process of what such co-runs make of the device as a whole; absent: it does not count.
+    /// The process of the total throughput of such co-runs; absent: not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sums: Option<SumParams>,
-    /// For co-runs with a batch size that never ran among others.
+    /// For co-runs with a batch size that never ran with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<UnseenUse>,
-    /// For co-runs with a task that never ran among others.
+    /// For co-runs with a task that never ran with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<UnseenUse>,
 }
 
 /// A Gaussian process of the sum of a co-run's rates over those alone at the same shares. The kernel is
-/// `(c + c^4) / 2`, where `c` is the cosine of two co-runs by the mean Matern 3/2 kernel between
-/// their tasks. The rates of a co-run are multiplied so that the logarithm of their sum goes `weight` of
-/// the way to `mean + sum of weights times kernels`.
+/// `(c + c^4) / 2`, where `c` is the cosine of two co-runs under the mean Matern 3/2 kernel between
+/// their tasks. The rates of a co-run are scaled so that the logarithm of their sum moves by the
+/// fraction `weight` towards `mean + sum of weights times kernels`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SumParams {
@@ -128,20 +128,20 @@ pub struct SumParams {
     pub weights: Vec<f64>,
 }
 
-/// What left-out batch sizes, or left-out tasks, taught of the use of the process of all tasks.
+/// Use of the process for all tasks, learnt from held-out batch sizes or tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnseenUse {
     /// Weight of the process of all tasks, 0 to 1.
     pub weight: f64,
-    /// Factor on the throughput that makes the mean relative error least.
+    /// Factor on the throughput that minimises the mean relative error.
     pub factor: f64,
-    /// Factor on the standard deviation of the process that makes intervals hold what they say.
+    /// Factor on the standard deviation of the process that gives intervals their nominal coverage.
     pub interval_scale: f64,
-    /// Parts that were left out one after another.
+    /// Number of parts that were held out in turn.
     pub parts: u32,
-    /// Mean absolute error of left-out throughputs without the largest twentieth, in percent; absent: too few could be left out,
-    /// and the weight is a guess.
+    /// Mean absolute error of held-out throughputs without the largest twentieth, in percent; absent: too few could be
+    /// held out, and the weight is a guess.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
 }
@@ -166,36 +166,36 @@ pub struct Domain {
     /// that do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crowds: Vec<u32>,
-    /// Part of the way, as a logarithm, that rates of more tasks than ever ran together are moved to the line
-    /// through those of fewer: slow-down grows by as much with each further task. 0 to 1; absent: 0.
+    /// Fraction, on a logarithmic scale, by which the rates of more tasks than ever ran together are moved to
+    /// the line through those of fewer (each further task adds the same slow-down). 0 to 1; absent: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub line_weight: f64,
 }
 
-/// What cross-validation by configuration found.
+/// Results of cross-validation by configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
-    /// Parts that were left out one after another; 0: too little was measured to validate.
+    /// Number of parts that were held out in turn; 0: too few measurements to validate.
     pub folds: u32,
-    /// Mean absolute error of the total throughput of left-out configurations, in percent.
+    /// Mean absolute error of the total throughput of held-out configurations, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_error_percent: Option<f64>,
-    /// Mean absolute error of the single throughputs of left-out configurations, in percent, bad
+    /// Mean absolute error of the single throughputs of held-out configurations, in percent, bad
     /// measurements included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_error_percent: Option<f64>,
-    /// The same of co-runs with a share that was left out whole.
+    /// The same for co-runs with a share that was held out entirely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level_error_percent: Option<f64>,
-    /// The same of co-runs of most tasks, left out whole.
+    /// The same for co-runs of the most tasks, held out entirely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowd_error_percent: Option<f64>,
-    /// Part of left-out throughputs inside the interval of 1.645 standard errors, which should
-    /// hold 90 %.
+    /// Fraction of held-out throughputs inside the interval of 1.645 standard errors, which should
+    /// be 90 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage_90: Option<f64>,
-    /// Error of each kind of configuration of which parts could be left out.
+    /// Error of each kind of configuration of which parts could be held out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindError>,
     /// The same error of every family that was tried.
@@ -203,7 +203,7 @@ pub struct Validation {
     pub families: Vec<FamilyError>,
 }
 
-/// How far a configuration is from what was measured.
+/// Distance of a configuration from the measurements.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -217,7 +217,7 @@ pub enum Kind {
     Batch,
     /// A task never ran with others.
     Task,
-    /// So many tasks never ran together.
+    /// This many tasks never ran together.
     Crowd,
 }
 
@@ -244,8 +244,8 @@ impl Kind {
     }
 }
 
-/// Error of one kind of configuration, from parts of that kind that were left out whole: single
-/// configurations, all of a share, of a batch size, of a task, or of as many tasks as ran together at most.
+/// Error of one kind of configuration, from entirely held-out parts of that kind: single configurations, or
+/// all of a share, of a batch size, of a task, or of the largest number of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KindError {
@@ -253,9 +253,9 @@ pub struct KindError {
     pub kind: Kind,
     /// Mean absolute error of the single throughputs, in percent, bad measurements included.
     pub error_percent: f64,
-    /// Throughputs that were left out.
+    /// Number of throughputs that were held out.
     pub cases: u64,
-    /// Parts that were left out one after another; the throughputs of one err together.
+    /// Number of parts that were held out in turn; errors within a part are correlated.
     pub parts: u32,
 }
 
@@ -265,7 +265,7 @@ pub struct KindError {
 pub struct FamilyError {
     /// Family.
     pub method: Method,
-    /// Mean absolute error of the total throughput of left-out configurations, in percent.
+    /// Mean absolute error of the total throughput of held-out configurations, in percent.
     pub total_error_percent: f64,
 }
 
@@ -275,8 +275,8 @@ pub struct FamilyError {
 pub struct TaskParams {
     /// Name.
     pub id: String,
-    /// Position of the first task of the same model, where there is one: its `poly`, `gp` and trees
-    /// serve this one too, and all that was measured of either taught both.
+    /// Position of the first task of the same model, if there is one: they share its `poly`, `gp`
+    /// and trees, which were learnt from the measurements of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<u32>,
     /// What was measured of it.
@@ -285,8 +285,8 @@ pub struct TaskParams {
     pub solo: Vec<SoloStep>,
     /// Seconds for each further sample of a solo step where only one batch size is known.
     pub solo_slope_s: f64,
-    /// What measured solo steps at part shares add to the logarithm of those of the law: a process
-    /// with a Matern 5/2 kernel of length 2 along `ln(batch)` and 1 along `ln(share)`.
+    /// Deviations of measured solo steps at part shares from the law, in logarithms: a process with
+    /// a Matern 5/2 kernel of length 2 along `ln(batch)` and 1 along `ln(share)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub solo_parts: Vec<SoloPart>,
     /// The structured law.
@@ -300,26 +300,26 @@ pub struct TaskParams {
     /// The boosted trees on the logarithm of (step / law), where the family has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<TreesParams>,
-    /// The boosted trees on the logarithm of (step / solo step), where the family has them; they
-    /// count where as many tasks run as were seen together at most.
+    /// The boosted trees on the logarithm of (step / solo step), if the family has them; used only
+    /// for co-runs of at most as many tasks as were measured together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solo_trees: Option<TreesParams>,
-    /// Standard deviation of the logarithm of a prediction, beside what the Gaussian process
-    /// says.
+    /// Standard deviation of the logarithm of a prediction, in addition to that of the Gaussian
+    /// process.
     pub spread: f64,
-    /// Factor on the standard deviation that makes intervals hold what they say.
+    /// Factor on the standard deviation that gives intervals their nominal coverage.
     pub interval_scale: f64,
-    /// The same at shares and numbers of tasks that no co-run covered; absent: as many as there.
+    /// The same at shares and numbers of tasks that no co-run covered; absent: the same value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_interval_scale: Option<f64>,
     /// Standard deviation of the logarithm of a solo rate at a part of the device, at a share at which
-    /// the task was measured alone; absent: too few solo runs could be left out to learn it.
+    /// the task was measured alone; absent: too few solo runs could be held out to learn it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_spread: Option<f64>,
     /// The same at another share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_far_spread: Option<f64>,
-    /// Mean absolute error of left-out throughputs of the task, in percent.
+    /// Mean absolute error of held-out throughputs of the task, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
     /// Smallest and largest batch size measured.
@@ -328,8 +328,8 @@ pub struct TaskParams {
     /// Smallest and largest share measured, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_range_percent: Option<(f64, f64)>,
-    /// Shares at which it ran with others, in percent, ascending; of those closer than 1.25 points
-    /// only one stands for all.
+    /// Shares at which it ran with others, in percent, ascending; shares closer than 1.25 points
+    /// are merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together_shares_percent: Vec<f64>,
 }
@@ -342,9 +342,9 @@ pub struct TaskParams {
 pub enum Evidence {
     /// It ran with others.
     Together,
-    /// It ran alone only; its behaviour with others is that of the other tasks.
+    /// It ran only alone; its behaviour with others is taken from the other tasks.
     Alone,
-    /// It never ran; all is from its FLOPs and bytes.
+    /// It never ran; everything is derived from its FLOPs and bytes.
     Nothing,
 }
 
@@ -368,8 +368,8 @@ pub struct SoloPart {
     pub share: f64,
     /// Its weight in the process.
     pub weight: f64,
-    /// Step seconds measured there: between two shares of a batch size the solo step is linear in one over
-    /// the share. Absent on the whole device, and in models that only have the process.
+    /// Step seconds measured there: between two shares of a batch size, the solo step is linear in one
+    /// over the share. Absent on the whole device, and in models that only have the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_s: Option<f64>,
 }
@@ -380,18 +380,18 @@ pub struct SoloPart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LawParams {
-    /// `g0`: seconds of a step that no share changes.
+    /// `g0`: seconds of a step that do not depend on the share.
     pub fixed_s: f64,
     /// `h`: growth of the fixed part with the number of running tasks.
     pub crowding: f64,
     /// `g1`: seconds for each sample on the whole device.
     pub per_sample_s: f64,
-    /// `rho`: share, as a fraction, beyond which more is no use.
+    /// `rho`: share, as a fraction, beyond which more share is useless.
     pub bend: f64,
     /// `k`: sharpness of the bend.
     pub sharpness: f64,
-    /// `q`: how far host and device work at the same time, 1 (the default) or more: 1 adds their
-    /// times, a large one takes the longer.
+    /// `q`: overlap of host and device, 1 (the default) or more: 1 adds their times, a large value
+    /// takes the longer one.
     #[serde(default = "added")]
     pub overlap: f64,
     /// `e` of this task's share where it interferes with others; absent: 0.5.
@@ -445,9 +445,9 @@ pub struct GpParams {
     pub signal: f64,
     /// Variance of the noise of one measurement.
     pub noise: f64,
-    /// How many features, from the first, are of the task itself and the rest of the others: the
-    /// kernel is then the mean of those of both groups and of their product. Absent: one kernel
-    /// of all features.
+    /// Number of features, from the first, that describe the task itself; the rest describe its
+    /// co-runners. The kernel is then the mean of those of both groups and of their product.
+    /// Absent: one kernel of all features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_features: Option<u32>,
     /// Smoothness of the kernel, 5/2 where absent; 3/2 only of two groups.
@@ -455,16 +455,16 @@ pub struct GpParams {
     pub matern: Matern,
     /// Positions in `points`.
     pub points: Vec<u32>,
-    /// Whose step is meant at each of them, by position in the workload; absent: that of the task itself.
+    /// Task whose step each of them refers to, by position in the workload; absent: the task itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<u32>,
     /// Weight of each.
     pub weights: Vec<f64>,
-    /// Factor on the noise of each; large for measurements that were found to be wrong.
+    /// Factor on the noise of each; large for measurements that were found to be outliers.
     pub noise_factor: Vec<f64>,
 }
 
-/// Regression trees of depth 3, whose answers are added: 7 splits in heap order and 8 leaves for
+/// Regression trees of depth 3, whose outputs are added: 7 splits in heap order and 8 leaves for
 /// each tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

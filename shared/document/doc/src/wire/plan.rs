@@ -31,43 +31,44 @@ pub struct Plan {
     /// Whether sharing is worth it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// When the tasks reach their targets; of a plan for progress where every task has samples.
+    /// When the tasks reach their targets; for plans that optimise progress if every task has
+    /// samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// How far the plan is from what its model learnt from, and how wrong the model was there.
+    /// Distance of the plan from its model's training data, and the model's error at that distance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionError>,
-    /// What was maximised.
+    /// The objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// What had to hold.
+    /// The constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Constraints>,
-    /// Distance of the batch sizes from the balance asked for (FedMT eq. 6).
+    /// Distance of the batch sizes from the requested balance (FedMT eq. 6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<f64>,
     /// Objective of the best plan without the batch constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconstrained_objective: Option<f64>,
-    /// What simpler schemes would reach, predicted alike.
+    /// What simpler schemes would reach, predicted in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<Baseline>,
-    /// Plans none of which is better than another in both mismatch and objective.
+    /// Pareto front of mismatch and objective.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<ParetoPoint>,
-    /// Plans none of which is better than another in both raw throughput and fairness.
+    /// Pareto front of raw throughput and fairness.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto_fairness: Vec<ParetoPoint>,
     /// The next best plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<ParetoPoint>,
-    /// What a little more or less share would change.
+    /// Effect of a little more or less share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<Marginal>,
-    /// Results per GPU, where there are several.
+    /// Results per GPU, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuPlan>,
-    /// What was chosen from, where the model knows measured co-runs.
+    /// The candidates, if the model has measured co-runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Candidates>,
     /// How the plan was found.
@@ -79,7 +80,7 @@ pub struct Plan {
     /// The model that predicted the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// The workload, where the plan has no model to carry it.
+    /// The workload, if there is no model to carry it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// Which tools made this document.
@@ -89,21 +90,21 @@ pub struct Plan {
 
 wire_form!(Plan, "mt.plan/1");
 
-/// Error of predictions of a plan's own kind: cross-validated, of co-runs as far from what was left to
-/// learn from as the plan is from what was measured. Of a plan for several GPUs the worst.
+/// Prediction error for co-runs of the plan's kind, cross-validated: co-runs as far from the remaining
+/// training data as the plan is from the measurements. For a plan on several GPUs, the worst of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionError {
-    /// Which kind; of several the one of the largest error, one of unknown error first.
+    /// Which kind; for several GPUs that of the largest error, with unknown errors first.
     pub kind: Kind,
-    /// Mean absolute error of a throughput of this kind, in percent; absent: too little could be left out to
-    /// know it.
+    /// Mean absolute error of a throughput of this kind, in percent; absent: too few could be held out to
+    /// estimate it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
-    /// Throughputs that were left out.
+    /// Number of throughputs that were held out.
     #[serde(default)]
     pub cases: u64,
-    /// Parts that were left out one after another; the throughputs of one err together.
+    /// Number of parts that were held out in turn; errors within a part are correlated.
     #[serde(default)]
     pub parts: u32,
 }
@@ -120,14 +121,14 @@ pub struct PlanTask {
     /// Share in percent; needed with a model and to launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// GPU that the task runs on, from 0, where there are several.
+    /// GPU that the task runs on, from 0, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
     /// Samples to train on in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// Exponential average of the samples over rounds that the mismatch was judged by, where
-    /// damping was asked for; absent: `samples`.
+    /// Exponential average of the samples over rounds, used for the mismatch if damping was
+    /// requested; absent: `samples`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_samples: Option<u64>,
     /// Bytes to move before and after compute.
@@ -136,7 +137,7 @@ pub struct PlanTask {
     /// Predicted throughput while all tasks run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Estimate>,
-    /// Throughput alone on the whole device that `throughput` is compared with: at the best of the
+    /// Throughput alone on the whole device with which `throughput` is compared: at the best of the
     /// task's batch sizes, or at this one, as `constraints.solo` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solo_samples_per_s: Option<f64>,
@@ -164,16 +165,16 @@ pub struct RateRow {
     pub samples_per_s: BTreeMap<String, f64>,
 }
 
-/// The best measured co-run and the best by the model, both under the constraints. The one whose
-/// objective has the higher lower end of the 95 % interval is the plan.
+/// The best measured co-run and the model's best, both under the constraints. The plan is the one
+/// whose objective has the higher lower end of the 95 % interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Candidates {
-    /// Which of the two the plan is.
+    /// Which of the two is the plan.
     pub chosen: Chosen,
     /// The best measured co-run.
     pub measured: Candidate,
-    /// The best by the model; absent: by the model nothing keeps the constraints.
+    /// The model's best; absent: under the model nothing is feasible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Candidate>,
 }
@@ -184,10 +185,10 @@ pub struct Candidates {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Chosen {
-    /// The best measured co-run. Where it is not also the best by the model, `search` says by
-    /// how much the model has a better one, and proves nothing.
+    /// The best measured co-run. Unless it is also the model's best, `search` gives the gap to the
+    /// model's best, and proves nothing.
     Measured,
-    /// The best by the model.
+    /// The model's best.
     Predicted,
 }
 
@@ -206,22 +207,22 @@ pub struct Candidate {
     pub tasks: Vec<Choice>,
 }
 
-/// Whether sharing is worth it: the same work done together and one task after another.
+/// Whether sharing is worth it: compares the same work done together and one task after another.
 ///
-/// A round on one GPU counts its transfers, alike for both: together in the best order that was
-/// found, as `mt-overlap` plays it; one after another with the transfers of a task beside the
-/// compute of others. Otherwise compute alone is compared, of several GPUs on the GPUs that the
-/// plan gives the tasks.
+/// On one GPU a round includes its transfers in both cases: together in the best order found, as
+/// `mt-overlap` computes it; one after another with the transfers of a task alongside the compute
+/// of others. Otherwise only compute is compared; with several GPUs, on the GPUs that the plan
+/// assigns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
     /// Whether together is faster.
     pub share: bool,
-    /// What the work is.
+    /// The work that is compared.
     pub work: WorkKind,
     /// Seconds that the work takes together with the batch sizes and shares of the plan. Tasks that
-    /// remain when one ends keep their shares, or get its share too where the device can change
-    /// them.
+    /// remain when one ends keep their shares, or also get its share if the device can change
+    /// shares.
     pub together_s: f64,
     /// Lower end of the 95 % interval.
     pub together_low_s: f64,
@@ -238,25 +239,25 @@ pub struct Verdict {
 }
 
 /// When the tasks reach their targets: the seconds that the objective counts, which are the weighted
-/// mean of the tasks' (`progress`) or the last (`progress-last`).
+/// mean over the tasks (`progress`) or the last (`progress-last`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Whether the plan is there sooner than one task after another.
+    /// Whether the plan reaches them sooner than one task after another.
     pub share: bool,
     /// Seconds with the plan.
     pub together_s: f64,
-    /// Lower end of the 95 % interval: that of the throughputs, and those of the noise scales where they have
-    /// one.
+    /// Lower end of the 95 % interval, from the intervals of the throughputs and of the noise scales, if
+    /// known.
     pub together_low_s: f64,
     /// Upper end; absent if the interval of a rate reaches 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together_high_s: Option<f64>,
-    /// Seconds with rounds in which one task after another has the whole device, at batch sizes of which
-    /// no change of one is sooner.
+    /// Seconds if, in each round, one task after another has the whole device, at batch sizes such that
+    /// changing any single one is no faster.
     pub one_after_another_s: f64,
-    /// The plan of the shortest round, whatever a sample is worth, and its seconds to the target; absent
-    /// where none was found.
+    /// The plan of the shortest round, regardless of the value of a sample, and its seconds to the
+    /// target; absent if none was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fastest_samples: Option<FastestSamples>,
     /// The target of each task.
@@ -283,13 +284,13 @@ pub struct TaskTarget {
     pub efficiency: f64,
     /// Rounds to the target at the plan's batch size.
     pub rounds: f64,
-    /// When the plan is there.
+    /// When the plan reaches it.
     pub seconds: f64,
     /// Batch size of the task in one after another.
     pub alone_batch: u64,
 }
 
-/// What the work of a verdict is.
+/// The work that a verdict compares.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -297,11 +298,12 @@ pub struct TaskTarget {
 pub enum WorkKind {
     /// The samples of every task in one round.
     Round,
-    /// What the plan trains in one second: the mixture that it makes, as no volumes are given.
+    /// What the plan trains in one second: the mixture that it produces, since no volumes are
+    /// given.
     Mixture,
 }
 
-/// A scheme of equal shares and how long the work of a verdict takes with it.
+/// A scheme of equal shares and the time that the work of a verdict takes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StaticScheme {
@@ -333,9 +335,9 @@ pub struct WorkAlone {
 pub enum Scheme {
     /// One task at a time on the whole GPU, equal work of each.
     Temporal,
-    /// Parts of equal size, `100/n` % each.
+    /// Equal parts, `100/n` % each.
     Isolated,
-    /// Everyone may use everything: 100 % each.
+    /// No limits: 100 % each.
     Sharing,
     /// NVIDIA's static advice: `100/(0.5 n)` %, at most 100.
     Nvidia,
@@ -375,25 +377,24 @@ pub struct Constraints {
     /// Largest mismatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<f64>,
-    /// What the batch sizes are to be in proportion to.
+    /// What the batch sizes should be in proportion to.
     pub balance: Balance,
-    /// Which rate alone `S_i` stands for in fairness, max-min and the floor; absent:
-    /// `same-batch`.
+    /// Which solo rate `S_i` means in fairness, max-min and the floor; absent: `same-batch`.
     #[serde(default, skip_serializing_if = "SoloRate::is_same_batch")]
     pub solo: SoloRate,
 }
 
-/// The rate alone `S_i` that throughput is compared with.
+/// The solo rate `S_i` that throughput is compared with.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SoloRate {
-    /// The best of the task's batch sizes: what it has without sharing. Where the plan keeps reference
+    /// The best over the task's batch sizes: what it has without sharing. If the plan keeps reference
     /// sizes (`batch`), that at the reference size.
     Best,
-    /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair
-    /// as the best.
+    /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair as
+    /// the best one.
     #[default]
     SameBatch,
 }
@@ -421,7 +422,7 @@ pub enum BatchPolicy {
     Reference,
 }
 
-/// What the batch sizes are to be in proportion to (FedMT eq. 6).
+/// What the batch sizes should be in proportion to (FedMT eq. 6).
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -470,7 +471,7 @@ pub struct ParetoPoint {
     pub tasks: Vec<Choice>,
 }
 
-/// What a change of one task's share would do.
+/// Effect of changing one task's share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Marginal {
@@ -484,7 +485,7 @@ pub struct Marginal {
     pub samples_per_s_change: BTreeMap<String, f64>,
 }
 
-/// What one of several GPUs gets.
+/// Result for one of several GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuPlan {
@@ -502,14 +503,14 @@ pub struct GpuPlan {
     pub objective: f64,
 }
 
-/// Whether a result is the best there is.
+/// Whether a result is proven optimal.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[must_use]
 pub enum Proof {
-    /// Every point was looked at.
+    /// Every point was evaluated.
     Enumerated,
     /// The rest was excluded by a bound.
     Bounded,
@@ -521,14 +522,14 @@ pub enum Proof {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
-    /// Points (or nodes) looked at.
+    /// Points (or nodes) evaluated.
     pub points: u64,
-    /// Whether the result is proven to be the best under the model.
+    /// Whether the result is proven optimal under the model.
     pub proof: Proof,
-    /// No result can be better than this, where a bound is known.
+    /// Bound on the objective of any result, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Time of the search in seconds, where asked for (it differs from run to run).
+    /// Time of the search in seconds, if requested (it differs from run to run).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -547,9 +548,9 @@ pub enum ConstraintKind {
     Memory,
     /// Sum of the shares, percent.
     Rv,
-    /// How batch sizes may be chosen; 0 and 1 stand for no and yes.
+    /// How batch sizes may be chosen; 0 means no, 1 means yes.
     Batch,
-    /// Settings outside what was profiled.
+    /// Settings outside the profiled domain.
     Domain,
 }
 

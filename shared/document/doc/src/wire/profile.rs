@@ -19,10 +19,11 @@ pub struct ProfileHeader {
     pub design: DesignKind,
     /// Seed of the design and of the simulator.
     pub seed: u64,
-    /// Shortest window that was asked for, in seconds; absent: the device's own.
+    /// Shortest window requested, in seconds; absent: the device's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
-    /// What the configurations were chosen for; absent where they were not chosen for a plan.
+    /// The objective that the configurations were chosen for; absent if they were not chosen for a
+    /// plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<Aim>,
     /// Which tools made this document.
@@ -46,33 +47,32 @@ pub enum ObjectiveKind {
     Weighted,
     /// The least `P_i / S_i`.
     MaxMin,
-    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
-    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
+    /// Minus the time of the round in seconds: transfers in the best order found, compute at the
+    /// rates of the currently computing tasks. On several GPUs, minus the time until every task has
     /// trained on its samples, without transfers.
     Round,
-    /// Where every task has samples, minus the weighted mean of the tasks' times to target in seconds:
-    /// task i takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 where
-    /// it is not given), each as long as the round of the tasks that have not reached theirs. Otherwise the
-    /// weighted mean of progress per second over the most that the task makes alone,
-    /// `P_i E_i(B_i) / max_B S_i(B) E_i(B)`.
+    /// If every task has samples: minus the weighted mean of the tasks' times to target in seconds. Task i
+    /// takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 if not
+    /// given), each as long as a round of the tasks that have not reached their targets. Otherwise the
+    /// weighted mean of progress per second over the highest progress of the task alone, `P_i E_i(B_i) /
+    /// max_B S_i(B) E_i(B)`.
     Progress,
-    /// The same of the task that is worst off: minus the last time to target, or the least progress.
+    /// The same for the worst-off task: minus the last time to target, or the least progress.
     ProgressLast,
 }
 
-/// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the
-/// same unless told otherwise.
+/// The plan that measurements were chosen for. `mt-solve` uses the same unless told otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
-    /// What the plan is to maximise.
+    /// The objective of the plan.
     pub objective: ObjectiveKind,
     /// Least `P_i / S_i` of every task, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starvation_floor: Option<f64>,
 }
 
-/// What a device is, so that a profile of another one is not taken for it.
+/// Identity of a device, so that a profile of another one is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFingerprint {
@@ -88,8 +88,8 @@ pub struct DeviceFingerprint {
     /// Driver, kernel or other version that may change the numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Relative noise that the simulator was asked to add to each throughput, in percent, as
-    /// text so that it is exact.
+    /// Relative noise that the simulator adds to each throughput on request, in percent, as text so
+    /// that it is exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_percent: Option<String>,
 }
@@ -102,9 +102,9 @@ pub struct DeviceFingerprint {
 pub enum DesignKind {
     /// Every combination of a coarse grid.
     Grid,
-    /// Drawn at random.
+    /// Random draws.
     Random,
-    /// Chosen one after another by expected improvement.
+    /// Chosen one at a time by expected improvement.
     Adaptive,
     /// Given by the user.
     Given,
@@ -128,22 +128,22 @@ pub struct ProfileSample {
     pub window_s: f64,
     /// Number of windows that were averaged.
     pub repeats: u32,
-    /// How the GPU was used meanwhile, where it tells.
+    /// GPU utilisation meanwhile, if available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuUse>,
 }
 
 wire_form!(ProfileSample, "mt.profile/1", "sample");
 
-/// How a GPU was used from the moment its tasks were told to train until the end of the last window,
-/// as NVML tells it. What the GPU or its driver cannot tell is absent.
+/// GPU utilisation from the moment its tasks were told to train until the end of the last window, as
+/// NVML reports it. What the GPU or its driver cannot report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuUse {
-    /// Part of the time in which at least one kernel ran, in percent: "GPU utilisation".
+    /// Percentage of the time in which at least one kernel ran: "GPU utilisation".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation_percent: Option<f64>,
-    /// Part of the time in which an SM had at least one warp, mean over SMs, in percent (Hopper and
+    /// Percentage of the time in which an SM had at least one warp, mean over SMs (Hopper and
     /// newer).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_active_percent: Option<f64>,
@@ -178,13 +178,14 @@ pub struct MeasuredTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradient: Option<GradientNoise>,
     /// Time from the launch of the job until it trained, mean over its launches for this sample;
-    /// absent where it was parked and only woken, or tells no progress.
+    /// absent if it was parked and only woken, or reports no progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_s: Option<f64>,
     /// Time from launch to exit of a job that ended by itself, mean over such runs in this sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_s: Option<f64>,
-    /// Samples of such a run, as the job told them; the task's `samples` where it told none.
+    /// Samples of such a run, as the job reported them, or the task's `samples` if it reported
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_samples: Option<u64>,
 }
@@ -199,14 +200,14 @@ pub struct ProfileFailure {
     pub record: String,
     /// Number of the configuration in the profile, from 0.
     pub config: u64,
-    /// The tasks that were to run together.
+    /// The tasks that should have run together.
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
-    /// The kind of reason, where it is known.
+    /// The kind of reason, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCause>,
-    /// The task whose job is the reason.
+    /// The task whose job caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The last lines that this job printed, at most 2 KiB, without control characters.
@@ -224,17 +225,17 @@ pub enum FailureCause {
     Crash,
     /// It ended because Python could not import a module.
     Module,
-    /// It ended because it misses arguments or does not know them.
+    /// It ended because arguments were missing or unknown.
     Arguments,
     /// It could not be started.
     Program,
-    /// It ran, but nothing that it printed tells progress.
+    /// It ran, but nothing in its output shows progress.
     Silent,
-    /// It printed nothing within the time that a job has to start.
+    /// It printed nothing within the time allowed for its start.
     Timeout,
-    /// It trained and then told no progress for too long.
+    /// It trained and then reported no progress for too long.
     Stall,
-    /// Memory did not suffice.
+    /// Out of memory.
     Memory,
     /// It trains for too short a time to be measured.
     Short,
@@ -289,8 +290,8 @@ pub enum StopReason {
     Complete,
     /// The budget was used up.
     Budget,
-    /// The expected gain fell below the tolerance, or below what another co-run costs.
+    /// The expected gain fell below the tolerance, or below the cost of another co-run.
     Tolerance,
-    /// A task failed alone, so that no co-run of it can be compared with anything.
+    /// A task failed alone, so its co-runs cannot be compared with anything.
     Failure,
 }

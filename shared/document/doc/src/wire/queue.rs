@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClusterJob, wire_form};
 
-/// What a live system tells a scheduler of its jobs, one event a line. Which optional fields an
-/// event has is said with each [`QueueEventKind`].
+/// What a live system reports to a scheduler about its jobs, one event per line. [`QueueEventKind`]
+/// says which optional fields each event has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.queue/1")]
@@ -36,10 +36,11 @@ pub struct QueueEvent {
     /// Weight of the job from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// Rounds that the job still has, with the present one.
+    /// Remaining rounds of the job, including the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_left: Option<u32>,
-    /// Seconds that its tasks train from now on, by GPU type; a type that is not named keeps its time.
+    /// Training time of its tasks from now on, in seconds by GPU type; types that are not named keep
+    /// their time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub train_s: BTreeMap<String, f64>,
     /// When the job should be complete, in seconds on the clock of the events.
@@ -53,7 +54,8 @@ wire_form!(QueueEvent, "mt.queue/1");
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueEventKind {
-    /// A job is there, or will be at its `arrival_s`: `job` is one of the cluster, or `spec` a new one.
+    /// A job has arrived, or will arrive at its `arrival_s`: `job` is one of the cluster, or `spec` a
+    /// new one.
     Arrival,
     /// A task has been started: `job`, `round`, `task`, `gpu`.
     Started,
@@ -61,11 +63,12 @@ pub enum QueueEventKind {
     Trained,
     /// It is synchronised; its GPU is free, if it was not before: `job`, `round`, `task`.
     Finished,
-    /// It has failed, and is to be started again, of a gang the whole round: `job`, `round`, `task`.
+    /// It has failed and must be started again (for a gang, the whole round): `job`, `round`,
+    /// `task`.
     Failed,
     /// A job is given up: `job`.
     Cancelled,
-    /// A GPU is not to be used any more, and what trains there is to be started again: `gpu`.
+    /// A GPU must no longer be used, and the task on it must be started again: `gpu`.
     Lost,
     /// It can be used again: `gpu`.
     Found,
@@ -73,15 +76,16 @@ pub enum QueueEventKind {
     Time,
     /// A job has another weight: `job`, `weight`.
     Weight,
-    /// More is known of how long a job takes: `job`, and `rounds_left`, `train_s`, or both.
+    /// New estimate of how long a job takes: `job`, and `rounds_left`, `train_s`, or both.
     Estimate,
-    /// A job should be complete by a moment: `job`, `deadline_s`; without it the deadline is taken away.
+    /// A job should be complete by a given time: `job`, `deadline_s`; without it the deadline is
+    /// removed.
     Deadline,
-    /// What runs, what waits and why, and when it will end, is asked for.
+    /// Requests the status: what runs, what waits and why, and when it will end.
     Status,
 }
 
-/// A task that a live system is to start now.
+/// A task that a live system should start now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.start/1")]
@@ -105,7 +109,7 @@ pub struct QueueStart {
 
 wire_form!(QueueStart, "mt.start/1");
 
-/// How far the jobs of a cluster are at a moment, and when each is expected to be complete.
+/// Status of a cluster's jobs at a given time, with the expected completion of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.status/1")]
@@ -114,7 +118,7 @@ pub struct ClusterStatus {
     pub schema: String,
     /// Seconds on the clock of the events, or since the launch.
     pub time_s: f64,
-    /// GPUs that are not to be used.
+    /// GPUs that must not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
     /// The jobs, in order of their arrivals.
@@ -123,7 +127,7 @@ pub struct ClusterStatus {
 
 wire_form!(ClusterStatus, "mt.status/1");
 
-/// How far a job is.
+/// Status of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobStatus {
@@ -143,17 +147,17 @@ pub struct JobStatus {
     /// Why it waits, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// When a task of it is expected to start next, in seconds.
+    /// When its next task is expected to start, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_start_s: Option<f64>,
     /// On which GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_gpu: Option<String>,
-    /// When it is expected to be complete; of a job that is complete, when it was. Absent where no GPU can run
-    /// it.
+    /// When it is expected to be complete or, once complete, when it was. Absent if no GPU can run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
-    /// In nineteen of twenty cases it ends later, by how far durations have been from what was expected.
+    /// In nineteen of twenty cases it ends later, judging by how far durations have deviated from
+    /// expectations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_low_s: Option<f64>,
     /// In nineteen of twenty cases it ends earlier.
@@ -172,17 +176,17 @@ pub struct TaskStatus {
     pub task: u32,
     /// Name of its GPU.
     pub gpu: String,
-    /// Whether it trains; if not it synchronises, and its GPU is free.
+    /// Whether it trains; otherwise it synchronises, and its GPU is free.
     pub trains: bool,
 }
 
-/// Whether a job runs.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Tasks of it are under way.
     Running,
-    /// None is.
+    /// It waits.
     Waiting,
     /// It is complete.
     Done,

@@ -5,8 +5,8 @@ use super::{
     DeviceFingerprint, GradientNoise, PhaseKind, Plan, Provenance, Timeline, Wire as _, wire_form,
 };
 
-/// One event of a launched run. Which fields an event must have, and after the comma which it may
-/// have, is said with each [`EventKind`]; others are refused.
+/// One event of a launched run. [`EventKind`] says which fields an event must have and, after the
+/// comma, which it may have; others are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.run/1")]
@@ -50,8 +50,8 @@ pub struct RunEvent {
     /// Training steps of the task since its first start, over all rounds and restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Seconds that the task has trained, from when each of its processes was ready to its last step: in
-    /// this round where a plan is followed, else since its first start.
+    /// Seconds of training of the task, from when each of its processes was ready to its last step: in
+    /// this round if a plan is followed, else since its first start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// What the gradients of the steps since the progress event before say about the noise scale, where
@@ -67,14 +67,14 @@ pub struct RunEvent {
     /// Which phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseKind>,
-    /// Start of a phase in seconds from the start of the round; where a schedule is run, from the launch.
+    /// Start of a phase in seconds from the start of the round; for a schedule, from the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_s: Option<f64>,
     /// End of a phase, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
-    /// Progress events of the task since the one before that are missing because the reader of the
-    /// events did not read: this one tells what they would have.
+    /// Progress events of the task that were dropped before this one because the reader did not
+    /// keep up; this one covers them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
     /// Exit code of a process.
@@ -95,19 +95,19 @@ pub struct RunEvent {
     /// Makespan of the round, or of the run, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub makespan_s: Option<f64>,
-    /// Makespan that the timeline promised, in seconds.
+    /// Makespan planned by the timeline, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_makespan_s: Option<f64>,
     /// What became of each task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskSummary>,
-    /// What the run is on.
+    /// The device of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceFingerprint>,
-    /// The timeline that is followed.
+    /// The timeline followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Box<Timeline>>,
-    /// The plan, where there is no timeline.
+    /// The plan followed, if there is no timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
     /// Which tools made this document.
@@ -217,7 +217,7 @@ pub enum EventKind {
     Launch,
     /// A job was started: `round task`, `batch share_percent gpu pid predicted_samples_per_s`.
     Start,
-    /// A job is warm: `round task`.
+    /// A job is ready: `round task`.
     Ready,
     /// A job trained: `round task samples`, `samples_per_s loss step seconds gradient gpus
     /// batch dropped`.
@@ -276,28 +276,29 @@ pub struct TaskSummary {
     pub id: String,
     /// Whether it trained on all its samples.
     pub finished: bool,
-    /// A signal ended the run, or its reader went away, before this task had ended.
+    /// The run was interrupted by a signal, or its reader went away, before this task ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// Samples trained on.
     pub samples: u64,
-    /// Batch size, as planned; of a run of several rounds, in the last.
+    /// Batch size, as planned; in a run of several rounds, that of the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// Share in percent while all tasks compute, as planned; of a run of several rounds, in the last.
+    /// Share in percent while all tasks compute, as planned; in a run of several rounds, that of the
+    /// last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// Seconds that it trained: from when each of its processes was ready to its last step. In a run of
-    /// a schedule: of its compute phases.
+    /// Seconds that it trained: from when each of its processes was ready to its last step. For a
+    /// schedule: seconds of its compute phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Seconds of these in which all tasks trained, as far as progress was told of them: of the
-    /// intervals from one `progress` event (or `ready`) to the next that began when every task was ready
-    /// and ended before one had left. Of a run of several rounds: in the last that has any.
+    /// Seconds of these in which all tasks trained, as far as progress shows them: the intervals from
+    /// one `progress` event (or `ready`) to the next that began when every task was ready and ended
+    /// before any had left. In a run of several rounds: in the last round that has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together_s: Option<f64>,
-    /// Mean throughput in samples per second: over `together_s`, with the samples of the same
-    /// intervals; where that is absent, `samples` over `seconds`.
+    /// Mean throughput in samples per second over `together_s`, with the samples of the same
+    /// intervals; if that is absent, `samples` over `seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_s: Option<f64>,
     /// Predicted throughput while all tasks compute, samples per second.
@@ -311,8 +312,8 @@ pub struct TaskSummary {
     pub last_loss: Option<f64>,
     /// Restarts.
     pub restarts: u32,
-    /// Progress events that are missing because the reader of the events did not read. Every other
-    /// figure is as the events that are there tell it.
+    /// Progress events that are missing because the reader did not keep up. Every other figure is
+    /// computed from the events that are there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u64,
     /// Exit code of the last process.

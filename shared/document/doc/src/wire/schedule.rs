@@ -25,9 +25,9 @@ pub struct Schedule {
     pub p95_s: f64,
     /// The last completion.
     pub makespan_s: f64,
-    /// Part of the GPUs' time until the makespan that is spent training, from 0 to 1.
+    /// Fraction of GPU time until the makespan that is spent training, from 0 to 1.
     pub utilisation: f64,
-    /// No schedule costs less (switching aside).
+    /// Lower bound on the cost of any schedule (without switching).
     pub lower_bound: f64,
     /// Which relaxation gave the bound.
     pub bound: ScheduleBound,
@@ -35,23 +35,23 @@ pub struct Schedule {
     pub gap: f64,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// The largest part (0 to below 1) by which a duration deviates from the cluster's, as it would
+    /// Largest relative deviation (0 to below 1) of a duration from the cluster's, as it would be
     /// in reality; the bound allows for it. Absent: all durations are the cluster's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub noise: f64,
-    /// Seconds of synchronisation of all tasks together, where there is noise: without, they follow
-    /// from the cluster.
+    /// Total synchronisation time of all tasks in seconds, if there is noise; without noise it
+    /// follows from the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_s: Option<f64>,
     /// Other policies on the same instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<ScheduleBaseline>,
-    /// Modelled switching between jobs; absent: it is not counted.
+    /// Modelled switching between jobs; absent: not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switching: Option<Switching>,
     /// The instance.
     pub cluster: Cluster,
-    /// Fingerprint of GPUs and jobs: the schedule belongs to this instance and no other.
+    /// Fingerprint of GPUs and jobs: the schedule belongs only to this instance.
     pub fingerprint: String,
     /// The tasks, by start.
     pub assignments: Vec<ScheduledTask>,
@@ -70,13 +70,13 @@ wire_form!(Schedule, "mt.schedule/1");
 pub enum SchedulePolicy {
     /// The portfolio of mt-cluster.
     Hare,
-    /// Hare's algorithm as printed.
+    /// Hare's algorithm as published.
     HareLiteral,
-    /// Gavel's FIFO: a gang in order of arrival.
+    /// Gavel's FIFO: gangs in order of arrival.
     Fifo,
-    /// Shortest remaining time first, a gang, preempting at rounds.
+    /// Shortest remaining time first, with gangs, preempting between rounds.
     Srtf,
-    /// Weighted, blind to GPU types.
+    /// Weighted, ignoring GPU types.
     Homo,
     /// AlloX: a job on one GPU, by matching.
     Allox,
@@ -85,7 +85,7 @@ pub enum SchedulePolicy {
 }
 
 impl SchedulePolicy {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl SchedulePolicy {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleBound {
-    /// Every job alone on the cluster.
+    /// Each job alone on the cluster.
     Chain,
     /// Identical machines, every subset's volume (Q).
     Queyranne,
@@ -116,12 +116,12 @@ pub enum ScheduleBound {
     Fluid,
     /// Prices of GPU time.
     Prices,
-    /// Branch and bound met every schedule.
+    /// Branch and bound over all schedules.
     Exact,
 }
 
 impl ScheduleBound {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -186,7 +186,7 @@ pub enum SwitchingMode {
 }
 
 impl SwitchingMode {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -209,7 +209,7 @@ pub struct ScheduledTask {
     pub task: u32,
     /// Name of the GPU.
     pub gpu: String,
-    /// When the GPU begins with it.
+    /// Start on the GPU, in seconds.
     pub start_s: f64,
     /// Seconds of switching, at the start; absent: none.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -218,11 +218,11 @@ pub struct ScheduledTask {
     pub train_end_s: f64,
     /// When its result is synchronised.
     pub synced_s: f64,
-    /// So many rounds, this one and those that follow it, are alike: this task on this GPU, each `period_s` after
-    /// the one before; absent: this one alone.
+    /// Number of equal rounds, this one and its successors: this task on this GPU, each `period_s` after the one
+    /// before; absent: only this one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rounds: u32,
-    /// Seconds from the start of a round to that of the next, where there are several.
+    /// Seconds from the start of a round to that of the next, if there are several.
     #[serde(default, skip_serializing_if = "is_default")]
     pub period_s: f64,
 }

@@ -13,18 +13,17 @@ pub struct Timeline {
     /// Name of the device or client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which compute rates were assumed.
+    /// Which compute rates were used.
     pub rates: RatesKind,
-    /// Uploads had to keep the order of the downloads (FedMT Algorithm 1): a proof is about such
-    /// rounds alone.
+    /// Uploads had to keep the order of the downloads (FedMT Algorithm 1): a proof covers only such
+    /// rounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub single_order: bool,
     /// Names of the tasks in the order of their downloads.
     pub download_order: Vec<String>,
     /// Names of the tasks in the order of their uploads.
     pub upload_order: Vec<String>,
-    /// Phases that are held back though they could start, because another task runs better
-    /// without them.
+    /// Phases that are held back although they could start, because another task then runs faster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<Hold>,
     /// Batch sizes, where they were varied or known, in the order of the plan's tasks.
@@ -34,7 +33,7 @@ pub struct Timeline {
     pub phases: Vec<Phase>,
     /// End of the last phase in seconds.
     pub makespan_s: f64,
-    /// No schedule can be faster than this, whatever idles, in seconds.
+    /// Lower bound in seconds: no schedule can be faster, whatever idling it has.
     pub lower_bound_s: f64,
     /// `makespan_s / lower_bound_s - 1`.
     pub gap: f64,
@@ -56,7 +55,7 @@ pub struct Timeline {
 
 wire_form!(Timeline, "mt.timeline/1");
 
-/// Which compute rates a timeline assumes.
+/// Which compute rates a timeline uses.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -70,32 +69,33 @@ pub enum RatesKind {
     Fixed,
 }
 
-/// Schedules that a proof is about; each class holds the one before.
+/// Classes of schedules that a proof covers; each contains the one before.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleClass {
-    /// Nothing waits: a transfer starts as soon as its turn has come and the link is free, compute
-    /// as soon as its download ends.
+    /// Nothing waits: a transfer starts when it is its turn and the link is free, compute as soon
+    /// as its download ends.
     NeverWaiting,
-    /// The compute of a task may also be held until that of a task downloaded before it ends.
+    /// In addition, the compute of a task may be held until the compute of a task that was
+    /// downloaded earlier ends.
     Waiting,
-    /// On a full-duplex link, all transfers may also go one at a time: each waits for the one
-    /// before it, whichever way that goes. These are the rounds of a half-duplex link.
+    /// In addition, on a full-duplex link, all transfers may go one at a time: each waits for the
+    /// one before it, in either direction. These are the rounds of a half-duplex link.
     Alternating,
     /// Any schedule, with any idling of links and processor.
     Any,
 }
 
-/// A phase of a task that is held back. It starts at the end of a phase of another task, the one
-/// `until_` field that is there, or when it could start anyway if that is later.
+/// A phase of a task that is held back. It starts at the end of a phase of another task, given by
+/// the one `until_` field that is present, or when it could start anyway if that is later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
     /// Name of the task.
     pub task: String,
-    /// The phase of it that is held; its compute where absent.
+    /// Which of its phases is held; absent: its compute.
     #[serde(default = "compute", skip_serializing_if = "is_compute")]
     pub phase: PhaseKind,
     /// Until the end of this task's download.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{GradientNoise, wire_form};
 
-/// What a training tells to an allocator of GPUs, one event a line. Which optional fields an event
-/// has is said with each [`TrainingEventKind`].
+/// An event of a training, for an allocator of GPUs, one per line. [`TrainingEventKind`] says which
+/// optional fields each event has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.training/1")]
@@ -30,13 +30,13 @@ pub struct TrainingEvent {
     /// It is done when the mean loss of its last ten reports is at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_loss: Option<f64>,
-    /// It is done after so many steps.
+    /// It is done after this many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps: Option<u64>,
-    /// It is done after so many samples.
+    /// It is done after this many samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_samples: Option<u64>,
-    /// It is done when its loss falls by less than this part over a window of 100 steps.
+    /// It is done when its loss falls by less than this fraction over a window of 100 steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plateau: Option<f64>,
     /// Weight in the weighted objective; absent: 1.
@@ -93,7 +93,7 @@ pub enum TrainingEventKind {
     Failed,
     /// A decision has been taken: `seq`.
     Ack,
-    /// A GPU of the machine is not to be used any more: `gpu`.
+    /// A GPU of the machine must no longer be used: `gpu`.
     Lost,
     /// It can be used again: `gpu`.
     Found,

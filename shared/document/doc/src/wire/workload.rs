@@ -41,7 +41,7 @@ pub struct Device {
     /// Name of a GPU in the simulator's catalogue, for example `rtx-3090`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// A GPU of one's own for the simulator, instead of `gpu`.
+    /// A custom GPU for the simulator, instead of `gpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_description: Option<GpuDescription>,
     /// Memory that the tasks may use; absent: that of the GPU, if known.
@@ -56,7 +56,7 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Gpus {
-    /// So many, whichever there are.
+    /// This many, whichever they are.
     Count(u32),
     /// These: UUIDs on a real machine (`mt-profile --list-devices`), any names elsewhere.
     Names(Vec<String>),
@@ -156,7 +156,7 @@ pub struct Task {
     /// Side of the square input image of a catalogue model; absent: 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_pixels: Option<u32>,
-    /// A model of one's own as a list of layers, instead of `model`.
+    /// A custom model as a list of layers, instead of `model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerDescription>,
     /// Floating-point operations to train on one sample (forward and backward).
@@ -169,15 +169,15 @@ pub struct Task {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(schema_with = "one_or_many_schema")]
     pub batch_sizes: Vec<u64>,
-    /// Reference batch size, one of `batch_sizes`: the size that `rounds_to_target` holds for, and that a
-    /// plan keeps where no `efficiency` is known; absent: the first of them.
+    /// Reference batch size, one of `batch_sizes`: the size to which `rounds_to_target` refers, and which
+    /// a plan keeps if no `efficiency` is known; absent: the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// What a sample is worth at each batch size; absent: nothing is known.
+    /// The value of a sample at each batch size; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<Efficiency>,
-    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: no target is
-    /// known, and progress counts by the second.
+    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: there is no
+    /// known target, and progress is counted per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_to_target: Option<f64>,
     /// Samples to train on in one round: the local data volume.
@@ -203,7 +203,7 @@ pub struct Task {
     pub job: Option<Job>,
 }
 
-/// A layer of a model of one's own; sizes are for one sample.
+/// A layer of a custom model; sizes are for one sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -283,7 +283,7 @@ pub struct Job {
     /// Working directory; absent: that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How the program tells its progress.
+    /// How the program reports its progress.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: Progress,
     /// Whether the program reads `run`, `park`, `batch N`, `quit` on standard input. Under a
@@ -302,7 +302,7 @@ pub struct Job {
     pub resume: Vec<String>,
 }
 
-/// How a program tells its progress.
+/// How a program reports its progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {

@@ -12,7 +12,7 @@ const MAX_ROWS: usize = 64;
 /// rate that was not tuned.
 const LARGEST_RISE: f64 = 1.5;
 
-/// What a sample is worth at each batch size, and how that is known.
+/// Value of a sample at each batch size, and the source of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
     /// By a law or by a table.
@@ -126,8 +126,7 @@ fn noise_scale(
 ) -> Option<EfficiencyCurve> {
     if !(samples > 0.0 && samples <= Efficiency::LARGEST_NOISE_SCALE) {
         c.field("noise_scale", |c| {
-            let advice = "give samples, above 0 and at most 1e9; without an idea of it leave \
-                          `efficiency` out";
+            let advice = "give samples, above 0 and at most 1e9; if you do not know it, leave `efficiency` out";
             let problem = format_args!("{samples} is not a noise scale");
             c.fault(Code::OutOfRange, problem, advice);
         });

@@ -335,8 +335,7 @@ fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
         }
         if wire.progress.none && (wire.progress.regex.is_some() || wire.pool) {
             c.field("none", |c| {
-                let problem =
-                    "a job that tells no progress has no expression that reads it and no pool";
+                let problem = "a job that reports no progress can have neither a regex nor a pool";
                 c.fault(
                     Code::OutOfRange,
                     problem,

@@ -1,5 +1,5 @@
-//! Documents near those of the tools' own cases: none panics, and one that is accepted is written
-//! and read again as it was.
+//! Mutations of the tools' own test documents: none causes a panic, and an accepted one survives a
+//! round trip unchanged.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Whether a value fits a JSON Schema, for the keywords that ours use.
 //!
 //! A validator of the whole standard doubled what the tests of this workspace have to compile, for
-//! one call. A keyword that is not known here is a panic, so a schema cannot pass unread.
+//! one call. A keyword that is unknown here is a panic, so a schema cannot pass unread.
 
 use serde_json::Value;
 

@@ -27,7 +27,7 @@ pub enum Scheme {
     Aggressive,
 }
 
-/// What a scheme reaches at given batch sizes.
+/// Results of a scheme at given batch sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemeResult {
     /// The scheme.
@@ -158,8 +158,9 @@ impl Scheme {
         })
     }
 
-    /// The scheme at batch sizes of its own where the plan is for progress and chooses them: from those
-    /// of the plan, that of one task is changed as long as the objective gains. Else at those of the plan.
+    /// For plans that optimise progress and choose batch sizes, a scheme also has its own: starting from
+    /// those of the plan, one task's is changed as long as the objective improves. Otherwise it uses those
+    /// of the plan.
     pub(crate) fn at_its_best<C: Throughput + ?Sized>(
         self,
         rates: &C,
@@ -194,7 +195,7 @@ impl Scheme {
     }
 
     /// The objective of the scheme, a time with rounds in the orders that choices are ranked by. `lengths`
-    /// keeps those of some of the tasks, which many sizes of the others have in common.
+    /// caches the lengths of rounds of some of the tasks, which recur with many sizes of the others.
     fn rank<C: Throughput + ?Sized>(
         self,
         rates: &C,

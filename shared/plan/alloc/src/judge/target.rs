@@ -1,4 +1,4 @@
-//! When the tasks of a plan reach their targets, and when one after another would.
+//! When the tasks of a plan reach their targets, and when they would one after another.
 
 use doc::{Baseline, Choice, FastestSamples, Target, TaskTarget, Workload};
 use units::corun::{Setting, Throughput};
@@ -84,9 +84,9 @@ pub(crate) fn target<C: Throughput + ?Sized>(
 /// 95 % interval of the time to target `together`; its upper end is absent where the interval of a rate reaches
 /// 0.
 ///
-/// The throughputs come from one model and are taken to err together. The efficiency of each task comes from a
-/// training of its own: these errors are independent of each other and of the model's, so that the relative
-/// deviations which each makes alone add in squares (the law of propagation of errors, to first order).
+/// The throughputs come from one model and are taken to err together. The efficiency of each task comes from
+/// its own training, so these errors are independent of each other and of the model's, and the relative
+/// deviations that each causes alone add in squares (propagation of errors, to first order).
 fn interval<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -124,8 +124,8 @@ fn interval<C: Throughput + ?Sized>(
     )
 }
 
-/// Seconds until each task has reached its target, with rates so many standard deviations above their
-/// means, and where `other` names a task with that law for its own.
+/// Seconds until each task reaches its target, with rates this many standard deviations above their
+/// means; `other` replaces the law of one task.
 fn each_time<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

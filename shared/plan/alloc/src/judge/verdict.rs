@@ -122,8 +122,9 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
         }
     }
 
-    /// The ends of the interval keep the order of the mean. More throughput ends sooner: the
-    /// upper ends of the rates give the lower end in time. `None` where a task does not advance.
+    /// The ends of the interval keep the order of the mean. More throughput ends sooner, so the
+    /// upper ends of the rates give the lower end of the time. `None` where a task does not
+    /// advance.
     fn interval(&self, settings: &[Setting]) -> Option<Times> {
         let order = match self.round {
             Some(round) => Some((round, round.played(self.rates, settings).ok()?)),
@@ -147,7 +148,7 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
     }
 }
 
-/// The schemes of equal shares. On ties the first is named: the one that caps least.
+/// The schemes of equal shares. Ties go to the first, which caps least.
 const STATIC: [Scheme; 5] = [
     Scheme::Sharing,
     Scheme::Aggressive,

@@ -1,4 +1,4 @@
-//! What was found, as a plan.
+//! Writes the result as a plan.
 
 use doc::{
     Answer, Baseline, BatchPolicy, Choice, Constraints, Decision, Feasible, GpuPlan, Infeasibility,
@@ -19,7 +19,7 @@ use crate::rates::Subset;
 use crate::request::Request;
 use crate::search::roughly;
 
-/// How much more and less share `--explain` looks at.
+/// The change of share that `--explain` tries.
 const EXPLAINED_CHANGE: Share = Share::from_hundredths(500);
 /// The plan of a workload for which nothing needs to be searched, because `reason` forbids all.
 pub(crate) fn refused(workload: &Workload, limits: &Limits, reason: Infeasibility) -> Plan {
@@ -44,7 +44,7 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
     }
 }
 
-/// What was found, and what it is compared with; without alternatives.
+/// The result and its comparisons; without alternatives.
 pub(super) fn feasible<C: Throughput + ?Sized>(
     penalised: &DomainPenalty<'_, C>,
     workload: &Workload,
@@ -273,7 +273,8 @@ fn unconstrained<C: Throughput + ?Sized>(
     Ok(best.map(|s| s.objective))
 }
 
-/// The plan of the shortest round, whatever a sample is worth, to compare a plan for progress with.
+/// The plan of the shortest round, regardless of the value of a sample, for comparison with a plan
+/// for progress.
 fn fastest_samples<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

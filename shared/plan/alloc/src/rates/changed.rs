@@ -1,4 +1,4 @@
-//! Rates made from other rates.
+//! Rates derived from other rates.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
-/// The rates of `inner`, so many standard deviations above their means. There is no law of
+/// The rates of `inner`, this many standard deviations above their means. There is no law of
 /// interference: that of `inner` need not hold for these.
 pub(crate) struct Shifted<'a, C: ?Sized> {
     pub(crate) inner: &'a C,
@@ -38,17 +38,17 @@ impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
     }
 }
 
-/// What [`Remembered`] keeps at most: rates of some 24 bytes, with the setting of each, and
+/// What [`Remembered`] keeps at most: rates of about 24 bytes, with the setting of each, and
 /// [`CORUN`] of them for a co-run. The most choices that are enumerated, 216,000 of 3 tasks, are 1.5
-/// million. What comes once it is full is predicted again.
+/// million. Once it is full, further co-runs are predicted again each time.
 const MOST_KEPT: usize = 2_000_000;
-/// Of each co-run in the table besides its rates: two vectors and the place, some 100 bytes.
+/// Of each co-run in the table besides its rates: two vectors and the place, about 100 bytes.
 const CORUN: usize = 4;
 
 /// The rates of `inner`; each co-run is predicted once. The plan, what it is compared with and both
 /// fronts look at the same choices where these are enumerated: of 3 tasks that took 24 seconds where
-/// one sweep took 6. Neighbouring choices of a round differ in one task, so that most of the sets of
-/// tasks that it passes through are the same.
+/// one sweep took 6. Neighbouring choices of a round differ in one task, so most of the sets of
+/// tasks that they pass through are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
     known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,

@@ -20,7 +20,7 @@ pub(crate) struct Nearby<'a, R> {
 }
 
 impl<'a, R: Rates> Nearby<'a, R> {
-    /// Of `there`, where `rows` are of `base` at `batches`.
+    /// Rates for `there`, given `rows` for `base` at `batches`.
     pub(crate) fn new(
         (base, batches, rows): (&'a R, &'a [Batch], &'a Rows),
         (there, at): (&impl Rates, &[Batch]),

@@ -8,8 +8,8 @@ use crate::tolerance::TOLERANCE;
 /// A problem whose tasks act on each other only through the interference
 /// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
 ///
-/// Where the demand does not depend on the batch size, the gain of a task at given shares does
-/// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
+/// If the demand does not depend on the batch size, the gain of a task at given shares does not
+/// depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
 pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
     pub table: Table<'a, 'b, C>,
     chooser: Chooser,
@@ -109,7 +109,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         t.seconds(x)
     }
 
-    /// What task `i` gains under interference `x`; minus infinity below the floor.
+    /// Gain of task `i` under interference `x`; minus infinity below the floor.
     pub fn gain(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
         let seconds = self.seconds(i, level, b, x);
         if seconds <= self.slowest[i * self.inst.width + usize::from(b)] {
@@ -312,9 +312,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// By how much the constraints are missed at levels where no batch sizes meet them, where
-    /// demand does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
-    /// the floor is least.
+    /// Violation of the constraints at levels where no batch sizes meet them, if demand does not depend on batch sizes:
+    /// for the batch sizes within memory and (if it does not depend on rates) mismatch whose total shortfall from the
+    /// floor is least.
     pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
         let inst = self.table.inst;
         let phi = inst.problem.limits.floor;

@@ -10,15 +10,15 @@ use super::shortlist::Shortlist;
 use crate::instance::Instance;
 use crate::round::Guide;
 
-/// Rounds whose transfers are ordered again: within this part of the best known, and where that gains more than
-/// another, so that a climb ends.
+/// When a climb ends on a round within `NEAR` of the best known, its transfers are ordered again; the climb
+/// continues only if that gains more than `WORTH`, so it terminates.
 const NEAR: f64 = 0.005;
 const WORTH: f64 = 1e-6;
-/// Perturbations of rounds of many tasks for each of other objectives: neighbours of a choice are ranked in a
-/// tenth of the time of one that nothing is near to. With 3 two of 12 mixes of 6 and 8 tasks had rounds longer by
-/// 0.1 % than with all neighbours ranked by all heuristic orders.
+/// For rounds of many tasks, perturb this many times as often as for other objectives: there a neighbour takes a
+/// tenth of the time, because its transfers start from the order of the current point. With 3, two of 12 mixes of
+/// 6 and 8 tasks had rounds longer by 0.1 % than when all heuristic orders were tried for every neighbour.
 const ORDERED_TIMES: u32 = 6;
-/// Pairs of tasks that change shares at most between two climbs of such rounds.
+/// At most this many pairs of tasks change shares between two climbs of such rounds.
 const DISTURBED: usize = 4;
 
 /// Constraints first, then the objective.
@@ -43,18 +43,18 @@ impl Score {
     }
 }
 
-/// Local search from many starts: shares move between two tasks or (where the sum is free) of one
-/// task, batch sizes of one task or two; a step that improves is taken at once. Constraints that
-/// do not hold yet are approached first. A quarter of the starts is anywhere, the others are near
-/// the best point so far. Where the rates are additive the batch sizes of every
+/// Local search from many starts. A move shifts share between two tasks or (where the sum is free)
+/// changes that of one task, or changes the batch size of one or two tasks; the first improvement
+/// is taken. While constraints are violated, less violation is better. A quarter of the starts are
+/// random, the others perturb the best point so far. With additive rates, the batch sizes of every
 /// visited share are chosen exactly.
 pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     law: Option<&'s mut Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
-    /// Scores, each with the value from which on it is exact.
+    /// Scores of visited points, each with the least cutoff for which it is exact.
     memo: HashMap<Point, (Score, f64)>,
-    /// Room for the point of an attempt.
+    /// Buffer for the point under trial, to avoid an allocation for each.
     next: Point,
     guide: Guide,
     x: Vec<f64>,
@@ -91,30 +91,31 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Runs all starts; returns the points looked at.
+    /// Runs all starts; returns the number of points evaluated.
     pub fn run(mut self, tries: Tries) -> u64 {
         let sums = self.inst.sums();
         if sums.is_empty() || self.inst.batches.iter().any(Vec::is_empty) {
             return 0;
         }
         let mut rng = SmallRng::seed_from_u64(tries.seed);
-        // Starts anywhere are for the region of the optimum, perturbations of the best point for what a climb
-        // cannot do: its moves change two tasks at most, and an end of it may need three changed at once. A
-        // quarter: of 36 searches on blends of 4 and 5 tasks with constraints that bind one ended below the best
-        // known; with half anywhere it was one as well, with an eighth three, by 0.35 % at most. Where a law is
-        // known none of 72 searches of 4 to 8 tasks did, with any of these.
+        // Random starts find the region of the optimum. Perturbing the best point escapes local optima: a move
+        // changes at most two tasks, and an improvement may need three changed at once. A quarter of the starts
+        // are random because of 36 searches on blends of 4 and 5 tasks with binding constraints: one ended below
+        // the best known; with half, one as well; with an eighth, three, by 0.35 % at most. With a law (additive
+        // rates), none of 72 searches of 4 to 8 tasks did, at any of these fractions.
         let anywhere = tries.starts.div_ceil(4);
         for start in 0..anywhere {
-            // An equal part for every start, so that none starves the later ones; where a start of many
-            // tasks is worth nothing unless it comes to an end, half of what is left.
+            // Divide the remaining points equally among the remaining starts, so that no start starves
+            // the later ones. For rounds of many tasks a climb that is cut short is worthless, so each
+            // start may take half of what remains.
             let left = tries.points.saturating_sub(self.points);
             let parts = match self.inst.orders_roughly() {
                 true => 2,
                 false => tries.starts - start,
             };
             self.most_points = self.points + left / u64::from(parts);
-            // Two starts do not depend on the seed: equal shares, as a person would try them first, at a middling
-            // and at the largest sum, with the largest batch sizes (see `start_batches`).
+            // Two starts do not depend on the seed: equal shares, as a person would try first, at the median and
+            // at the largest sum, with the largest batch sizes (see `start_batches`).
             let sum = match start {
                 0 => sums[sums.len() / 2],
                 1 => sums[sums.len() - 1],
@@ -134,10 +135,10 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.most_points = tries.points;
         let mut perturbations = tries.starts - anywhere;
         if self.law.is_some() {
-            // More tasks have more pairs to get stuck in, and a law answers fast. As many as asked for where
-            // there are 5 tasks, then with the square of the others. Half as many and twice as many changed none
-            // of those searches; twice as many that changed half the tasks at most missed the better region of a
-            // constrained mix of 8 tasks.
+            // More tasks have more pairs that can get stuck, and a law is cheap to evaluate, so perturb more
+            // often: in proportion to the square of the number of other tasks, and as often as requested with 5
+            // tasks (4 others, hence 16). Half or twice as many changed none of those searches; twice as many,
+            // each changing at most half of the tasks, missed the better region of a constrained mix of 8 tasks.
             let others = self.inst.n as u32 - 1;
             perturbations = perturbations.saturating_mul(others * others) / 16;
         }
@@ -148,7 +149,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.points
     }
 
-    /// Climbs again from near the best point.
+    /// Climbs again from perturbations of the best point.
     fn perturb(&mut self, times: u32, rng: &mut SmallRng, sum_is_free: bool) {
         let Some((mut best, mut here)) = self.list.best().map(|(v, p)| (*v, p.clone())) else {
             return;
@@ -159,23 +160,24 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         let n = self.inst.n;
         for k in 0..times {
             let mut point = here.clone();
-            // Every second climb of a round of many tasks begins near enough to come to an end.
+            // For rounds of many tasks, every second climb starts close enough to finish within its
+            // points.
             let near = self.inst.orders_roughly() && k % 2 == 0;
             let most = if near { n.min(DISTURBED) } else { n };
             for _ in 0..rng.random_range(1..=most) {
                 self.disturb(&mut point, rng);
             }
             let score = self.climb(&mut point, sum_is_free);
-            // Equal ones, too: more share than a task can use changes nothing, and only who walks on over such
-            // a plateau comes to its other side.
+            // Accept ties: more share than a task can use changes nothing, and only a walk across such a
+            // plateau reaches its other side.
             if score.violation == 0.0 && score.value >= best {
                 (best, here) = (score.value, point);
             }
         }
     }
 
-    /// Moves some share from one task to another, and changes a batch size. The sum of the shares stays as it
-    /// is, since it may be prescribed; where it is free the climb that follows moves it.
+    /// Moves a random part of one task's share to another task, and changes one batch size. The sum of the
+    /// shares stays, since it may be prescribed; where it is free, the following climb changes it.
     fn disturb(&self, point: &mut Point, rng: &mut SmallRng) {
         let n = self.inst.n;
         let from = rng.random_range(0..n);
@@ -193,7 +195,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Whether the best batch sizes of any shares are worked out rather than searched for.
+    /// Whether the best batch sizes follow exactly from the shares, so that they need no search.
     fn batches_follow(&self) -> bool {
         self.law.as_ref().is_some_and(|law| law.table.batch_free)
     }
@@ -212,8 +214,9 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             .collect()
     }
 
-    /// Takes the batch sizes of a start down until it fits into memory. A climb from above would
-    /// first try all moves of shares, which free none: of 64 tasks more than a start may look at.
+    /// Reduces the batch sizes of a start until they fit into memory. A climb from an infeasible
+    /// start would first try all moves of shares, which free no memory: with 64 tasks these alone
+    /// exceed the points of a start.
     fn shrink(&self, point: &mut Point) {
         if self.inst.same || self.inst.capacity.is_infinite() {
             return;
@@ -259,10 +262,11 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.guide.follow();
         loop {
             let before = score;
-            // From large steps to single levels. Shares are rounded to whole processors, so that a small step
-            // from a start often changes nothing and a climb would end there; once one level does not help
-            // either, the shares are a local optimum. On the searches of [`Ascent::run`] a first step of half the
-            // levels missed two of 36, an eighth three, by up to 0.67 %.
+            // Halve the step from a quarter of the levels down to one level. Shares are rounded to whole
+            // processors, so a small step at the start often changes nothing and the climb would stop; once a
+            // single level does not help either, the shares are a local optimum. In the searches of
+            // [`Ascent::run`], starting at half of the levels missed the best known in two of 36, at an eighth in
+            // three, by up to 0.67 %.
             let mut delta = (self.inst.levels / 4).max(1);
             loop {
                 self.share_moves(point, &mut score, delta, sum_is_free);
@@ -271,8 +275,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                 }
                 delta /= 2;
             }
-            // Neighbourhoods by cost, the dearer ones only where the cheaper have nothing left: `n` sizes at a
-            // time, then pairs of sizes, then each size with each exchange of shares.
+            // Neighbourhoods in order of cost, each only when the cheaper ones are exhausted: single batch
+            // sizes, then pairs, then a batch size with each exchange of shares.
             if !self.batches_follow() {
                 self.batch_moves(point, &mut score);
                 if !score.beats(before) {
@@ -291,7 +295,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Orders the transfers of a point that no change improves anew; whether that helps.
+    /// At a local optimum, searches the order of transfers again; returns whether the round became
+    /// shorter.
     fn reorder(&mut self, point: &Point, score: &mut Score) -> bool {
         let best = self.list.best().map_or(f64::NEG_INFINITY, |b| b.0);
         if score.violation > 0.0 || score.value < best - NEAR * best.abs() {
@@ -344,7 +349,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Batch sizes of two tasks or of all at once, where constraints tie them together.
+    /// Changes the batch sizes of two tasks or of all at once, where a constraint (mismatch or
+    /// memory) couples them.
     fn joint_batch_moves(&mut self, point: &mut Point, score: &mut Score) {
         if self.inst.same || (self.inst.epsilon.is_infinite() && self.inst.capacity.is_infinite()) {
             return;
@@ -366,7 +372,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.scale_batches(point, score);
     }
 
-    /// A batch size together with the share that it needs or leaves, where a floor ties them.
+    /// Changes a batch size together with the share that it needs or frees, where a floor couples
+    /// them.
     fn moves_of_both(&mut self, point: &mut Point, score: &mut Score, free: bool) {
         if self.inst.same {
             return;
@@ -400,7 +407,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// All batch sizes one up or one down: keeps their proportions where they are powers of two.
+    /// Moves all batch sizes one up or one down, which keeps their proportions if they are powers
+    /// of two.
     fn scale_batches(&mut self, point: &mut Point, score: &mut Score) {
         for up in [true, false] {
             self.attempt(point, score, |p| {
@@ -415,7 +423,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Makes a change if it improves the score.
+    /// Applies a change if it improves the score.
     fn attempt(&mut self, point: &mut Point, score: &mut Score, change: impl Fn(&mut Point)) {
         if self.points >= self.most_points {
             return;
@@ -448,15 +456,16 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Score of a point, in the additive case with the best batch sizes at its levels; one that
-    /// does not beat `current` may be reported as worst.
+    /// Score of a point. With additive rates its batch sizes are first replaced by the best ones
+    /// for its levels. A point that does not beat `current` may be reported as the worst.
     fn score(&mut self, point: &mut Point, current: Score) -> Score {
         match self.law.as_deref_mut() {
             None => self.score_any(point, current),
             Some(law) if !law.table.batch_free => {
                 self.points += 1;
-                // Constraints take longer to judge, and most points are no better. From a feasible point nothing
-                // is lost so: a point that is worth less is refused whether it keeps them or not.
+                // Constraints are more expensive than the value, and most points are no better, so compare the
+                // value first. This is safe from a feasible point: a point of lower value is rejected whether or
+                // not it is feasible.
                 if current.violation == 0.0 {
                     let value = law.table.value_at(point, &mut self.demand, &mut self.x);
                     if value <= current.value {
@@ -504,14 +513,14 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
     }
 
     fn score_any(&mut self, point: &Point, current: Score) -> Score {
-        // From a feasible point only better ones are of interest, and to the list, those that it lacks.
+        // From a feasible point only better points matter, or points that the shortlist still lacks.
         let cutoff = if current.violation == 0.0 {
             current.value.min(self.list.cutoff())
         } else {
             f64::NEG_INFINITY
         };
-        // What was cut off says no more than "not above the cutoff that it was judged by". That answers every
-        // question with this cutoff or a higher one; for a lower one the point is judged again.
+        // A score cut off at some cutoff only says "not above this cutoff". It answers queries with the same
+        // or a higher cutoff; for a lower one the point is evaluated again.
         match self.memo.get(point) {
             Some(&(known, exact_from)) if known.value.is_finite() || exact_from <= cutoff => {
                 return known;
@@ -542,7 +551,7 @@ fn raise(p: &mut Point, i: usize, by: u16) {
     p.level[i] = p.level[i].saturating_add(by);
 }
 
-/// Zero is no level and makes the change invalid.
+/// Level 0 is invalid, so `attempt` rejects the change.
 fn lower(p: &mut Point, i: usize, by: u16) {
     p.level[i] = p.level[i].saturating_sub(by);
 }

@@ -20,12 +20,11 @@ pub(crate) struct Effort {
 /// Branch and bound over the shares (and, where demand depends on them, the batch sizes) of an
 /// [`Additive`] problem.
 ///
-/// For a fixed sum `V` of levels the interference on task `i` at level `l` is at least what the
-/// other `V - l` levels add when they are spread so that they disturb `i` least. So a table
-/// `suffix[k][v]` of what tasks `k..` gain at most on `v` levels bounds every completion; with
-/// the levels of tasks `..k` chosen, their interference is known up to the least that the
-/// remaining levels must add. Both bounds are relaxations: whatever they exclude cannot beat the
-/// incumbent.
+/// For a fixed sum `V` of levels, the interference on task `i` at level `l` is at least what the
+/// other `V - l` levels add when spread so that they disturb `i` least. So a table `suffix[k][v]`
+/// of what tasks `k..` gain at most on `v` levels bounds every completion; with the levels of tasks
+/// `..k` chosen, their interference is known up to the least that the remaining levels must add.
+/// Both bounds are relaxations, so whatever they exclude cannot beat the incumbent.
 struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     law: &'t mut Additive<'a, 'b, C>,
     list: &'t mut Shortlist,
@@ -47,7 +46,7 @@ struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     most_points: u64,
 }
 
-/// What the batch sizes chosen so far use up.
+/// Resources used by the batch sizes chosen so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
     memory: f64,
@@ -189,7 +188,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         if self.points >= self.most_points {
             return;
         }
-        // A row for each depth, so that going back up needs no undoing.
+        // One row for each depth, so that backtracking needs no undoing.
         for i in 0..n {
             self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.table.coupling[i * n + k] * w;
         }
@@ -204,7 +203,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         }
     }
 
-    /// What is used up when task `k` takes batch index `b`; `None` if that is too much.
+    /// Resources used when task `k` takes batch index `b`; `None` if that is too much.
     fn within(&self, k: usize, b: u8, used: Used) -> Option<Used> {
         let inst = self.law.table.inst;
         if inst.same && k > 0 && b != self.picks[0] {
@@ -283,7 +282,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         self.points += 1;
         let x = &self.x[n * n..];
         let cutoff = self.list.cutoff();
-        // For a single best plan one choice of batch sizes is enough; runners-up may differ in nothing else.
+        // For a single best plan one choice of batch sizes suffices; runners-up may differ in nothing else.
         if self.list.most() == 1 {
             if let Some(value) = self.law.best_at(&self.levels, x, cutoff) {
                 let point = Point {

@@ -1,4 +1,4 @@
-//! How many points a search may look at: what each costs, measured, and how long an answer may take.
+//! How many points a search may evaluate, from the measured cost of a point and the time allowed.
 
 use units::corun::Throughput;
 
@@ -7,17 +7,17 @@ use crate::instance::Instance;
 
 /// Points of a search whose every point is predicted, times the square of the number of tasks, as
 /// which a prediction of a blend costs: 7 microseconds of 3 tasks, 13 of 4, 21 of 5. All 216,000
-/// choices of 3 tasks of 3 batch sizes at a step of 5 % are enumerated in less than 2 seconds; those
-/// of 4 batch sizes, 512,000, took 4 to 6, and of 4 tasks, with up to a million, 11.
+/// choices of 3 tasks with 3 batch sizes at a step of 5 % are enumerated in less than 2 seconds;
+/// those of 4 batch sizes, 512,000, took 4 to 6 seconds, and those of 4 tasks, up to a million, 11.
 pub(crate) const ENUMERATED: u64 = 9 * 216_000;
-/// The same of a local search, which runs on one processor. It ends by itself after some 3,000
-/// points of 5 tasks where constraints are easily met; where none can be it used to look at a million.
+/// The same of a local search, which runs on one processor. It ends by itself after about 3,000 points
+/// of 5 tasks where constraints are easily met; where none can be it used to look at a million.
 pub(crate) const CLIMBED: u64 = 1_000_000;
 /// Up to this many tasks an answer is expected at once; beyond, within a minute, and a climb has
 /// more choices to look at.
 const FEW_TASKS: usize = 8;
-/// How much more a local search of many tasks may do; a round costs that much more by itself. With a third of it
-/// the best max-min of 16 simulated tasks was 3 % lower.
+/// How much more a local search of many tasks may do; there a round itself costs that much more. With a third of
+/// it the best max-min of 16 simulated tasks was 3 % lower.
 const MANY: u64 = 12;
 
 /// Points, at most `most`, of a search of which `work` is afforded.
@@ -32,8 +32,8 @@ const ROUND_POINTS: u64 = 20_000;
 /// The same where each is played in its best order but nearly all are excluded by a bound first: of 3 tasks
 /// of 3 batch sizes at a step of 5 % all 216,000 take a second or two, of 4 of one size all 160,000.
 const BOUNDED_POINTS: u64 = 250_000;
-/// The same where choices are ranked by heuristic orders. A search of 8 tasks ends by itself after some 9,000;
-/// of 13 tasks and more what is afforded is less.
+/// The same where choices are ranked by heuristic orders. A search of 8 tasks ends by itself after about
+/// 9,000; of 13 tasks and more what is afforded is less.
 const ORDERED_POINTS: u64 = 12_000;
 /// The same times the square of the number of tasks: most neighbours of a choice are told from it by one
 /// prediction of all tasks.
@@ -78,8 +78,8 @@ pub(crate) fn compared_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>, mo
 /// Points of each search. It is about whether anything is feasible, which the first ascents of a
 /// search decide; 200,000 took ten times as long and found no more.
 const POINTS: u64 = 20_000;
-/// The same, times the square of the number of tasks, where each point is predicted: of 5 tasks
-/// 1,600, so that all the searches for one bound take a second at most, of 3 tasks 4,400. With 90,000
+/// The same, times the square of the number of tasks, if each point is predicted: 1,600 for 5 tasks,
+/// so that all the searches for one bound take at most a second, and 4,400 for 3 tasks. With 90,000
 /// the property tests of the advice find no better bounds, and 4 tasks took 4 seconds.
 const PREDICTED: u64 = 40_000;
 

@@ -44,7 +44,7 @@ impl Chooser {
     }
 
     /// Calls `visit(value, batches)` for combinations of a value above the cutoff, which `visit`
-    /// returns anew. Returns whether all were looked at within [`Chooser::most_nodes`].
+    /// returns again. Returns whether all were looked at within [`Chooser::most_nodes`].
     pub fn visit<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,

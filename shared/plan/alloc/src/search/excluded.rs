@@ -1,4 +1,4 @@
-//! Choices of a round that a bound excludes, before any order of theirs is tried.
+//! Excludes choices of a round by a bound, before trying any order.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,13 @@ use super::point::Point;
 use crate::instance::Instance;
 use crate::round::ROUNDING;
 
-/// Rates of all sets of fewer than all tasks that are kept at most. Of 3 tasks of 3 batch sizes at a step of
-/// 5 % there are 10,980, of 4 tasks of one batch size 34,480. Where a device gives the shares of those that do
-/// not compute to the others, the rates of a set depend on the sum of all shares too: 223,000 of 3 tasks, of
-/// which half differ.
+/// Rates of all sets of fewer than all tasks that are kept at most. For 3 tasks of 3 batch sizes at a step of
+/// 5 % there are 10,980; for 4 tasks of one batch size, 34,480. If a device gives idle tasks' shares to the
+/// others, the rates of a set also depend on the sum of all shares: 223,000 for 3 tasks, half of which differ.
 const MOST_CORUNS: usize = 300_000;
 
-/// What every choice of a round of few tasks is bounded by: the rates of all sets of its tasks, worked out once
-/// for all choices that have them in common.
+/// Bounds for all choices of a round of few tasks: the rates of all sets of its tasks, computed once for all
+/// choices that share them.
 pub(crate) struct Excluded<'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     bound: QuickBound,
@@ -52,9 +51,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         Some(excluded)
     }
 
-    /// Whether no choice of these batch sizes is worth more than `cutoff`, whatever the shares: no task is
-    /// faster beside others or at a smaller share than alone on the whole device, as far as the rates
-    /// of all sets but that of all tasks tell.
+    /// Whether no choice of these batch sizes exceeds `cutoff`, at any shares: no task is faster beside
+    /// others or at a smaller share than alone on the whole device, according to the rates of all sets
+    /// except that of all tasks.
     pub fn sizes(&self, batch: &[u8], cutoff: f64) -> bool {
         let (inst, problem) = (self.inst, self.inst.problem);
         let point = Point {
@@ -146,7 +145,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         rows
     }
 
-    /// What the tasks of a set run with at one choice for them.
+    /// Settings of the tasks of a set at one choice for them.
     fn corun(&self, tasks: &[usize], code: usize) -> Vec<Setting> {
         let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let mut rest = code;

@@ -16,11 +16,11 @@ const CHUNK: usize = 256;
 /// Fewer points than this are not worth a thread.
 const POINTS_PER_THREAD: u64 = 20_000;
 
-/// Combinations that are listed at most, whatever the budget of points: a million of 64 tasks take
-/// 90 MB, and where there are more no enumeration of them with their shares ends.
+/// Most combinations that are listed, whatever the budget of points: a million for 64 tasks take 90
+/// MB, and with more no enumeration of them with their shares would end.
 const MOST_COMBINATIONS: usize = 1 << 20;
-/// Partial combinations looked at for each one listed, beside a million in any case: bounds the
-/// walk where a constraint is met by few of very many.
+/// Partial combinations visited per listed one, in addition to a million: bounds the walk if only
+/// few of very many meet a constraint.
 const PARTIAL_PER_COMBINATION: u64 = 64;
 
 /// Combinations of batch sizes within what does not depend on rates: memory, policy, and the
@@ -35,14 +35,14 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
     let mut all = Vec::new();
     let mut chooser = Chooser::new(inst);
-    // A million nodes take some milliseconds, so that small problems are never refused for the walk; beyond,
-    // 64 for each combination that may be listed. Both were chosen by hand.
+    // A million nodes take some milliseconds, so small problems are never refused because of the walk;
+    // beyond that, 64 for each combination that may be listed. Both were chosen by hand.
     chooser.most_nodes = 1_000_000 + PARTIAL_PER_COMBINATION * most as u64;
     let complete = chooser.visit(inst, &gains, loads, f64::NEG_INFINITY, |_, pick| {
         if all.len() <= most {
             all.push(pick.to_vec());
         }
-        // Above any gain, so that the search ends.
+        // Above any gain, so the search ends.
         if all.len() > most {
             f64::INFINITY
         } else {
@@ -56,8 +56,8 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     Some(all)
 }
 
-/// Whether no combination of batch sizes meets what does not depend on rates: then there is
-/// nothing to search. `false` also where that cannot be told within a short walk.
+/// Whether no combination of batch sizes meets what does not depend on rates: then there is nothing
+/// to search. `false` also if a short walk cannot decide it.
 pub(crate) fn no_combination<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> bool {
     combinations(inst, 0).is_some_and(|all| all.is_empty())
 }
@@ -95,7 +95,8 @@ pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> 
                     let theirs = self.load[k * inst.width + c];
                     sum += inst.pair_mismatch(i, self.load[cell], k, theirs);
                 }
-                // Every pair adds 0 or more, so that a part that has as much as the best whole is given up.
+                // Every pair adds 0 or more, so a partial combination that has reached the best whole is
+                // pruned.
                 if sum < self.least {
                     self.picked.push(b);
                     self.descend(memory, sum);
@@ -183,8 +184,8 @@ pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Op
     })
 }
 
-/// Levels of all tasks with one of the allowed sums, one after another: the sums ascend, and
-/// within one the levels do, the first task's foremost. Nothing is stored, as there are 20^n.
+/// Levels of all tasks with one of the allowed sums, in order: by sum, then by level, the first
+/// task's foremost. Nothing is stored, as there are 20^n.
 pub(crate) struct LevelWalk {
     sums: std::vec::IntoIter<u32>,
     most: u16,
@@ -251,11 +252,11 @@ pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<
     all
 }
 
-/// Predicts and judges every combination of the given batch sizes with all levels. Each thread makes a
-/// collector with `new`, shows it every point of its part with `look`, and the collectors come
-/// back in order of the parts, so that the result does not depend on the number of threads as
-/// long as the collectors can be merged in any order. `cutoff`: a round worth less at what is judged
-/// besides changes nothing in the collector; `skip`: nor does this point with these rates.
+/// Predicts and judges every combination of the given batch sizes with all levels. Each thread creates
+/// a collector with `new` and shows it every point of its part with `look`; the collectors are
+/// returned in order of the parts, so the result does not depend on the number of threads as long as
+/// collectors can be merged in any order. `cutoff`: a round worth less at what is judged besides
+/// changes nothing in the collector; `skip`: nor does this point with these rates.
 pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
@@ -284,7 +285,7 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     thread::scope(|scope| {
         let start = |mine| {
             let handle = thread::Builder::new().spawn_scoped(scope, move || work(mine));
-            // Where no thread can be made, this one does its part.
+            // If no thread can be created, this one does its part.
             handle.map_err(|_| mine)
         };
         let handles: Vec<_> = combinations.chunks(part).map(start).collect();

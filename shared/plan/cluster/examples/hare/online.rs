@@ -1,4 +1,4 @@
-//! Online against the plan that knows everything, on draws that no choice was made by.
+//! Online against the plan that knows everything, on draws that influenced no choice.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The page and the summary.
+//! Writes the page and the summary.
 
 use std::path::Path;
 

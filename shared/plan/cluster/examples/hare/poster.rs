@@ -1,4 +1,4 @@
-//! The poster's experiments, on clusters made like its own.
+//! The poster's experiments, on similar clusters.
 
 use cluster::generate::{Recipe, generate};
 use cluster::switching::retimed;
@@ -24,7 +24,7 @@ pub struct Effort {
     pub large: &'static [usize],
 }
 
-/// A kind of instance with what it gave.
+/// A kind of instance and its results.
 #[derive(Debug, Clone)]
 pub struct Point {
     pub name: String,

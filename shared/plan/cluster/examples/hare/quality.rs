@@ -1,4 +1,4 @@
-//! How far answers are from what is known to be best.
+//! Distance of answers from the best known ones.
 
 use std::time::{Duration, Instant};
 

@@ -58,7 +58,7 @@ fn job_key(text: &str) -> Option<(&str, u32)> {
 pub enum Cut {
     /// A job is one task: nothing is preempted.
     Whole,
-    /// Tasks of so many seconds on the fastest type, between which a job may change GPUs.
+    /// Tasks of this many seconds on the fastest type, between which a job may change GPUs.
     Seconds(f64),
 }
 

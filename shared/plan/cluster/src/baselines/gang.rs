@@ -3,7 +3,7 @@
 use crate::problem::total;
 use crate::{Assignment, Problem, Schedule, TrainingJob};
 
-/// GPUs that a job wants at once: one a task, or all that it can use where there are fewer.
+/// GPUs that a job requests at once: one per task, or all that it can use if there are fewer.
 fn gang(problem: &Problem, job: &TrainingJob) -> usize {
     let usable = problem.gpus.iter().filter(|&&g| job.train[g].is_finite());
     job.tasks.min(usable.count())
@@ -84,7 +84,7 @@ fn run_round(
 }
 
 /// Gavel's FIFO: jobs in order of arrival; the first waits until enough GPUs are free, takes the
-/// fastest, and keeps them to its end. Nobody overtakes.
+/// fastest, and keeps them to its end. There is no overtaking.
 pub fn fifo(problem: &Problem) -> Schedule {
     let mut order: Vec<usize> = (0..problem.jobs.len()).collect();
     order.sort_by(|&a, &b| total(problem.jobs[a].arrival, problem.jobs[b].arrival).then(a.cmp(&b)));

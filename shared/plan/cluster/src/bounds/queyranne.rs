@@ -1,4 +1,4 @@
-//! Q: identical machines as fast as the fastest for each job, every subset's volume.
+//! Q: every subset's volume on identical machines, each as fast as the fastest is for the job.
 //!
 //! ```text
 //! min sum w C   C_(n,r) >= a + r l + p,   C_(n,r+1) >= C_(n,r) + s + p,

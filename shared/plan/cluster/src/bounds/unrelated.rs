@@ -6,8 +6,8 @@
 //!               mean start of r+1 >= mean end of r + mean Ts,
 //!               C_n >= mean end of r + mean Ts + (R-1-r) l
 //! ```
-//! The square is replaced by its tangent at the present `P0 = sum Tc Y`, which lies below it
-//! everywhere, so that every cut is valid; sets are prefixes by `c/Y - Tc/2`.
+//! The square is replaced by its tangent at the current `P0 = sum Tc Y`, which lies below it
+//! everywhere, so every cut is valid; the sets are prefixes by `c/Y - Tc/2`.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem as Lp, Solution, Variable};
 

@@ -28,12 +28,12 @@ pub(super) struct Pool {
     busy: Vec<(f64, usize)>,
     /// How many of the earliest of `busy` are reserved for this moment.
     taken: usize,
-    /// Expected ends of what was reserved or started at this moment, the earliest of them, and
-    /// those that are not in the heap yet: most moments are over before one is needed.
+    /// Expected ends of what was reserved or started at this time, the earliest of them, and those
+    /// not yet in the heap: most events are over before one is needed.
     later: BinaryHeap<Reverse<Moment>>,
     pushed: Vec<Reverse<Moment>>,
     earliest: f64,
-    /// Who has reserved a GPU, in order of the moments from which they have it.
+    /// Reservations of a GPU, in order of the times at which they begin.
     queue: VecDeque<usize>,
     /// Started at this moment.
     fresh: Vec<(f64, usize)>,

@@ -1,10 +1,9 @@
-//! The event-driven placement where some jobs are gangs: a gang takes the GPUs on which it is
-//! synchronised first, and reserves them if one of them is still busy. What is idle meanwhile may run
-//! what ends before the gang begins (*backfilling*: Lifka, JSSPP 1995), so that nobody of lower rank
-//! delays it.
+//! Event-driven placement with gangs: a gang takes the GPUs on which it is synchronised first, and
+//! reserves them if one of them is still busy. Tasks that end before the gang begins may use the idle
+//! ones meanwhile (*backfilling*: Lifka, JSSPP 1995), so no job of lower rank delays it.
 //!
-//! Every moment looks at every waiting job and every GPU anew: reservations of whole sets are not kept
-//! from moment to moment, as those of single GPUs are where there are no gangs.
+//! Every event considers every waiting job and every GPU again: reservations of whole sets are not
+//! kept between events, unlike those of single GPUs without gangs.
 
 use crate::Problem;
 

@@ -1,4 +1,4 @@
-//! What is expected of a cluster that runs: ends of jobs with their intervals, and why jobs wait.
+//! Forecast for a running cluster: ends of jobs with their intervals, and why jobs wait.
 
 use doc::{ExpectedEnd, JobState, JobStatus, TaskStatus};
 use units::{Seconds, TaskId, UnitError, Weight};
@@ -6,7 +6,7 @@ use units::{Seconds, TaskId, UnitError, Weight};
 use crate::state::{State, Underway};
 use crate::{Assignment, Problem};
 
-/// By how much durations of tasks have been from what was expected.
+/// How far durations of tasks have deviated from expectations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Deviations {
     tasks: f64,
@@ -14,9 +14,8 @@ pub struct Deviations {
     squares: f64,
 }
 
-/// Before tasks have ended, durations are taken to deviate by so much (a standard deviation of their
-/// logarithm), and that counts as so many tasks: an estimate from a profile is seldom better than a tenth and
-/// seldom worse than a third. Chosen by hand.
+/// Prior standard deviation of the logarithm of durations, and the number of tasks that it counts for: an
+/// estimate from a profile is seldom better than a tenth and seldom worse than a third. Chosen by hand.
 const ASSUMED: f64 = 0.2;
 const ASSUMED_TASKS: f64 = 4.0;
 
@@ -33,7 +32,8 @@ impl Deviations {
         }
     }
 
-    /// What is left of a job takes this many times as long, or as short, in all but one of twenty cases.
+    /// In all but one of twenty cases, the rest of a job takes at most this many times as long, and at
+    /// least this fraction.
     ///
     /// As if all its tasks deviated alike: that is so where an estimate is wrong for a whole job, and too
     /// wide where tasks deviate by chance, each on its own.
@@ -59,9 +59,9 @@ pub struct JobStanding {
 /// Names by numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// Of the jobs.
+    /// For the jobs.
     pub jobs: &'a [TaskId],
-    /// Of the GPUs.
+    /// For the GPUs.
     pub gpus: &'a [String],
 }
 
@@ -76,9 +76,9 @@ pub struct Outlook<'a> {
     pub running: &'a [Underway],
     /// How far each job is.
     pub jobs: &'a [JobStanding],
-    /// What is expected of what is under way.
+    /// Forecast of the running tasks.
     pub state: &'a State,
-    /// What is planned to start.
+    /// Planned start.
     pub future: &'a [Assignment],
     /// How durations have deviated.
     pub deviations: &'a Deviations,
@@ -156,8 +156,8 @@ impl Outlook<'_> {
         })
     }
 
-    /// When a job is expected to be complete, and from when to when in most cases; `None` if what is left of it
-    /// finds no GPU.
+    /// Expected completion of a job, with an interval for most cases; `None` if what is left of it finds no
+    /// GPU.
     fn end(&self, n: usize, ahead: &Ahead) -> Option<(f64, f64, f64)> {
         let (job, progress) = (&self.problem.jobs[n], &self.state.jobs[n]);
         let rounds = job.rounds.saturating_sub(progress.round);
@@ -168,7 +168,7 @@ impl Outlook<'_> {
         };
         let end = ahead.end.max(under_way).max(self.now);
         let whole = ahead.tasks == left && end.is_finite();
-        // Of what is under way the whole duration deviates, and not only what is left of it.
+        // For a running task the whole duration deviates, not only the rest of it.
         let under_way = |r: &&Underway| {
             let before = ahead
                 .first
@@ -233,7 +233,7 @@ impl Outlook<'_> {
     }
 }
 
-/// What is planned of a job.
+/// Plan for a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ahead {
     tasks: usize,

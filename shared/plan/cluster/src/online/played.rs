@@ -1,4 +1,4 @@
-//! A problem played as time passes.
+//! Simulates a problem as time passes.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ pub struct Played {
     pub schedule: Schedule,
     /// Longest time that one event took to answer.
     pub slowest: Duration,
-    /// Mean time that an event took to answer.
+    /// Mean time to answer an event.
     pub mean: Duration,
 }
 
-/// Something that happens: at a moment, a job arrives, a task is trained or synchronised.
+/// An event at a given time: a job arrives, a task is trained or synchronised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Event {
     Arrival(usize),
@@ -61,7 +61,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                 Event::Trained(n, task) => live.trained(theirs[n], task, now),
                 Event::Finished(n, task) => {
                     let complete = live.finished(theirs[n], task, now);
-                    // Only the end of a job changes much; a round goes on as planned.
+                    // Only the end of a job changes much; rounds continue as planned.
                     again |= complete && live.jobs[theirs[n]].round >= problem.jobs[n].rounds;
                 }
             }

@@ -1,4 +1,4 @@
-//! A live system, by the names of its jobs and GPUs: what it tells, and what is to start.
+//! A live system, by the names of its jobs and GPUs: its events, and what to start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,11 @@ pub enum Refused {
     #[error("the cluster has no job {0:?}; give the whole job as `spec`")]
     NotListed(String),
     /// A job of this name is there already.
-    #[error("job {0:?} has arrived already; give each another name")]
+    #[error("job {0:?} has arrived already; give each job its own name")]
     ArrivedTwice(String),
     /// The jobs that have not ended have too many tasks with this one.
     #[error(
-        "job {job:?} would make {tasks} tasks of the jobs that have not ended; lump its rounds, to at \
-         most {} together",
+        "with job {job:?} the unfinished jobs would have {tasks} tasks; merge its rounds so that they have at most {}",
         Cluster::MOST_TASKS
     )]
     TooMany {
@@ -70,7 +69,7 @@ pub enum Refused {
     Busy {
         /// The GPU.
         gpu: String,
-        /// What trains there.
+        /// The task that trains there.
         other: String,
     },
     /// The task has been started already.
@@ -80,7 +79,7 @@ pub enum Refused {
     #[error("{0} does not run: it was not started, or has ended")]
     NotRunning(String),
     /// The job is in another round, or has fewer tasks.
-    #[error("{task} is none of the tasks of round {present}, in which the job is")]
+    #[error("{task} is not a task of round {present}, the job's current round")]
     OtherRound {
         /// The task.
         task: String,
@@ -98,12 +97,13 @@ pub enum Refused {
     Unit(#[from] UnitError),
 }
 
-/// What an event led to.
+/// Consequences of an event.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Taken {
     /// Tasks to start now.
     pub starts: Vec<QueueStart>,
-    /// The event was earlier than one before it by so many seconds, and counts as if it came now.
+    /// The event was earlier than a previous one by this many seconds, and counts as if it came
+    /// now.
     pub late: Option<f64>,
     /// How far the jobs are, where it was asked for.
     pub status: Option<ClusterStatus>,
@@ -147,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// Takes an event; answers what is to start now.
+    /// Takes an event; returns what is to start now.
     ///
     /// # Errors
     /// [`Refused`] where the event cannot be; it then changes nothing.
@@ -202,8 +202,8 @@ impl Queue {
         })
     }
 
-    /// Books an event; answers whether priorities are searched anew: the end of a round goes on as
-    /// planned, the end or the arrival of a job does not.
+    /// Applies an event; returns whether to search priorities again: the end of a round needs no
+    /// new search, the end or arrival of a job does.
     fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
         match what {
             QueueNews::Arrival(job) => {
@@ -232,7 +232,7 @@ impl Queue {
                 let (n, t) = self.running(task)?;
                 self.confirmed.remove(&(n, t));
                 self.live.failed(n, t);
-                // Of a gang the others are started again with it.
+                // For a gang, the others start again with it.
                 let live = &self.live;
                 self.confirmed
                     .retain(|&(n, t)| live.underway(n, t).is_some());

@@ -112,7 +112,7 @@ fn small_problems_are_proven_against_every_order() {
 }
 
 /// A task that would be synchronised late in the gap before another, and early behind it on another GPU:
-/// the gap is no reason to put it there.
+/// the gap is not a reason to put it there.
 #[test]
 fn a_gap_that_synchronises_late_is_left_open() {
     let class = Class {

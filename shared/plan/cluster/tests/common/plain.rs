@@ -1,4 +1,4 @@
-//! The slow twin of the event-driven placement: every moment looks at every waiting task anew, and
+//! The slow twin of the event-driven placement: every moment looks at every waiting task again, and
 //! every task at every GPU.
 
 use cluster::{Priorities, Problem, State};

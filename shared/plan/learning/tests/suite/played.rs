@@ -83,7 +83,7 @@ pub struct Machine<'a> {
     pub broken: Option<(usize, Loss)>,
 }
 
-/// A loss by step; `None`: it is no number.
+/// A loss by step; `None`: it is not a number.
 pub type Loss = fn(u64) -> Option<f64>;
 
 /// A training: name, arrival, steps.

@@ -1,4 +1,4 @@
-//! A federation's devices as a table, and what stands out.
+//! Table of a federation's devices, and notable ones.
 
 use std::io::Write;
 
@@ -52,8 +52,8 @@ impl Federation {
         Ok(())
     }
 
-    /// In words, how the round ends, for which device the others wait, and how a deadline is kept.
-    /// Nothing of no device.
+    /// Explains in words how the round ends, for which device the others wait, and how a deadline
+    /// is kept. Nothing without devices.
     #[must_use]
     pub fn remarks(&self, deadline: Option<f64>) -> Vec<String> {
         let Some(straggler) = self.straggler() else {

@@ -1,8 +1,9 @@
 //! Full-duplex rounds in which transfers go one at a time, as on a half-duplex link.
 //!
-//! A download that waits for an upload starts the compute of its task later, which may help the
-//! others as a hold of compute does, at times that no end of compute names. Every round of a
-//! half-duplex link can be played so: its restriction never makes a round shorter.
+//! If a download waits for an upload, its task also computes later. Like a hold of compute, this
+//! may help the others. But it may end when no compute ends, so a search over holds of compute
+//! alone misses these rounds. Every half-duplex round is also a valid full-duplex round, so any
+//! such round can be used; but the best of them need not be the best full-duplex round.
 
 use doc::{Hold, PhaseKind};
 use units::search::Budget;
@@ -16,7 +17,8 @@ use crate::player::Player;
 use crate::round::{Holds, Order, Transfer, compute_holds, play};
 use crate::{Instance, Link};
 
-/// Plays of the descent over sequences of transfers. A sweep of `n` tasks takes about `8 n^2`.
+/// Limit on simulated rounds in the descent over sequences of transfers. One sweep of `n` tasks
+/// takes about `8 n^2`.
 const ALTERNATING_PLAYS: u64 = 10_000;
 
 /// The same tasks on a half-duplex link.
@@ -25,9 +27,10 @@ pub(super) fn one_link(instance: &Instance) -> Option<Instance> {
 }
 
 impl Search<'_, '_> {
-    /// Tries every sequence of transfers with every hold of compute that may end before the best
-    /// so far. First without holds, where states are comparable and the search is short: of more
-    /// than a few tasks what it finds spares the other more than it takes.
+    /// Tries every sequence of transfers, with every hold of compute that may end before the best
+    /// round so far. With more than a few tasks, it first searches without holds: there partial
+    /// rounds can be compared and the search is short, and the round that it finds prunes more of
+    /// the search with holds than it costs.
     pub(super) fn alternate(&mut self, levels: &[u8], floor: &Floor, nodes: &mut Budget) {
         let Some(half) = one_link(self.instance) else {
             return;
@@ -35,8 +38,8 @@ impl Search<'_, '_> {
         let first = mitten(&half, &floor.compute);
         let few = half.len() <= UNPRICED_TASKS;
         for waits in [false, true].into_iter().skip(usize::from(few)) {
-            // A half-duplex round obeys the bounds of its own link, which include the sum of all transfers: what
-            // they exclude is proven not to help.
+            // Prune by the bounds of the half-duplex link, which include the sum of all transfers: if the best
+            // so far meets them, no round of this kind is shorter.
             if meets(self.best_s, floor, &half) {
                 return;
             }
@@ -50,7 +53,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Looks for a sequence of transfers by descent, and then for what compute to hold.
+    /// Descends over sequences of transfers from the best simple one, then over holds of compute.
     pub(super) fn alternate_by_descent(&mut self, levels: &[u8]) {
         let Some(half) = one_link(self.instance).filter(|_| self.instance.link() == Link::Full)
         else {
@@ -89,8 +92,9 @@ impl Search<'_, '_> {
     }
 }
 
-/// The orders of each direction, and the holds by which transfers start one at a time in this
-/// sequence: each waits for the one before it, unless its own direction says so already.
+/// The orders of both directions, and the holds that make transfers start one at a time in this
+/// sequence: each waits for the one before it, unless the order of its own direction already
+/// implies that.
 fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
     let phase = |transfer: &Transfer| match *transfer {
         Transfer::Download(i) => (i, PhaseKind::Download),
@@ -116,7 +120,7 @@ fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
     (order, holds)
 }
 
-/// The makespan, and the holds that are needed: without any one of them the round would end later.
+/// The makespan, and the holds that are needed: without any of them the round would end later.
 fn needed(
     instance: &Instance,
     rates: &mut RateCache<'_>,
@@ -124,7 +128,7 @@ fn needed(
     mut holds: Holds,
 ) -> (f64, Holds) {
     let mut value = play(instance, rates, order, &holds).makespan_s;
-    // Transfers stand behind compute, and are the first to be let go.
+    // Holds of transfers follow those of compute in the list, so going backwards drops them first.
     for at in (0..holds.len()).rev() {
         let hold = holds.remove(at);
         let without = play(instance, rates, order, &holds).makespan_s;

@@ -10,10 +10,11 @@ pub enum Schedules {
     /// Nothing waits: a transfer starts as soon as its turn has come and the link is free,
     /// compute as soon as its download ends.
     NeverWaiting,
-    /// The compute of a task may also be held until that of a task downloaded before it ends.
+    /// In addition, the compute of a task may be held until the compute of a task that was
+    /// downloaded earlier ends.
     Waiting,
-    /// On a full-duplex link, all transfers may also go one at a time: each waits for the one
-    /// before it, whichever way that goes. These are the rounds of a half-duplex link.
+    /// In addition, on a full-duplex link, all transfers may go one at a time: each waits for the
+    /// one before it, in either direction. These are the rounds of a half-duplex link.
     Alternating,
     /// Any schedule, with any idling of links and processor.
     Any,
@@ -26,7 +27,7 @@ pub struct Outcome {
     pub batches: Vec<Batch>,
     /// Order of the transfers.
     pub order: Order,
-    /// What is held back; empty if nothing is.
+    /// The holds; empty if there are none.
     pub holds: Holds,
     /// How the round plays out.
     pub schedule: Schedule,

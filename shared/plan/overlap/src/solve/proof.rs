@@ -1,4 +1,4 @@
-//! What a search has proven of the best round that it found.
+//! What a search has proven about its best round.
 
 use units::search::{Certificate, SAME, Stop};
 

@@ -12,22 +12,21 @@ use crate::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
 /// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
 /// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
 const SMALL_WAITING_NODES: u64 = 1_000_000;
-/// Up to this many tasks all orders and holds are tried in less time than the linear program of the
-/// processor's bound takes: choices of 3 tasks were told apart in a third of the time without it.
+/// Up to this many tasks, trying all orders and holds takes less time than the linear program of
+/// the processor's bound: choices of 3 tasks were compared in a third of the time without it.
 pub(super) const UNPRICED_TASKS: usize = 3;
 /// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
 /// sweeps improve.
 const WAITING_PLAYS: u64 = 20_000;
 
 impl Search<'_, '_> {
-    /// Looks for what to hold back. Where co-running slows tasks down by more than it overlaps,
-    /// a round ends sooner if some compute waits: two together, then the third.
+    /// Searches for what to hold back. If co-running slows tasks down by more than overlap gains, a
+    /// round ends sooner if some compute waits: two together, then the third.
     ///
     /// First by descent from the best round that never waits; then, of few tasks, by branch and
     /// bound over orders and holds, which proves the result for [`Schedules::Waiting`], and on a
-    /// full-duplex link for [`Schedules::Alternating`] too. Where rates do not depend on
-    /// co-runners, starting earlier never delays another, so that what never waits is best of all
-    /// ([`Schedules::Any`]).
+    /// full-duplex link for [`Schedules::Alternating`] too. If rates do not depend on co-runners,
+    /// starting earlier never delays another, so never waiting is optimal ([`Schedules::Any`]).
     pub(super) fn wait(&mut self, counts: &[usize], total: usize) {
         if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
             return;
@@ -87,7 +86,7 @@ impl Search<'_, '_> {
     /// Remembers a round with holds if it ends sooner.
     pub(super) fn take_held(&mut self, value: f64, levels: &[u8], order: Order, holds: Holds) {
         let before = self.best_s;
-        // What only rounding gains is not worth waiting for.
+        // A gain within rounding is not worth a wait.
         if value < before * (1.0 - SAME) {
             self.best_s = value;
             self.best = Some((levels.to_vec(), order));

@@ -1,8 +1,8 @@
 //! Samples until the chosen configuration is within 2 % of the exhaustive best.
 //!
-//! Batch sizes 32 to 256, shares in steps of 10 %: 64,000 configurations, all simulated. Solo
-//! runs are given and not counted. A design has arrived at the first sample after which the
-//! model's choice is within 2 % of the best.
+//! Batch sizes 32 to 256, shares in steps of 10 %: 64,000 configurations, all simulated. Solo runs
+//! are given and not counted. A design is done at the first sample after which the model's choice
+//! is within 2 % of the best.
 
 use predict::design::{Design, Goal, Step};
 use predict::{Dataset, FitOptions, Method, Sample, fit};

@@ -1,4 +1,4 @@
-//! Error and intervals where a batch size, or a task, never ran among others.
+//! Error and intervals where a batch size, or a task, never ran with others.
 
 use predict::{Dataset, FitOptions, Method, Predictor, fit, fit_by_merit};
 use rand::rngs::StdRng;

@@ -1,4 +1,4 @@
-//! Candidates: drawn at random, and reached by single changes of the best.
+//! Candidates: random draws, and single changes of the best.
 
 use std::collections::HashSet;
 

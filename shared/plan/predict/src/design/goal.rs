@@ -1,8 +1,8 @@
-//! What a design looks for.
+//! What a design optimises.
 
 use math::stats::{normal_cdf, normal_pdf};
 
-/// What the measurements are to be good for.
+/// Goal of the measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
     /// Total throughput.

@@ -1,4 +1,4 @@
-//! What a model of a similar workload adds to the first measurements.
+//! Uses a model of a similar workload for the first measurements.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -1,4 +1,4 @@
-//! What may be measured, what it is wanted for, and what a model finds it worth.
+//! What may be measured, for which goal, and its value under a model.
 
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -7,13 +7,13 @@ use super::goal::Goal;
 use crate::fit::FitOptions;
 use crate::predictor::Predictor;
 
-/// What may be measured, and when enough was.
+/// Limits on what may be measured, and when to stop.
 pub struct Design<'a> {
     /// Batch sizes of each task.
     pub batches: Vec<Vec<Batch>>,
     /// Shares that a task may have.
     pub shares: Vec<Share>,
-    /// What the configuration is wanted for.
+    /// Purpose of the configuration.
     pub goal: Goal,
     /// How often the goal has to be met at these batch sizes: rounds to a target, by which its value is divided.
     /// Only ratios count; 1 for what does not depend on batch sizes.
@@ -41,7 +41,7 @@ pub struct Design<'a> {
 /// Up to this many tasks a model is fitted after every co-run, and all candidates are looked at.
 const FEW_TASKS: usize = 8;
 
-/// Co-runs that are chosen by one model of so many tasks, since a fit costs far more than in
+/// Co-runs that are chosen by one model of this many tasks, since a fit costs far more than in
 /// proportion to their number. With it a profile of 40 co-runs takes 15 CPU seconds of 32 alexnets
 /// and 39 of 64.
 #[must_use]
@@ -49,7 +49,7 @@ pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
 }
 
-/// Factor on the standard deviation: a process of few points thinks too well of itself.
+/// Factor on the standard deviation: a process of few points is overconfident.
 const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
 const EVALUATIONS: usize = 15;
@@ -75,14 +75,14 @@ impl Design<'_> {
         self.goal.value(rates, solo) / (self.rounds)(active)
     }
 
-    /// What one configuration is worth.
+    /// Value of one configuration.
     pub(super) fn value(&self, model: &Predictor, active: &[Setting]) -> f64 {
         let mut rates = vec![0.0; active.len()];
         model.means(active, &mut rates);
         self.worth(active, &rates, &self.solos(model, active))
     }
 
-    /// What many configurations of all tasks are worth.
+    /// Values of many configurations of all tasks.
     pub(super) fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Setting>)]) {
         let n = self.batches.len();
         let flat: Vec<Setting> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
@@ -93,7 +93,7 @@ impl Design<'_> {
         }
     }
 
-    /// What measuring a configuration promises beyond the `best` known value.
+    /// Expected value of measuring a configuration, beyond the `best` known value.
     pub(super) fn expected_improvement(
         &self,
         model: &Predictor,
@@ -105,7 +105,7 @@ impl Design<'_> {
         let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        // Every goal is proportional to the rates, so that a division may come before or after.
+        // Every goal is proportional to the rates, so the division may come before or after.
         let rounds = (self.rounds)(active);
         let gain = self
             .goal

@@ -1,4 +1,4 @@
-//! The co-runs that a design begins with.
+//! The first co-runs of a design.
 
 use std::collections::HashSet;
 
@@ -18,9 +18,9 @@ use crate::fit::fit;
 /// two co-runs already point to.
 const PROMISING: usize = CANDIDATES / 100;
 
-/// Of the new draws that the model of what was measured so far, solo runs at least, finds best,
-/// the one farthest from every co-run, and then as many as make a [`coruns_per_fit`], each the farthest from
-/// those before it too. Empty: nothing new can be drawn.
+/// Among new random draws that the current model (learnt from at least the solo runs) ranks best, the one
+/// farthest from every co-run; then more until there is a [`coruns_per_fit`], each the farthest from those
+/// before it, too. Empty: nothing new can be drawn.
 pub(super) fn spread(
     design: &Design<'_>,
     data: &Dataset,

@@ -1,4 +1,4 @@
-//! What is told of a fit beside the model.
+//! Report of a fit beside the model.
 
 use doc::Method;
 

@@ -1,4 +1,4 @@
-//! How far solo rates at a part of the device are off where they were not measured.
+//! Error of solo rates at partial shares that were not measured.
 
 use units::Share;
 
@@ -9,14 +9,14 @@ use crate::structured::Form;
 use crate::trust::PartSpread;
 use crate::validation::{conformal, scale_of_parts};
 
-/// Parts that are left out one after another. Two would leave half of the levels to learn from;
+/// Parts that are held out one after another. Two would leave half of the levels to learn from;
 /// each costs a fit of the laws to the solo runs.
 const PARTS: usize = 3;
 /// Left-out runs below which nothing is said: the largest error of fewer holds less than 90 %.
 const LEAST: usize = 9;
 
 impl PartSpread {
-    /// From solo runs that are left out: single ones, and all of a task at one share.
+    /// From solo runs that are held out: single ones, and all of a task at one share.
     pub fn of(data: &Dataset, form: Form) -> Result<Self, PredictError> {
         let alone: Vec<Sample> = data
             .samples

@@ -15,7 +15,7 @@ use crate::validation::{
 /// A later family must be better by this factor to be chosen, or surely: errors of few
 /// configurations differ by chance, and a mean of models has the smaller risk.
 const WORTH: f64 = 0.7;
-/// What cross-validation says: the family, and its predictions of what was left out.
+/// Result of cross-validation: the family, and its predictions of held-out data.
 pub(crate) struct Checks {
     pub(crate) method: Method,
     /// Part of the way that answers are moved towards the process of all tasks.
@@ -27,11 +27,11 @@ pub(crate) struct Checks {
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
-    /// Of left-out configurations.
+    /// For held-out configurations.
     pub(crate) left: Vec<HeldOut>,
-    /// Of left-out batch sizes and shares.
+    /// For held-out batch sizes and shares.
     pub(super) levels: Vec<HeldOut>,
-    /// Of the co-runs of most tasks.
+    /// For co-runs of the most tasks.
     pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
     /// Factor on standard deviations where there were too few co-runs to leave any out.
@@ -56,7 +56,7 @@ impl Checks {
         }
     }
 
-    /// Chooses among `families` by what each predicts of left-out configurations.
+    /// Chooses among `families` by what each predicts of held-out configurations.
     pub(super) fn of(
         checked: &Dataset,
         known: &FromFullFit<'_>,
@@ -64,7 +64,7 @@ impl Checks {
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
         let levels = validation::leave_levels_out(checked, known)?;
-        // What so few co-runs say of their own scatter is off itself.
+        // An estimate of scatter from this few co-runs is itself unreliable.
         let co_runs = checked.samples.iter().filter(|s| s.active.len() > 1);
         let few = match co_runs.count() {
             n @ 1.. if left.is_empty() => validation::few(n),
@@ -83,7 +83,7 @@ impl Checks {
             let moved = moved_as(&left, method, (weights, 0.0));
             (weights, validation::sum_weight(&moved, method))
         };
-        // Each family as it would answer: with the process of all tasks where it has one.
+        // Each family as it would answer: with the process of all tasks if it has one.
         let tried = families.iter().map(|m| {
             let moved = moved_as(&left, *m, both_of(*m));
             let errors = validation::total_errors(checked, &moved, *m);
@@ -154,7 +154,7 @@ impl Checks {
     }
 }
 
-/// The best family by the errors of left-out co-runs; a later one only if it is clearly better.
+/// The best family by the errors of held-out co-runs; a later one only if it is clearly better.
 fn choose(families: &[Method], tried: &[(Method, Vec<f64>)]) -> Method {
     let fallback = if families.contains(&Method::Gp) {
         Method::Gp

@@ -1,4 +1,4 @@
-//! How sure a model is of its predictions.
+//! Uncertainty of a model's predictions.
 
 use super::account::task_error;
 use super::checks::Checks;

@@ -1,4 +1,4 @@
-//! What parts that are left out whole teach of batch sizes and tasks that were never seen.
+//! Learns from held-out batch sizes and tasks how to predict those that were never measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::pool::{Pool, PoolRows};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 use crate::validation::{self, FromFullFit, Part, RegressorsToFit, VERY_SURE, trimmed};
 
-/// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
+/// Most parts that are held out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
 const MOST_PARTS: usize = 6;
 /// Least parts that say anything of the next: of two, one outlier is half of the evidence.
@@ -24,7 +24,7 @@ const LEAST_PARTS: usize = 3;
 /// was left out. Other values were not compared.
 const LEAST_LEFT: usize = 3;
 const LEAST_KEPT: usize = 10;
-/// Least tasks that ran among others, for one to be left out: three must remain, so that what is
+/// Least tasks that ran with others, for one to be left out: three must remain, so that what is
 /// alike between tasks can be told from what one pair does.
 const LEAST_TASKS: usize = 4;
 
@@ -32,7 +32,7 @@ const LEAST_TASKS: usize = 4;
 /// 15 %, which is more than it gains.
 const FACTOR_PRIOR: f64 = 40.0;
 
-/// A throughput of a part that was left out.
+/// A throughput of a part that was held out.
 struct HeldOutRate {
     ln_step: f64,
     own: f64,
@@ -44,10 +44,10 @@ struct HeldOutRate {
 
 impl Unseen {
     /// How the process of all tasks, learnt from all `data`, serves models of the family `method`,
-    /// from parts of `checked` that are left out. What `checks` left out stands for what is unseen
-    /// where nothing of it can be left out.
-    /// Where too few parts can be left out a batch size counts as known; a task that never ran
-    /// among others has no model of its own that is worth anything.
+    /// from parts of `checked` that are left out. The held-out parts of `checks` serve for unseen
+    /// tasks and batch sizes if none of those can be held out. Where too few parts can be left out
+    /// a batch size counts as known; a task that never ran with others has no model of its own that
+    /// is worth anything.
     pub fn learn(
         data: &Dataset,
         checked: &Dataset,
@@ -106,7 +106,7 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             if s.active.len() > 1 && *p > 0.0 {
                 let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
-                // Of two copies at one batch size the co-run counts once.
+                // For two copies at one batch size, the co-run counts once.
                 if own.last() != Some(&k) {
                     own.push(k);
                 }
@@ -147,7 +147,7 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 }
 
 impl PoolCorrection {
-    /// From parts that were left out, one after another.
+    /// From parts that were held out, one after another.
     fn learn(left: &[Vec<HeldOutRate>]) -> Option<PoolCorrection> {
         let parts = left.len();
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
@@ -172,7 +172,7 @@ impl PoolCorrection {
         Some(best)
     }
 
-    /// What is to be expected of the kind that the parts are of.
+    /// Expected error of the kind that the parts belong to.
     fn kind_error(&self, kind: Kind, left: &[Vec<HeldOutRate>]) -> Option<KindError> {
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
         Some(KindError {
@@ -232,7 +232,7 @@ fn in_parallel<P: Sync, R: Send>(
         let some = |part| move || <[P]>::iter(part).map(work).collect::<Vec<_>>();
         let start = |part| {
             let handle = std::thread::Builder::new().spawn_scoped(scope, some(part));
-            // Where no thread can be made, this one does its part.
+            // If no thread can be created, this one does its part.
             handle.map_err(|_| part)
         };
         let running: Vec<_> = parts.chunks(each).map(start).collect();

@@ -4,15 +4,15 @@
 //! k(x, x') = s (m(own) + m(others) + m(own) m(others)) / 3
 //! ```
 //!
-//! `m` is a Matern kernel of the distance in one group: the features of the task itself, or those
-//! of the tasks beside it. The function is thus the sum of what a task is slowed by anyone, what
-//! anyone is slowed by these others, and what only both together explain (an additive kernel:
-//! Duvenaud, Nickisch and Rasmussen 2011, equation 7). From few co-runs the sums are learnt long before
-//! the product: a task that met two others tells of the third. Of pairs of trainings on a V100
-//! (Gavel) it left 27 % with 20 pairs where one kernel of all features left 32 %, and 20 where that
-//! left 24 % with 40. Its smoothness is 3/2, as what a co-run does may change abruptly from one batch
-//! size to the next: of 40 and 125 pairs it left 4 to 5 % less than 5/2 on a P100, 2 to 3 % less on a
-//! K80, 1 % less on a V100 (7 draws that no table is made of).
+//! `m` is a Matern kernel on one group of features: those of the task itself, or those of its
+//! co-runners. The function is thus a sum: how much the task is slowed by anyone, how much anyone is
+//! slowed by these co-runners, and what only the combination explains (an additive kernel: Duvenaud,
+//! Nickisch and Rasmussen 2011, equation 7). With few co-runs, the two sums are learnt long before the
+//! product: a task that ran with two others informs predictions with a third. On pairs of trainings on
+//! a V100 (Gavel), the error was 27 % with 20 pairs, where one kernel of all features had 32 %, and 20
+//! % with 40, where that had 24 %. The smoothness is 3/2, because the effect of a co-run may change
+//! abruptly between batch sizes: with 40 and 125 pairs the error was 4 to 5 % lower than with 5/2 on a
+//! P100, 2 to 3 % lower on a K80, 1 % lower on a V100 (7 draws that no table uses).
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ const PRIOR_VARIANCE: f64 = 0.04;
 pub(crate) struct Groups<'a> {
     /// Features of the task itself, which come first.
     pub own: usize,
-    /// Whether a feature says which task; its unit is 1, not its spread.
+    /// Whether a feature identifies a task; its unit is 1, not its spread.
     pub identity: &'a [bool],
 }
 
@@ -113,8 +113,8 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Of `y` with this covariance of signal 1, noise included (Rasmussen and Williams, equation 5.8), at
-    /// the best signal under an inverse-gamma prior.
+    /// For `y` with this covariance of signal 1, noise included (Rasmussen and Williams, equation 5.8),
+    /// at the best signal under an inverse-gamma prior.
     pub(super) fn of(y: &[f64], covariance: Vec<f64>) -> Self {
         let n = y.len();
         let Ok(factor) = Cholesky::new(covariance, n) else {
@@ -171,7 +171,7 @@ pub(super) fn most_probable(mut try_out: impl FnMut([usize; 3]) -> Tried) -> ([u
     let mut tried: HashMap<[usize; 3], Tried> = HashMap::new();
     let mut at = START;
     // One step at a time along one axis, to the best neighbour, instead of all 168 places: each costs a
-    // factorisation. That supposes that the posterior has one hill.
+    // factorisation. This assumes that the posterior has one mode.
     loop {
         let mut best = (f64::INFINITY, at);
         for place in neighbours(at, ends) {

@@ -1,4 +1,4 @@
-//! Hyper-parameters of a process, and what is thought of them before anything is measured.
+//! Hyper-parameters of a process and their priors.
 
 use doc::params::Matern;
 

@@ -53,7 +53,7 @@ pub(super) fn covariance(obs: &Observations, scaled: &[f64], signal: f64, noise:
 }
 }
 
-/// What the gradient of the likelihood is made of; lower triangles, row-major.
+/// Parts of the gradient of the likelihood; lower triangles, row-major.
 struct Evaluation<'a> {
     scaled: &'a [f64],
     kernel: &'a [f64],

@@ -1,4 +1,4 @@
-//! What a process is conditioned on.
+//! Observations that a process is conditioned on.
 
 /// Observations: feature-major inputs, targets, and a factor on the noise variance of each.
 #[derive(Debug, Clone)]

@@ -1,15 +1,16 @@
-//! A process on sets of members: what all of them do together, whoever does how much of it.
+//! A Gaussian process on sets of tasks: what the set as a whole achieves, regardless of who does
+//! how much.
 //!
 //! ```text
 //! k(A, A') = s (c + c^4) / 2,   c = <A, A'> / sqrt(<A, A> <A', A'>),   <A, A'> = mean of m(a, a')
 //! ```
 //!
-//! `m` is a Matern kernel of smoothness 3/2 between two members and `c` the cosine of the mean embeddings of two
-//! sets (Muandet et al. 2017, section 3.1): what every member adds whoever is beside it. Of two pairs that
-//! share one member `c` is a half and its fourth power a sixteenth: what only this very pair does.
-//! Of pairs of trainings (Gavel, three GPUs, 3 draws of 20 to 125 that no table is made of) the square instead of the
-//! fourth power left 19.1 % where this left 17.7 of 20 pairs of a V100, and as much elsewhere; `c` alone
-//! left 16.8 of 125 pairs, where both left 10.1.
+//! `m` is a Matern kernel of smoothness 3/2 between two members, and `c` the cosine of the mean embeddings of two
+//! sets (Muandet et al. 2017, section 3.1): what each member contributes regardless of its co-runners. For two pairs
+//! that share one member, `c` is a half and its fourth power a sixteenth: the latter captures what is specific to a
+//! pair. On pairs of trainings (Gavel, three GPUs, 3 draws of 20 to 125 that no table uses), the square instead of
+//! the fourth power gave an error of 19.1 % against 17.7 with 20 pairs of a V100, and the same elsewhere; `c` alone
+//! gave 16.8 with 125 pairs, against 10.1 with both.
 
 use doc::params::Matern;
 use math::{Cholesky, wide};
@@ -152,7 +153,7 @@ pub(crate) struct SetHyper {
 }
 
 impl SetHyper {
-    /// The most probable, on the grid of the process of all tasks.
+    /// The most probable, on the grid of the process for all tasks.
     pub fn most_probable(members: &Members, y: &[f64], factors: &[f64]) -> Self {
         let units = members.units();
         let lengths = |[length, _, identity]: [usize; 3]| {

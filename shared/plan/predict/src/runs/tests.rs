@@ -153,7 +153,7 @@ fn a_run_joins_the_profile_of_its_device_and_tasks() {
     let refused = join(&mut other, &events).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the run is of b, which the profile before it has not; it has a"
+        "the run has the task b, which the profile before it does not have; it has a"
     );
     assert_eq!(other.samples.len(), 4);
 }

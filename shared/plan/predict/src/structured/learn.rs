@@ -1,50 +1,51 @@
-//! The constants of the law from what tasks met: robust least squares, task by task, in turns.
+//! Fits the constants of the law to the measured co-runs: robust least squares, alternating over
+//! the tasks.
 
 use math::optimise::least_squares;
 use math::stats;
 
 use super::{Interference, Law, Meeting, Other, Pace, ROOT, host_load, power};
 
-/// How free the law is.
+/// Which constants are fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Host and device times add up (`q = 1`), and interference grows with the root of the share
-    /// (`e = 1/2`): two constants less, which co-runs at one share and solo runs on the whole device
-    /// cannot tell apart from the rest.
+    /// Host and device times add up (`q = 1`), and interference grows with the root of the share (`e
+    /// = 1/2`). This saves two constants that cannot be identified from co-runs at one share and
+    /// solo runs on the whole device.
     Added,
     /// `q` and `e` are fitted, and the law is relative to the solo runs at (batch, share).
     Overlapping,
 }
 
-/// Parameters before the slow-downs.
+/// Number of parameters before the slow-downs.
 const OWN: usize = 7;
-/// Domains of the parameters, wide enough that a bound is met only where the measurements say
-/// nothing: of a task measured at one share the bend and the sharpness could be anything.
-/// `h`: the host of a crowded machine, `x_m < 2`, is at most seven times as slow.
+/// Domains of the parameters, so wide that a bound is active only where the measurements are
+/// uninformative: for a task measured at one share, any bend and sharpness would fit. `h`: on a
+/// crowded machine (`x_m < 2`) the host part is at most seven times as slow.
 const CROWDING: (f64, f64) = (0.0, 3.0);
-/// `rho`: above 1 the task gains up to the whole device and would gain from a larger one; a
-/// bend below 1 % cannot be told from one at the smallest share that is measured.
+/// `rho`: above 1 the task gains up to the whole device and would gain from a larger one; a bend
+/// below 1 % cannot be distinguished from one at the smallest measured share.
 const BEND: (f64, f64) = (0.01, 5.0);
-/// `k`: at 12 the bend is a corner but for 6 % (`2^(1/12)`); below 0.3 it is none.
+/// `k`: at 12 the bend is a corner to within 6 % (`2^(1/12)`); below 0.3 there is no visible bend.
 const SHARPNESS: (f64, f64) = (0.3, 12.0);
-/// `c_ij`: 0, since no co-runner speeds a task up; at 20 the device part of a step takes 21 times
-/// as long beside one busy co-runner of the whole device.
+/// `c_ij`: at least 0, since no co-runner speeds a task up; at 20 the device part of a step takes
+/// 21 times as long beside one busy co-runner with the whole device.
 const SLOWDOWN: (f64, f64) = (0.0, 20.0);
-/// Beyond 8 a smooth maximum is a maximum to a tenth.
+/// `q`: at 8 the smooth maximum is within a tenth of the maximum.
 const OVERLAP: (f64, f64) = (1.0, 8.0);
-/// From an interference that hardly knows shares to one that only large shares have.
+/// `e`: from interference that hardly depends on the share to interference by large shares only.
 const EXPONENT: (f64, f64) = (0.2, 3.0);
-/// Where the fit of `c_ij` begins, and what stands for it where no pair was measured: a co-runner
-/// that is always busy on the whole device makes the device part of a step 30 % longer.
+/// Initial `c_ij`, also used where a pair was not measured: a co-runner that is always busy on the
+/// whole device makes the device part of a step 30 % longer.
 const USUAL_SLOWDOWN: f64 = 0.3;
-/// Launches are asynchronous, so host and device mostly overlap; where several batch sizes or
-/// shares were measured alone, the measurements say how much.
+/// Launches are asynchronous, so host and device mostly overlap; if several batch sizes or shares
+/// were measured alone, the measurements decide.
 const USUAL_OVERLAP: f64 = 2.0;
-/// In proportion to the share, until measurements say more or less.
+/// Interference in proportion to the share, unless measurements differ.
 const USUAL_EXPONENT: f64 = 1.0;
 
 impl Form {
-    /// Overlap and exponent where the fit begins, and of tasks that say nothing of them.
+    /// Initial overlap and exponent, also used for tasks without measurements that determine them.
     pub fn usual(self) -> (f64, f64) {
         match self {
             Form::Added => (OVERLAP.0, ROOT),
@@ -61,7 +62,7 @@ fn squash(u: f64, (lo, hi): (f64, f64)) -> (f64, f64) {
 
 fn unsquash(v: f64, (lo, hi): (f64, f64)) -> f64 {
     if v == lo {
-        // The slope of `squash` is 0 here, so that the search leaves a value on its bound there.
+        // The derivative of `squash` is 0 here, so the search leaves a value on its bound there.
         return -40.0;
     }
     let s = ((v - lo) / (hi - lo)).clamp(1e-6, 1.0 - 1e-6);
@@ -109,10 +110,11 @@ impl Law {
             .iter()
             .map(|m| m.step)
             .fold(f64::INFINITY, f64::min);
-        // A training that spends 40 % of its shortest step beside the device and 60 % of its fastest time for
-        // a sample on it. What is fitted starts inside its domain: on a bound its slope is 0 and it would stay
-        // there. Chosen by hand, and it hardly matters: from half of both, and from 80 and 90 %, six simulated
-        // mixes at 10, 40 and 80 co-runs were fitted to the same held-out error, to 0.01 %.
+        // A training that spends 40 % of its shortest step on the host and 60 % of its fastest time per sample
+        // on the device. Fitted parameters must start inside their domains: on a bound the derivative is 0 and
+        // they would stay there. The values were chosen by hand and hardly matter: from half of both, and from
+        // 80 and 90 %, six simulated mixes at 10, 40 and 80 co-runs were fitted to the same held-out error, to
+        // within 0.01 %.
         Law {
             pace: Pace {
                 fixed: 0.4 * shortest,
@@ -128,21 +130,22 @@ impl Law {
     }
 }
 
-/// One row of the regression: a meeting with the interference of the others worked out.
+/// One row of the regression: a measured co-run of the task, with the interference of its
+/// co-runners precomputed.
 struct Row<'a> {
     meeting: &'a Meeting,
     crowd: f64,
     /// `ln` of the measured step.
     ln_step: f64,
-    /// Its share among the different ones.
+    /// Index of its share among the distinct shares.
     level: usize,
-    /// The others, each with its share among the different ones.
+    /// The co-runners, each with the index of its share.
     others: Vec<(Interference, usize)>,
     weight: f64,
 }
 
-/// The different shares of all rows, ascending: few, so that what a law says of each is worked out once
-/// for all rows.
+/// The distinct shares of all rows, ascending. There are few, so terms of the law that depend on the
+/// share alone are computed once for all rows.
 fn levels(rows: &mut [Row<'_>]) -> Vec<f64> {
     let all = rows.iter().flat_map(|r| {
         let others = r.others.iter().map(|(o, _)| o.share);
@@ -161,7 +164,7 @@ fn levels(rows: &mut [Row<'_>]) -> Vec<f64> {
     levels
 }
 
-/// What a law says of a share.
+/// Terms of the law that depend on the share alone.
 struct Level {
     /// [`Pace::stretch`].
     stretch: (f64, f64, f64),
@@ -200,7 +203,7 @@ fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a
 }
 
 impl Row<'_> {
-    /// What the law leaves of `ln step`; its exponent counts for all others.
+    /// Residual of `ln step`; the task's own exponent is applied to all co-runners.
     fn error(&self, law: &Law) -> f64 {
         let m = self.meeting;
         let weights = self.others.iter();
@@ -209,17 +212,18 @@ impl Row<'_> {
     }
 }
 
-/// Laws of all tasks by robust least squares on `ln step`; `None` where a task was never measured.
+/// Fits the laws of all tasks by robust least squares on `ln step`; `None` for a task that was
+/// never measured.
 ///
-/// The interference of a task with the others needs its law, so the laws are fitted in turns:
-/// first with half-busy others, then twice with what the last turn says. In the first turn every
-/// task has an exponent of its own, if the form has it fitted; the median of those that met others
-/// stands for all after it.
+/// A co-runner's interference depends on its own law, so the laws are fitted alternately: first
+/// assuming that co-runners are busy half the time, then twice with the laws of the previous pass.
+/// In the first pass every task has its own exponent, if the form fits one; later passes fix it at
+/// the median of the tasks that had co-runners.
 pub(crate) fn fit_all(meetings: &[Vec<Meeting>], form: Form, copies: &[bool]) -> Vec<Option<Law>> {
     refit(meetings, None, form, 3, copies)
 }
 
-/// As [`fit_all`], by so many `turns` from the `laws` of an earlier fit on.
+/// Like [`fit_all`], but starts from the `laws` of an earlier fit and makes `turns` passes.
 pub(crate) fn refit(
     meetings: &[Vec<Meeting>],
     mut laws: Option<Vec<Option<Law>>>,
@@ -229,9 +233,9 @@ pub(crate) fn refit(
 ) -> Vec<Option<Law>> {
     let tasks = meetings.len();
     let met = met(meetings);
-    // The laws depend on each other only through how busy the others are, which changes little from turn to turn:
-    // so each is fitted with the others held, rather than all parameters of all tasks at once, whose number grows
-    // with the square of the tasks.
+    // The laws depend on each other only through how busy the co-runners are, which changes little between
+    // passes. So each law is fitted with the others fixed; a joint fit would have a number of parameters that
+    // grows with the square of the tasks.
     for _ in 0..turns {
         let usual = laws.as_deref().map(|l| usual_slowdowns(l, &met));
         let next = meetings.iter().enumerate().map(|(i, m)| {
@@ -251,8 +255,8 @@ pub(crate) fn refit(
                 free_exponent,
             };
             let mut law = fit_one(rows(m, laws.as_deref()), start, &pulls);
-            // A task runs beside itself only where it has copies; else no row says anything of it, and what is
-            // left there is the pull.
+            // A task runs beside itself only if it has copies; otherwise no row informs this parameter, and
+            // only the pull would remain.
             if !copies[i] {
                 law.slowdown[i] = 0.0;
             }
@@ -267,7 +271,7 @@ pub(crate) fn refit(
     laws.unwrap_or_default()
 }
 
-/// Gives all laws the median exponent of the tasks that met others.
+/// Gives all laws the median exponent of the tasks that had co-runners.
 fn one_exponent(laws: &mut [Option<Law>], met: &[Vec<bool>]) {
     let own = laws.iter().zip(met).filter(|(_, m)| m.contains(&true));
     let own: Vec<f64> = own
@@ -279,7 +283,7 @@ fn one_exponent(laws: &mut [Option<Law>], met: &[Vec<bool>]) {
     }
 }
 
-/// Which tasks each task met.
+/// Which tasks each task ran with.
 fn met(meetings: &[Vec<Meeting>]) -> Vec<Vec<bool>> {
     let mut met = vec![vec![false; meetings.len()]; meetings.len()];
     for (row, m) in met.iter_mut().zip(meetings) {
@@ -290,11 +294,13 @@ fn met(meetings: &[Vec<Meeting>]) -> Vec<Vec<bool>> {
     met
 }
 
-/// Added to a slow-down before its logarithm is taken: smaller ones are all alike.
+/// Added to a slow-down before taking its logarithm, so that tiny slow-downs do not differ by large
+/// factors.
 const SLIGHT: f64 = 0.03;
 
-/// What to expect of every `c_ij`: how easily task i is slowed times how much task j slows,
-/// `ln c_ij = mu + a_i + b_j`, from the pairs that met; effects of few pairs are drawn to 0.
+/// Prior mean of every `c_ij`: how easily task i is slowed times how much task j slows, `ln c_ij =
+/// mu + a_i + b_j`, fitted to the pairs that ran together; effects with few pairs are shrunk
+/// towards 0.
 fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
     let n = laws.len();
     let ln = |i: usize, j: usize| match &laws[i] {
@@ -306,8 +312,8 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect();
     let mu = stats::median(&all).unwrap_or(USUAL_SLOWDOWN.ln());
     let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
-    // The effects are found in turns, each the shrunken mean of what the others leave. Ten turns were chosen by
-    // hand: this is only what the fit is drawn to, and need not be exact.
+    // The effects are found alternately, each as the shrunken mean of the residuals of the other. Ten passes
+    // were chosen by hand: the result is only a prior, and need not be exact.
     for _ in 0..10 {
         let shrunk = |v: Vec<f64>| v.iter().sum::<f64>() / (v.len() as f64 + 1.0);
         a = (0..n)
@@ -323,17 +329,17 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// What the fit of one law is drawn to.
+/// The weak pulls (regularisation) on one law.
 struct Pulls<'a> {
-    /// Usual slow-downs by the others, where an earlier turn says them.
+    /// Usual slow-downs by the co-runners, from an earlier pass.
     slowdown: Option<&'a [f64]>,
     form: Form,
     /// Whether the exponent is fitted.
     free_exponent: bool,
 }
 
-/// Huber weights at 2 robust standard deviations, at most three rounds; weak pulls towards the
-/// usual values for tasks that met few others.
+/// Huber weights at 2 robust standard deviations, at most three reweightings, with weak pulls
+/// towards the usual values for tasks with few co-runs.
 fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     let usual = usual_theta(&start, pulls);
     let free_exponent = pulls.free_exponent;
@@ -349,8 +355,8 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
         theta = found.x;
         let law = Law::of_theta(&theta);
         let e: Vec<f64> = rows.iter().map(|r| r.error(&law)).collect();
-        // A spread of 0.1 % at least, below what measurements repeat to: where a law meets its few rows almost
-        // exactly, none of them becomes an outlier by rounding.
+        // At least 0.1 %, below the repeatability of measurements: if a law fits its few rows almost exactly,
+        // rounding must not make one an outlier.
         let sigma = stats::mad_sigma(&e, 0.0).unwrap_or(0.0).max(1e-3);
         let mut change = 0.0_f64;
         for (row, e) in rows.iter_mut().zip(e) {
@@ -358,7 +364,8 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
             change = change.max((w - row.weight).abs());
             row.weight = w;
         }
-        // The weights have settled: another fit would end where this one did. 0.05 was chosen by hand.
+        // The weights have settled, so another fit would give the same result. 0.05 was chosen by
+        // hand.
         if change < 0.05 {
             break;
         }
@@ -366,14 +373,14 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     Law::of_theta(&theta)
 }
 
-/// Evaluations of a fit of so many tasks, each of which costs as their square: 40 up to 8 tasks,
-/// then fewer, down to 10. They are steps of Gauss and Newton, and up to nine fits follow each
-/// other from where the last one ended. Not tuned: with 40, `mt-fit` took 15 CPU seconds of 32 tasks.
+/// Evaluations per fit, each of which costs the square of the number of tasks: 40 up to 8 tasks, then
+/// fewer, down to 10. These are Gauss-Newton steps, and up to nine fits follow, each starting where
+/// the last one ended. Not tuned: with 40, `mt-fit` took 15 CPU seconds for 32 tasks.
 fn evaluations(tasks: usize) -> usize {
     (40 * 8 / tasks.max(8)).max(10)
 }
 
-/// Where the weak pulls draw the parameters; the first two are not drawn.
+/// Targets of the weak pulls; the first two parameters have none.
 fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     let (overlap, exponent) = pulls.form.usual();
     let mut u = law.theta();
@@ -390,8 +397,8 @@ fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     u
 }
 
-/// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian.
-/// Unless it is free, the exponent stays where the pull holds it.
+/// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian. If
+/// the exponent is not free, its pull keeps it in place.
 fn residuals(
     (rows, shares): (&[Row<'_>], &[f64]),
     usual: &[f64],
@@ -422,7 +429,7 @@ fn residuals(
             let weight = o.busy * level.power;
             sum += law.slowdown[o.task] * weight;
             by_exponent += law.slowdown[o.task] * weight * level.ln;
-            // Finished below, where it is known what the device's part is.
+            // Scaled below, once the device's part of the step is known.
             b[OWN + o.task] += weight * d_slowdown[o.task];
         }
         let device = alone * (1.0 + sum);
@@ -445,10 +452,10 @@ fn residuals(
             *c *= of_device / (1.0 + sum);
         }
     }
-    // The two times are measured in every row and need no pull. The others are drawn by a hundredth, which is as
-    // much as a measurement that repeats to 1 % does at a distance of 1: weak beside a few rows, and all there is
-    // where no row says anything. Of six simulated mixes the held-out error was 4.9 % with 10 co-runs, 5.1 with half
-    // the pull, 4.8 with twice; with 40 and 80 co-runs it did not change.
+    // Fixed and per-sample time are measured in every row and need no pull. The others get a pull of 0.01, as strong
+    // at distance 1 as one measurement with an error of 1 %: negligible beside a few rows, and decisive where no row
+    // is informative. On six simulated mixes the held-out error was 4.9 % with 10 co-runs, 5.1 with half the pull,
+    // 4.8 with twice; with 40 and 80 co-runs it did not change.
     let n = rows.len();
     for k in 0..p {
         let pull = if k < 2 { 0.0 } else { 0.01 };

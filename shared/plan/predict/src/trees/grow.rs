@@ -1,5 +1,5 @@
-//! The growth of trees: each split is the one of highest gain, found in one pass over the rows in
-//! the order of every feature.
+//! Growing trees: each split has the highest gain, found in one pass over the rows sorted by each
+//! feature.
 
 use super::{DEPTH, LEAVES, SPLITS, Trees};
 
@@ -8,8 +8,8 @@ use super::{DEPTH, LEAVES, SPLITS, Trees};
 const TREES: usize = 150;
 /// Part of each tree's answer that counts (Friedman 2001 finds 0.1 and less best).
 const RATE: f64 = 0.1;
-/// Rows of ten that a tree is grown on, so that trees differ; half, as Friedman 2002 has it, leaves too
-/// few of the tens of rows of a profile.
+/// Rows of ten that a tree is grown on, so that trees differ; half, as in Friedman 2002, leaves too few
+/// of the tens of rows of a profile.
 const PART: u64 = 8;
 /// Least rows of a leaf: one measurement may show a plateau, since windows end at a standard error
 /// of 1 %. In [`doc::Method::Blend`] the trees count half, and so does an odd row.
@@ -25,7 +25,7 @@ const PER_UNIT: f64 = 1e7;
 /// Threshold of a node that does not split: all rows go left.
 pub(super) const NEVER: f64 = 1e300;
 
-/// Gain below which a node is not split: what is left of a target that is constant but for rounding.
+/// Gain below which a node is not split: the residual of a target that is constant up to rounding.
 const LEAST_GAIN: f64 = 1e-12;
 
 /// Rows in the order of the values of one feature.
@@ -43,7 +43,7 @@ pub(super) struct Place {
     rank: u32,
 }
 
-/// What a row still has to learn, and the node that it has reached.
+/// Residual of a row, and the node that it has reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub rest: f64,
@@ -163,7 +163,7 @@ impl Growing {
         Self { trees, cells }
     }
 
-    /// Adds one tree for what is left, and takes its answers away from that.
+    /// Adds one tree fitted to the residual, and subtracts its predictions.
     pub fn grow(&mut self, x: &[&[f64]], columns: &[Column], order: &[Place], part: &[bool]) {
         for c in &mut self.cells {
             c.node = 0;

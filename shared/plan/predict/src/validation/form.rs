@@ -9,15 +9,15 @@ use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
 
-/// Least solo runs at part shares that say anything of how a task scales by itself.
+/// Fewest solo runs at part shares that reveal how a task scales by itself.
 const LEAST_PARTS: usize = 2;
-/// The form with more constants must take the error of left-out co-runs below this part of what
-/// the other leaves. On simulated GPUs, whose host and device times add up, it took the error of
-/// the law alone with 125 samples from 2.2 to 5.5 %, so that this value hardly matters there; co-runs
-/// of a real GPU with solo runs at part shares were not at hand to set it by.
+/// The form with more constants must take the error of held-out co-runs below this part of what the
+/// other leaves. On simulated GPUs, whose host and device times add up, it took the error of the law
+/// alone with 125 samples from 2.2 to 5.5 %, so that this value hardly matters there; co-runs of a
+/// real GPU with solo runs at part shares were not available to set it by.
 const FORM_WORTH: f64 = 0.97;
 
-/// Form of the laws, by what the laws alone leave of left-out co-runs; the simple one where no solo
+/// Form of the laws, by what the laws alone leave of held-out co-runs; the simple one where no solo
 /// run at a part share was measured, the other where nothing but solo runs was.
 pub(crate) fn choose_form(data: &Dataset) -> Result<Form, PredictError> {
     let part = |s: &&Sample| s.active.len() == 1 && s.active[0].share < Share::FULL;

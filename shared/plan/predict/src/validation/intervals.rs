@@ -1,4 +1,4 @@
-//! How wide intervals must be, from what was left out.
+//! Width of intervals, from held-out measurements.
 
 use doc::Method;
 use math::stats;
@@ -30,9 +30,9 @@ pub(crate) fn few(n: usize) -> f64 {
     stats::student_95(n.saturating_sub(1)) / HALF_WIDTH
 }
 
-/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were left out
-/// whole, over their standard deviations. Those of one part err together: of the next part they say no more
-/// than one error for each.
+/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were held out
+/// entirely, over their standard deviations. Errors within one part are correlated: for the next part, each
+/// part counts as one error.
 pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
     Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
 }
@@ -40,7 +40,7 @@ pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
 /// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
 /// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
 /// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
-/// section 2.2). Of fewer than ten it is the largest.
+/// section 2.2). With fewer than ten it is the largest.
 pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
     let n = z.len();
     conformal_among(&z, n)
@@ -61,7 +61,7 @@ fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
     Some(stats::quantile(z, level)? / HALF_WIDTH)
 }
 
-/// What makes the intervals of one task hold 90 %, and how well that works.
+/// Factors with which the intervals of one task hold 90 %, and their coverage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calibration {
     pub spread: f64,
@@ -74,7 +74,7 @@ pub(crate) struct Calibration {
 /// of 90 % is off by more than seven points, and all tasks have one scale.
 const OWN_SCALE: usize = 20;
 
-/// Calibrates one task; `None` without left-out throughputs of it.
+/// Calibrates one task; `None` without held-out throughputs of it.
 pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option<Calibration> {
     let own: Vec<&HeldOut> = left.iter().filter(|l| l.task == task).collect();
     let spread = spread_of(&own, method)?;
@@ -109,7 +109,7 @@ pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option
     })
 }
 
-/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
+/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the held-out
 /// throughputs of one task.
 fn spread_of(own: &[&HeldOut], method: Method) -> Option<f64> {
     let error = |l: &&HeldOut| l.gap(method);

@@ -1,4 +1,4 @@
-//! Throughputs that a model had not learnt from, and how far it was off.
+//! Held-out throughputs, and the error of a model on them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::model::LnSteps;
 use crate::pool::{Pooled, Weights};
 
-/// Parts that are left out one after another.
+/// Parts that are held out one after another.
 pub(super) const FOLDS: usize = 5;
 
 /// One throughput that the model had not seen.
@@ -24,7 +24,7 @@ pub(crate) struct HeldOut {
     pub ln_step: f64,
     pub answer: LnSteps,
     pub noise: f64,
-    /// By the process of all tasks, where there is one.
+    /// By the process of all tasks, if there is one.
     pub pooled: Option<Pooled>,
     /// Whether the model had learnt from these shares and from as many tasks.
     pub has_levels: bool,
@@ -72,7 +72,7 @@ impl HeldOut {
         ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
     }
 
-    /// That over [`HeldOut::deviation`].
+    /// The same over [`HeldOut::deviation`].
     pub fn score(&self, spread: f64, method: Method) -> f64 {
         self.gap(method) / self.deviation(spread, method)
     }
@@ -133,7 +133,7 @@ pub(crate) fn kind_error(kind: Kind, left: &[HeldOut], method: Method) -> Option
     })
 }
 
-/// Predicted over measured total throughput, minus 1, of every left-out sample, by sample.
+/// Predicted over measured total throughput, minus 1, of every held-out sample, by sample.
 pub(crate) fn total_errors(data: &Dataset, left: &[HeldOut], method: Method) -> Vec<(usize, f64)> {
     let mut sums: Vec<(usize, f64, f64)> = Vec::new();
     for l in left {

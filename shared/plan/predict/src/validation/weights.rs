@@ -1,4 +1,4 @@
-//! How much the process of all tasks counts beside the tasks' own models.
+//! Weight of the process for all tasks relative to the tasks' own models.
 
 use doc::Method;
 use math::stats;
@@ -15,15 +15,15 @@ const OF_SUMS: [f64; 5] = [0.5, 0.25, 0.75, 0.0, 1.0];
 /// throughputs of one co-run err together, so that of pairs one standard error is really 1.4.
 const SURE: f64 = 1.5;
 
-/// The same for a choice that holds for all co-runs, and where whole tasks or batch sizes were left
-/// out, whose co-runs err together. For tasks that never ran among others it left 2 to 6 % less than
-/// 1.5 (Gavel, three GPUs, tasks and draws that no table is made of). Of 540 co-runs of mixes (MISO) the
-/// blend left 9.5 % and the process of all tasks 6.7, of other draws 12.3 and 8.5: without a sure gain, one
-/// draw kept the blend.
+/// The same for a choice that holds for all co-runs, and where whole tasks or batch sizes were left out,
+/// whose co-runs err together. For tasks that never ran with others it left 2 to 6 % less than 1.5 (Gavel,
+/// three GPUs, tasks and draws that no table is made of). On 540 co-runs of mixes (MISO) the error was 9.5
+/// % with the blend and 6.7 % with the process for all tasks; on other draws 12.3 and 8.5. Without
+/// requiring a significant gain, one draw kept the blend.
 pub(crate) const VERY_SURE: f64 = 3.0;
 
-/// How much smaller these errors are than the others of the same throughputs or co-runs in the mean, if by more
-/// than `sure` standard errors. They count up to 1, as those beyond are bad measurements or equally useless.
+/// Mean reduction of these errors relative to the others of the same throughputs or co-runs, if it exceeds
+/// `sure` standard errors. They count up to 1, as those beyond are bad measurements or equally useless.
 pub(crate) fn sure_gain(errors: &[f64], others: &[f64], sure: f64) -> Option<f64> {
     let both = errors.iter().zip(others);
     let gains: Vec<f64> = both.map(|(a, b)| b.min(1.0) - a.min(1.0)).collect();
@@ -32,11 +32,11 @@ pub(crate) fn sure_gain(errors: &[f64], others: &[f64], sure: f64) -> Option<f64
     (gain > sure * square.sqrt() / gains.len() as f64).then_some(gain)
 }
 
-/// How much the process of all tasks should count: wholly, unless a smaller weight leaves a smaller
-/// error of left-out throughputs by more than `sure` standard errors. `errors` gives the relative errors
-/// with a weight, always of the same throughputs. From few co-runs the errors do not tell the weights apart,
-/// and a task's own model has next to nothing to learn from: with 20 pairs of trainings on a V100 (Gavel)
-/// the weight of the least error left 32 % where the process alone left 28.
+/// How much the process of all tasks should count: wholly, unless a smaller weight leaves a smaller error of
+/// held-out throughputs by more than `sure` standard errors. `errors` gives the relative errors with a
+/// weight, always of the same throughputs. From few co-runs the errors do not tell the weights apart, and a
+/// task's own model has next to nothing to learn from: with 20 pairs of trainings on a V100 (Gavel) the
+/// weight of the least error left 32 % where the process alone left 28.
 pub(crate) fn sure_weight(sure: f64, errors: impl Fn(f64) -> Vec<f64>) -> f64 {
     let pooled = errors(1.0);
     if pooled.is_empty() {
@@ -75,7 +75,7 @@ pub(crate) fn pool_weights(left: &[HeldOut], levels: &[HeldOut], method: Method)
     }
 }
 
-/// How much the process of sums should count: what leaves the smallest error of left-out sums. The error
+/// How much the process of sums should count: what leaves the smallest error of held-out sums. The error
 /// changes little between neighbours, so that a wrong choice costs little; errors count up to 1, as for
 /// the process of all tasks.
 pub(crate) fn sum_weight(left: &[HeldOut], method: Method) -> f64 {
@@ -94,7 +94,7 @@ pub(crate) fn sum_weight(left: &[HeldOut], method: Method) -> f64 {
 }
 
 /// How much the line through measured numbers of tasks should count where more run, from the co-runs of most
-/// tasks, left out whole; wholly where there are none of fewer.
+/// tasks, left out whole; wholly if there are none of fewer.
 pub(crate) fn line_weight(crowd: &[HeldOut], method: Method) -> f64 {
     if crowd.is_empty() {
         return 1.0;

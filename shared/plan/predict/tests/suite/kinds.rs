@@ -91,7 +91,7 @@ fn each_kind_has_the_error_of_parts_left_out_whole() {
         assert_eq!(told.error_percent, Some(known.error_percent), "{kind:?}");
         assert!(told.cases > 2 * u64::from(told.parts), "{told:?}");
     }
-    // Nothing was measured of three together, so that nothing could be left out.
+    // Nothing was measured of three together, so that nothing could be held out.
     let three = [one, setting(2, 32, 40.0), setting(3, 32, 40.0)];
     let told_of_three = told(&three).expect("a kind");
     assert_eq!(

@@ -304,7 +304,7 @@ impl Chain<'_> {
 
 /// What was measured of a configuration.
 struct Tried {
-    /// How many co-runs had been tried with it.
+    /// Number of co-runs that had been tried with it.
     coruns: u64,
     runs: Vec<Setting>,
     rates: Vec<device::Rate>,

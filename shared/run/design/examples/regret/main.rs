@@ -1,6 +1,7 @@
-//! How good is the plan when it is measured? The whole chain (profile, fit, solve) on simulated
-//! mixes, and what it chose measured again: on other seeds than the profile's, for longer. Beside it
-//! the best choice that a search of the simulator knows, and the best scheme of equal shares in hindsight.
+//! How good is the plan when it is measured? Runs the whole chain (profile, fit, solve) on simulated
+//! mixes, and measures its choice again: on other seeds than the profile's, for longer. Compares it with
+//! the best choice that a search of the simulator finds, and with the best scheme of equal shares in
+//! hindsight.
 //!
 //! ```sh
 //! cargo run --release -p mt-design --example regret                 # 20 mixes, for RESULTS.md
@@ -44,7 +45,7 @@ pub(crate) struct Study {
     pub objectives: Vec<ObjectiveKind>,
     /// Noise on what the profiler sees; each in turn.
     pub noise_percent: Vec<f64>,
-    /// Windows of the profiler: at least so many seconds, so many of them.
+    /// Windows of the profiler: at least this many seconds, this many of them.
     pub window_s: f64,
     pub repeats: u32,
     /// Print a row for each chain.

@@ -1,4 +1,4 @@
-//! What configurations are worth in a long window that the profiler has not seen.
+//! Values of configurations in a long window that the profiler has not seen.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct Inside {
     known: HashMap<Vec<Setting>, Vec<f64>>,
 }
 
-/// Windows of `repeats` stretches of at least so many seconds.
+/// Windows of `repeats` stretches of at least this many seconds.
 pub(crate) fn window(least: f64, repeats: u32) -> Result<Window, Failure> {
     Ok(Window {
         least: Seconds::new(least)?,

@@ -1,4 +1,4 @@
-//! Co-runs chosen one after another by what they are expected to gain.
+//! Co-runs chosen one at a time by their expected gain.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ pub(super) const STARTS: usize = 8;
 /// Settings of an adaptive design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveSettings {
-    /// What the measurements are for.
+    /// Goal of the measurements.
     pub goal: Goal,
     /// The plan that they are for.
     pub plan: Asked,
@@ -32,7 +32,7 @@ pub struct AdaptiveSettings {
     /// Co-runs to measure.
     pub budget: u64,
     /// Relative expected gain that is not worth another co-run; on several GPUs, where none is
-    /// worked out, anything above 0 ends the design once the plan is measured.
+    /// computed, anything above 0 ends the design once the plan is measured.
     pub tolerance: f64,
     /// Part of the co-runs that leaves a task out, 0 to 1.
     pub subsets: f64,
@@ -237,7 +237,7 @@ impl Adaptive {
         self.coruns >= STARTS as u64 && self.coruns.is_multiple_of(every.max(1))
     }
 
-    /// Of many tasks, the next of what the last model chose.
+    /// With many tasks, the next co-run chosen by the last model.
     fn of_pending_batch(&mut self) -> Option<Configuration> {
         while let Some(runs) = self.pending_batch.pop_front() {
             if self.may(&runs) && !self.tried.contains(&runs) {
@@ -256,10 +256,10 @@ impl Adaptive {
     }
 
     /// The plan that would be chosen now, in every second turn until it is measured: what the user
-    /// will run is then known and not predicted, and a prediction that is too good is found out. Of
-    /// a round that is each set of tasks that runs together in it.
-    /// In turns throughout rather than at the end: how much is still to come must change nothing,
-    /// so that a profile can be gone on with under a larger budget.
+    /// will run is then known and not predicted, and a prediction that is too good is found out.
+    /// For a round: each set of tasks that runs together in it. Alternating throughout rather than
+    /// at the end: how much is still to come must change nothing, so that a profile can be resumed
+    /// with a larger budget.
     fn planned(&self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
@@ -289,9 +289,9 @@ impl Adaptive {
             .map(|(_, sample)| sample)
     }
 
-    /// A task alone at its share in the best co-run so far, that which trains longest first: at the end of a round
-    /// it has the GPU to itself, but no more than its share of it. Co-runs tell little of that: without these runs
-    /// models of simulated mixes of four to six tasks took it for 5 to 10 % faster than it is.
+    /// A task alone at its share in the best co-run so far, the longest first: at the end of a round it has the
+    /// GPU to itself, but only its share of it. Co-runs do not show that: without these runs, models of simulated
+    /// mixes of four to six tasks predicted it 5 to 10 % too fast.
     pub(super) fn left_alone(&self) -> Option<Configuration> {
         if self.coruns < STARTS as u64 || self.earlier.is_some() {
             return None;

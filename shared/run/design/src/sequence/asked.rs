@@ -1,4 +1,4 @@
-//! The plan that the measurements are for, as the solver would choose it by what is known so far.
+//! The plan that the measurements serve, as the solver would choose it from what is known so far.
 
 use allocation::{
     Effort, Limits, Partition, Problem, Progress, SearchOptions, Solution, partition_by_model,
@@ -20,20 +20,20 @@ const ROUND_POINTS: u64 = 500;
 /// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
 const PART_POINTS: u64 = 200;
 
-/// What a plan of a workload is asked to be.
+/// Request for a plan of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// Tasks, volumes, link and memory.
     pub workload: Workload,
-    /// What the plan maximises.
+    /// Objective of the plan.
     pub objective: ObjectiveKind,
-    /// What it keeps.
+    /// Its constraints.
     pub limits: Limits,
 }
 
 impl Asked {
-    /// Rounds to the targets at a choice of batch sizes for some of the tasks: their weighted mean, or the last. 1
-    /// where the objective counts none.
+    /// Rounds to the targets at given batch sizes for some of the tasks: their weighted mean, or the last. 1 if
+    /// the objective counts none.
     ///
     /// A round lasts until all have trained on their samples, and times to target are rounds times its length, as
     /// long as none has reached its target. The plan itself, which is measured in turns, counts those that leave.
@@ -72,7 +72,7 @@ impl Asked {
             trees_everywhere: true,
             start: None,
         };
-        // What cannot be fitted or solved yet is left to the design, which says why.
+        // Errors of fitting or solving are left to the design, which reports them.
         let fitted = fit(data, Method::Blend, &options);
         fitted.map_or_else(
             |_| Vec::new(),
@@ -110,7 +110,7 @@ impl Asked {
     }
 }
 
-/// What runs on each GPU, by the tasks of the workload.
+/// Tasks on each GPU, by index in the workload.
 fn parts(found: &Partition) -> Vec<Configuration> {
     let chosen = found.groups.iter().zip(&found.solutions);
     let part = |(tasks, chosen): (&Vec<usize>, &Option<Solution>)| {

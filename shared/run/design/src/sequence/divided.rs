@@ -1,5 +1,5 @@
-//! Co-runs of a workload on several GPUs. What will run together there are the tasks of one GPU,
-//! so that is what is measured: the parts of a division of all tasks, not all tasks on one GPU.
+//! Co-runs of a workload on several GPUs. Only the tasks of one GPU run together there, so the
+//! co-runs measured are the parts of a division of all tasks, not all tasks on one GPU.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ impl Adaptive {
         runs.len() > 1 && self.may(runs) && !self.tried.contains(runs)
     }
 
-    /// What is measured first: the plan of a model of a similar workload, or else equal shares.
+    /// Measured first: the plan of a model of a similar workload, or else equal shares.
     fn first_division(&self) -> Vec<Configuration> {
         if let Some(model) = &self.earlier {
             return self.wanted.plan.by_model(model, self.wanted.seed);
@@ -122,7 +122,7 @@ impl Adaptive {
         self.is_new(&left).then_some(left)
     }
 
-    /// Of some co-runs drawn the one with the most pairs of tasks that never ran together.
+    /// Among some random co-runs, the one with the most pairs of tasks that never ran together.
     fn stranger(&self) -> Option<Configuration> {
         let n = self.space.task_count();
         let met: BTreeSet<(usize, usize)> =
@@ -165,7 +165,7 @@ impl Adaptive {
         self.wanted.plan.workload.device.gpus as usize
     }
 
-    /// Another generator for every co-run, so that a profile can be gone on with.
+    /// A different generator for every co-run, so that a profile can be resumed.
     fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32))
     }

@@ -30,7 +30,7 @@ pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, DesignError> {
         }
         all = longer;
     }
-    // What is alone on the whole device has been measured as a solo run.
+    // Single tasks on the whole device were measured as solo runs.
     let solos = space.solos();
     all.retain(|runs| space.allows(runs) && !(n == 1 && solos.contains(runs)));
     Ok(all)

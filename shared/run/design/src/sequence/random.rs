@@ -9,7 +9,7 @@ use super::space::{Configuration, Space};
 
 /// Sets of tasks in a row for which nothing is found before the space counts as used up. With
 /// [`DRAWS`] that is 40,000 draws: a space is declared used up wrongly only if less than about one
-/// draw in 10,000 is allowed and new (`(1 - 1e-4)^40000` is 2 %). Then the profile ends early and
+/// draw in 10,000 is allowed and new (`(1 - 1e-4)^40000` is 2 %). The profile then ends early and
 /// says `complete`; no wrong configuration is measured. Not tuned.
 const SETS: u32 = 200;
 /// Draws for one set of tasks that may be rejected before another set is drawn, so that one whose

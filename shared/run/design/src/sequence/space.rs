@@ -129,7 +129,7 @@ impl Space {
         shrink_to_fit(configuration, sizes, |run| self.need(run), self.capacity());
     }
 
-    /// As [`Space::shrink`] to any of the batch sizes.
+    /// Like [`Space::shrink`], to any of the batch sizes.
     pub fn shrunk(&self, mut configuration: Configuration) -> Configuration {
         self.shrink(&mut configuration, &self.batches);
         configuration

@@ -2,8 +2,8 @@ use doc::{Code, Fault, Faults};
 
 use crate::DesignError;
 
-/// Faults that are shown; of more only the number is told. A wrong column faults every row, and the
-/// first rows say all that there is to say of it.
+/// Faults that are shown; of more only the number is told. A wrong column is a fault in every row,
+/// and the first rows are enough to show it.
 const MOST_SHOWN: usize = 20;
 
 /// Faults of a table, collected.

@@ -109,7 +109,7 @@ impl Reading<'_, '_> {
             let sizes: Vec<String> = spec.batch_sizes.iter().map(ToString::to_string).collect();
             let problem = format!("task {} has no batch size {batch}", spec.id);
             let advice = format!(
-                "the workload has {}; add {batch} there or mend the row",
+                "the workload has {}; add {batch} there or correct the row",
                 sizes.join(", ")
             );
             self.fault("batch", problem, &advice);
@@ -152,7 +152,7 @@ impl Reading<'_, '_> {
         )
     }
 
-    /// Throughput and its standard error, where there is one; 0 for a task that ran but was not
+    /// Throughput and its standard error, if there is one; 0 for a task that ran but was not
     /// measured.
     fn rate(
         &mut self,

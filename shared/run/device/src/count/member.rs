@@ -12,7 +12,7 @@ use crate::MeasureError;
 use crate::pool::Pool;
 use crate::track::{JobRate, Track};
 
-/// What a job is at.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Phase {
     /// It was launched or told to train, and has made no step.
@@ -39,17 +39,17 @@ pub(crate) struct Member {
     /// Whether it is counted by whole runs.
     pub(crate) whole: bool,
     pub(crate) track: Track,
-    /// Of all steps, also of the warm-up: gradients do not depend on how fast steps are made.
+    /// From all steps, including the warm-up: gradients do not depend on the speed of steps.
     pub(crate) gradient: Moments,
     /// Why norms of its gradients were left out, if some were.
     pub(crate) bad_norms: Option<NormsError>,
-    /// What its last run printed at its end.
+    /// Last output of its last run.
     pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
     pub(crate) runs: Vec<(Duration, u64)>,
     /// Start-ups that the job itself told the end of.
     startups: Vec<f64>,
-    /// Of launches whose first sign was a step: time until then, and samples of that step.
+    /// For launches whose first sign was a step: time until then, and samples of that step.
     firsts: Vec<(f64, u64)>,
     ready: bool,
     /// Samples of the present run, and how often it was heard of.
@@ -60,7 +60,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Of a run whose job has been started.
+    /// For a run whose job has been started.
     pub(crate) fn new(pool: &mut Pool, run: &Setting) -> Result<Self, MeasureError> {
         let job = pool.job_of(run)?;
         let (launched, startup) = pool.launch_of(run);
@@ -92,7 +92,7 @@ impl Member {
         self.track = Track::default();
     }
 
-    /// The job says that its start-up is over.
+    /// The job reports that its start-up is over.
     pub(crate) fn is_ready(&mut self, at: Instant) {
         if let Some(launched) = self.launched
             && !self.ready
@@ -135,10 +135,10 @@ impl Member {
     }
 
     /// It ended by itself: how long it trained. A run that was heard of less than twice while it lasted is
-    /// counted as a whole, with the samples that it told, else `expected`; `None`: nobody knows them.
+    /// counted as a whole, with the samples that it reported, else `expected`; `None`: nobody knows them.
     pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
         let time = self.launched.map(|l| at.saturating_duration_since(l));
-        // What a program prints at its exit is read just before, and is no sign of progress.
+        // Output at a program's exit is read just before, and is not a sign of progress.
         self.whole = self.whole || self.heard < 2;
         let samples = match self.samples {
             0 => expected?,
@@ -168,7 +168,7 @@ impl Member {
         self.pace = None;
     }
 
-    /// What its launches took. A job that told nothing until its first step had started when it began
+    /// Cost of its launches. A job that told nothing until its first step had started when it began
     /// that step, by the rate of all.
     pub(crate) fn launch(&self, rate: &JobRate) -> Launch {
         let begun = |(until, samples): &(f64, u64)| {

@@ -32,8 +32,8 @@ impl Pool {
         }
     }
 
-    /// After a worker found no memory: remembers that no more than these fit, and evicts one that
-    /// the configuration does not need. False if there is none, so that no more room can be made.
+    /// After a worker ran out of memory: remembers that only these fit, and evicts one that the
+    /// configuration does not need. False if there is none, so no more room can be made.
     pub(crate) fn shrink(&mut self, configuration: &[Setting]) -> bool {
         self.tidy();
         let idle = self

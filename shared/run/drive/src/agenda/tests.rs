@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Takes a GPU out; answers the jobs that are given up for that.
+/// Takes a GPU out; returns the jobs that are given up for that.
 fn take_out(agenda: &mut Agenda, gpu: usize) -> Vec<usize> {
     agenda.use_gpu(gpu, false);
     let stuck = agenda.stuck();
@@ -251,7 +251,7 @@ fn gangs_of_several_widths_play_out() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// An agenda that goes on after any part of the tasks does the others, each once.
+    /// An agenda that continues after any part of the tasks does the others, each once.
     #[test]
     fn what_is_done_stays_done(
         jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),
@@ -272,7 +272,7 @@ proptest! {
     }
 
     /// Whatever the times, failures and lost GPUs, every task is completed once and the agenda
-    /// comes to its end.
+    /// ends.
     #[test]
     fn everything_is_done_once(
         jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),

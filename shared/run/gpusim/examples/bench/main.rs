@@ -19,7 +19,7 @@ use units::{Batch, Share};
 
 /// Shares tried on every row: full, even, and a spread between.
 const PATTERNS: u32 = 12;
-/// A long window is so many short ones.
+/// A long window is this many short ones.
 const LONG: u32 = 20;
 
 fn main() -> ExitCode {

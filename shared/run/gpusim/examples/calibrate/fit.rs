@@ -15,7 +15,7 @@ const STEPS: usize = 12;
 /// Shares are searched in shorter windows than those in which they are judged.
 const SEARCH_WINDOW_S: f64 = 1.0;
 
-/// Windows of the fit: rates in them are those of longer ones but for noise of some 0.5 %.
+/// Windows of the fit: rates in them are those of longer ones but for noise of about 0.5 %.
 const FIT_WINDOW_S: f64 = 4.0;
 
 /// Distance of the finite differences in the unbounded parameter: a fifth of a unit moves a

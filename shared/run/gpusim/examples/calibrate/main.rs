@@ -1,8 +1,8 @@
 //! Fits the simulator to Tables IV and V of the FedMT paper and judges it.
 //!
-//! `calibrate` judges the built-in constants; `calibrate fit` fits them anew; `calibrate ablate`
-//! switches mechanisms off, as calibrated and fitted anew without them; `calibrate hold-out` fits without each combination in turn and judges
-//! on it; `calibrate sweep` shows throughput against the total virtual resource.
+//! `calibrate` judges the built-in constants; `calibrate fit` fits them again; `calibrate ablate` switches mechanisms
+//! off, as calibrated and fitted again without them; `calibrate hold-out` fits without each combination in turn and
+//! judges on it; `calibrate sweep` shows throughput against the total virtual resource.
 
 mod evaluate;
 mod fit;

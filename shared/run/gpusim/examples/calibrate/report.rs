@@ -156,8 +156,8 @@ fn judge(rows: &[Row], c: &Constants) -> Result<[f64; 3], Box<dyn Error>> {
     Ok([mean(&judged.all), mean(&judged.unfitted), mean(&gain)])
 }
 
-/// One mechanism at a time switched off: with the other constants as they are, and fitted anew. Only
-/// the second says what rests on a mechanism: the first has constants that were fitted with it.
+/// One mechanism at a time switched off: with the other constants as they are, and fitted again.
+/// Only the second says what rests on a mechanism: the first has constants that were fitted with it.
 pub fn ablation(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(), Box<dyn Error>> {
     writeln!(
         out,

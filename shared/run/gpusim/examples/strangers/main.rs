@@ -1,12 +1,12 @@
-//! The simulator judged by measurements that nobody here made: slow-downs of trainings that shared a GPU.
+//! Tests the simulator against measurements by others: slow-downs of trainings that shared a GPU.
 //!
 //! ```sh
 //! cargo run --release -p mt-gpusim --example strangers -- ../shared/data [summary.json]
 //! ```
 //!
 //! The folder holds `gavel/simulation_throughputs.json` (pairs on V100, P100 and K80, stanford-futuredata/gavel) and
-//! `miso/mps_mixes.csv` (mixes under MPS on an A100, boringlee24/socc22-miso). Only jobs are taken whose model is in
-//! the catalogue or near one that is ([`stand_in`]). Nothing of it was fitted.
+//! `miso/mps_mixes.csv` (mixes under MPS on an A100, boringlee24/socc22-miso). Only jobs whose model, or one close
+//! to it, is in the catalogue are used ([`stand_in`]). Nothing was fitted to these data.
 
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 

@@ -1,4 +1,4 @@
-//! What needs no simulator, and how all are scored.
+//! Rivals that need no simulator, and the scores of all.
 
 use std::collections::BTreeMap;
 

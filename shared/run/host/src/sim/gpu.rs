@@ -18,8 +18,8 @@ use crate::error::{OpenError, SimError};
 /// 10 costs milliseconds.
 pub const STEADY_WINDOW_S: f64 = 10.0;
 
-/// Windows: three seeds of the jitter tell two states that tasks may settle in (2,600 or 2,790 samples/s of
-/// the same pair), and give the standard error that a model needs.
+/// Windows: three seeds of the jitter show both states into which tasks may settle (2,600 or 2,790
+/// samples/s for the same pair), and give the standard error that a model needs.
 pub const STEADY_REPEATS: u32 = 3;
 
 /// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
@@ -32,10 +32,10 @@ pub struct SimulatedGpu {
 }
 
 impl SimulatedGpu {
-    /// The simulator of a workload, and the memory of its GPU where that is known.
+    /// The simulator of a workload, and the memory of its GPU if known.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU is not known or described wrongly.
+    /// [`OpenError::Workload`] if the GPU is unknown or described wrongly.
     pub fn simulator(workload: &Workload) -> Result<(Simulator, Option<Bytes>), OpenError> {
         let device = &workload.device;
         let simulator = Simulator::of_device(device).map_err(|error| {
@@ -54,8 +54,8 @@ impl SimulatedGpu {
     /// Builds the simulated GPU and looks at the networks of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is not known, or a task says nothing of what
-    /// it trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task says nothing of what it
+    /// trains.
     pub fn open(workload: &Workload) -> Result<Self, OpenError> {
         let (simulator, memory) = Self::simulator(workload)?;
         for (index, task) in workload.tasks.iter().enumerate() {
@@ -69,8 +69,8 @@ impl SimulatedGpu {
         })
     }
 
-    /// What the simulated GPU is, for documents; `noise_percent` is what is multiplied onto what
-    /// it says.
+    /// Identity of the simulated GPU, for documents; `noise_percent` is what is multiplied onto
+    /// what it says.
     #[must_use]
     pub fn fingerprint(&self, noise_percent: f64) -> DeviceFingerprint {
         let gpu = self.simulator.gpu();

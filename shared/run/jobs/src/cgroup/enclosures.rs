@@ -1,4 +1,4 @@
-//! Control groups without a limit, which only keep together what a job has started.
+//! Control groups without a limit, which only track everything that a job starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ pub struct Enclosures {
 }
 
 impl Enclosures {
-    /// Makes a group for a run where there is a hierarchy that can be written; `None` where there
-    /// is none, which is no fault: signs and process groups are left to find what a job starts.
+    /// Makes a group for a run where there is a hierarchy that can be written; `None` if there is
+    /// none, which is not a fault: signs and process groups are left to find what a job starts.
     ///
     /// Version 2 first, also one without controllers: being in a group costs nothing there, while
     /// groups of the cpu controller of version 1 divide the processors equally among themselves.
@@ -71,7 +71,7 @@ impl Enclosures {
 
 impl Drop for Enclosures {
     fn drop(&mut self) {
-        // What cannot be removed now is in the ledger, and the next start tries again.
+        // If removal fails now, it is in the ledger, and the next start tries again.
         remove_tree(&self.dir, PATIENCE).ok();
     }
 }

@@ -109,7 +109,7 @@ fn own_path(own: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// Makes the group `dir` below a candidate, so that groups below it can have quotas.
+/// Creates the group `dir` below a candidate, so that groups below it can have quotas.
 pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
     let parent = &candidate.parent;
     match candidate.version {

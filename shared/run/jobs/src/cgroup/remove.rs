@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Identity};
 
-/// How long removal waits for processes to go. A killed process goes within milliseconds; what has
-/// not gone by then is left to the guard and to the next start.
+/// How long removal waits for processes to exit. A killed process goes within milliseconds; what
+/// has not gone by then is left to the guard and to the next start.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest period that the kernel takes.
@@ -16,8 +16,8 @@ pub(super) const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 /// Shortest quota that the kernel takes.
 pub(super) const SHORTEST_QUOTA_US: u64 = 1_000;
 
-/// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
-/// file system, and not whatever a ledger happens to name.
+/// Whether `dir` is a control group that a run of this name creates: a real directory of a cgroup
+/// file system, not something else that a ledger happens to name.
 pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
     let named = dir
@@ -41,8 +41,8 @@ pub(crate) fn kill_members(procs: &Path) {
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
-    // Version 1: while each may compute for a thousandth of the time, they are told to end faster than they
-    // fork. One that has a SIGKILL pending forks no more, and needs the processor only to go.
+    // Version 1: each may compute for a thousandth of the time, so they are killed faster than they fork.
+    // A process with a pending SIGKILL forks no more, and needs the processor only to exit.
     let quota = group.join("cpu.cfs_quota_us");
     let held = fs::write(
         group.join("cpu.cfs_period_us"),
@@ -73,7 +73,7 @@ pub(crate) fn kill_members(procs: &Path) {
 const PASSES: usize = 100;
 
 /// Kills every process of a group and of those below it, and removes them. A group that does not
-/// exist is no error.
+/// exist is not an error.
 pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     let Ok(entries) = fs::read_dir(dir) else {

@@ -75,7 +75,7 @@ impl Control {
     /// State of a server.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn status(&self, server: Pid) -> Result<ServerStatus, MpsError> {
         let text = self.ask(&format!("get_server_status {server}"))?;
         Ok(match text.trim() {
@@ -89,7 +89,7 @@ impl Control {
     /// Process ids of a server's clients.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn clients(&self, server: Pid) -> Result<Vec<Pid>, MpsError> {
         let text = self.ask(&format!("get_client_list {server}"))?;
         Ok(pids(&text))
@@ -114,7 +114,7 @@ impl Control {
     /// Stops the daemon and its servers, forcing them after `patience`.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn quit(&self, patience: Duration) -> Result<(), MpsError> {
         let seconds = patience.as_secs().max(1);
         self.ask_within(
@@ -160,7 +160,7 @@ impl Control {
     }
 }
 
-/// What a program printed (both streams) before it ended.
+/// Output of a program (both streams) before it ended.
 pub(super) struct ProgramOutput {
     pub(super) success: bool,
     pub(super) text: String,
@@ -175,7 +175,7 @@ pub(super) fn wait_with_output(
     mut child: Child,
     timeout: Duration,
 ) -> std::io::Result<Option<ProgramOutput>> {
-    // A daemon that keeps the streams open must not keep us: what is read is read on the side.
+    // A daemon that keeps the streams open must not block this process: another thread reads.
     let (sender, receiver) = std::sync::mpsc::channel();
     let streams: [Option<Box<dyn std::io::Read + Send>>; 2] = [
         child.stdout.take().map(|s| Box::new(s) as _),
@@ -250,7 +250,7 @@ mod tests {
         testkit::fuzz::fuzz("mps", &[&corpus], |text| {
             let text = String::from_utf8_lossy(text);
             let found = pids(&text);
-            // Nothing that is no number of its own line is a process.
+            // Only a number on a line of its own is a process.
             assert!(found.len() <= text.lines().count());
             format!("{} {}", found.len().min(4), is_success(&text))
         });

@@ -52,7 +52,7 @@ pub struct Mps {
     owned: Option<RunDir>,
 }
 
-/// What a worker says of itself when it is ready.
+/// A worker's own statement when it becomes ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
     /// Whether CUDA told it that it is an MPS client (device attribute 133).
@@ -151,7 +151,8 @@ impl Mps {
     /// Checks that a worker (a process group) is a client and that its share took effect.
     ///
     /// # Errors
-    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon is mute.
+    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon does not
+    /// answer.
     pub fn verify(
         &self,
         group: Pid,
@@ -193,7 +194,7 @@ impl Mps {
     /// Clients of all servers.
     ///
     /// # Errors
-    /// That the daemon does not answer.
+    /// Reports that the daemon does not answer.
     pub fn clients(&self) -> Result<Vec<Pid>, MpsError> {
         let mut all = Vec::new();
         for server in self.control.servers()? {
@@ -202,8 +203,8 @@ impl Mps {
         Ok(all)
     }
 
-    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being
-    /// a client is no error: then nothing is pending.
+    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being a
+    /// client is not an error: then nothing is pending.
     ///
     /// # Errors
     /// [`MpsError::Command`] with what was printed when the daemon refused.
@@ -222,7 +223,7 @@ impl Mps {
     /// Whether a server is in state FAULT.
     ///
     /// # Errors
-    /// That the daemon does not answer.
+    /// Reports that the daemon does not answer.
     pub fn is_faulted(&self) -> Result<bool, MpsError> {
         Ok(self.statuses()?.contains(&ServerStatus::Fault))
     }
@@ -251,7 +252,7 @@ impl Mps {
     pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
         let start = Instant::now();
         loop {
-            // One command that fails, on a machine under load, is no reason to give up.
+            // One command that fails, on a machine under load, is not a reason to give up.
             match self.recovered() {
                 Err(error) if start.elapsed() >= patience => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
@@ -325,8 +326,8 @@ fn members(group: Pid) -> Vec<Pid> {
 
 impl Drop for Mps {
     fn drop(&mut self) {
-        // `stop` reports; a drop on the way out of an error or panic has nobody to report to,
-        // and the next start finds what is left.
+        // `stop` reports; a drop during an error or panic has nobody to report to, and the next
+        // start finds what is left.
         let _ = self.stop_owned();
     }
 }

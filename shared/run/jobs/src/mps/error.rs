@@ -19,7 +19,7 @@ pub enum ServerStatus {
     Unknown,
 }
 
-/// What can go wrong with MPS.
+/// Errors of MPS.
 #[derive(Debug, thiserror::Error)]
 pub enum MpsError {
     /// The control program is missing.
@@ -55,7 +55,7 @@ pub enum MpsError {
     Command {
         /// The command.
         command: String,
-        /// What was printed, or that nothing came in time.
+        /// The output, or that none came in time.
         detail: String,
     },
     /// A process runs without MPS.

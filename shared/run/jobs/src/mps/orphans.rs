@@ -15,6 +15,6 @@ pub fn clean_orphans() {
     if let Ok(_gate) = lock(&root.join("lock")) {
         stale::clean(&root, &program).ok();
     }
-    // What cannot be stopped now is tried again by the next one to end.
+    // If stopping fails now, the next client to leave tries again.
     shared::clean(&root, &program).ok();
 }

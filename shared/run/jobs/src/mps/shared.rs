@@ -1,11 +1,11 @@
 //! One daemon for each GPU and user, shared by programs that start and end on their own.
 //!
-//! A directory `gpu-UUID` below the root of run directories holds the daemon's pipe and log, and
-//! the file `clients`. Each client holds a shared lock on that file, through the process that
-//! attends it (see [`crate::attend`]); the kernel drops the lock with its holder however it dies. Who
-//! leaves and can then lock the file exclusively was the last, stops the daemon and removes the
-//! directory. All of that happens under a lock on `gpu-UUID.lock` beside the directory, so that
-//! nobody joins a daemon that is about to stop.
+//! A directory `gpu-UUID` below the root of run directories holds the daemon's pipe and log, and the
+//! file `clients`. Each client holds a shared lock on that file, through the process that attends it
+//! (see [`crate::attend`]); the kernel drops the lock with its holder however it dies. A leaving
+//! client that can lock the file exclusively was the last: it stops the daemon and removes the
+//! directory. All of this happens under a lock on `gpu-UUID.lock` beside the directory, so that no
+//! client joins a daemon that is about to stop.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -84,7 +84,7 @@ impl SharedMps {
 
 impl Drop for SharedMps {
     fn drop(&mut self) {
-        // What fails here is tried again by the next one that leaves.
+        // If this fails, the next client to leave tries again.
         self.member.take().map(Membership::leave);
     }
 }

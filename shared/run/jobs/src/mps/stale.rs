@@ -1,8 +1,8 @@
 //! Run directories of private daemons, and cleaning up those whose owner is dead.
 //!
-//! Each daemon has a directory `run-*` below a root of this user. Its owner holds an exclusive
-//! lock on the file `lock` in it for as long as it lives; the kernel drops the lock with the
-//! owner however it dies, so a lock that can be taken means an orphan.
+//! Each daemon has a directory `run-*` below a root of this user. Its owner holds an exclusive lock
+//! on the file `lock` in it while it lives; the kernel releases the lock however the owner dies, so
+//! a lock that can be acquired means an orphan.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -93,8 +93,8 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
     Ok(None)
 }
 
-/// Stops what dead owners left below `root` and removes their directories. What cannot be stopped
-/// (a process inside a driver that hangs) keeps its directory and hinders no start.
+/// Stops what dead owners left below `root` and removes their directories. A process that cannot be
+/// stopped (inside a driver that hangs) keeps its directory and does not block a start.
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {

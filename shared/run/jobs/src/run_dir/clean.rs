@@ -1,9 +1,9 @@
 //! Cleaning up after dead runs.
 //!
-//! What stands in a run directory is not believed. A directory is a run's only if everything that
-//! [`super::RunDir`] makes is there and fits together; of its ledger only what carries the run's
-//! own random name is touched; and a process is killed only if two proofs say that it is the
-//! run's (see [`crate::process::Lineage`]).
+//! The contents of a run directory are not trusted. A directory is a run's only if everything that
+//! [`super::RunDir`] creates is there and consistent; only entries of its ledger with the run's own
+//! random name are touched; and a process is killed only with two proofs that it belongs to the run
+//! (see [`crate::process::Lineage`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,7 +15,7 @@ use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
 use crate::{cgroup, process};
 
-/// What was cleaned up after a dead run.
+/// Result of cleaning up after a dead run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned {
     /// The tool that died.
@@ -26,8 +26,8 @@ pub struct Cleaned {
     pub processes: usize,
     /// Control groups that were removed.
     pub cgroups: usize,
-    /// What could not be removed, or was not the run's own and is left alone, in words. The run
-    /// directory stays then, for a later start to try again.
+    /// Descriptions of what could not be removed, or was not the run's own and is left alone. The
+    /// run directory stays then, for a later start to try again.
     pub left: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Found {
     fn authenticate(path: &Path) -> io::Result<Self> {
         let refused = |why: &str| {
             let text = format!(
-                "{} is no run directory: {why}; nothing was touched",
+                "{} is not a run directory: {why}; nothing was touched",
                 path.display()
             );
             io::Error::new(io::ErrorKind::InvalidInput, text)
@@ -77,7 +77,7 @@ impl Found {
                 ledger,
                 lock,
             }),
-            _ => Err(refused("its ledger is another's")),
+            _ => Err(refused("its ledger belongs to another run")),
         }
     }
 
@@ -92,7 +92,8 @@ impl Found {
     }
 }
 
-/// Cleans up after the dead runs below `base`. One that cannot be cleaned hinders nobody.
+/// Cleans up after the dead runs below `base`. A directory that cannot be cleaned does not block a
+/// start.
 pub(super) fn dead(base: &Path, patience: Duration) -> io::Result<Vec<Cleaned>> {
     let mut cleaned = Vec::new();
     for entry in fs::read_dir(base)?.flatten() {
@@ -139,7 +140,7 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
                 cleaned.processes += processes.len() - left.len();
                 let pids = left.iter().map(|p| p.pid);
                 cleaned.left.extend(
-                    pids.map(|pid| format!("process {pid} does not end, not even by SIGKILL")),
+                    pids.map(|pid| format!("process {pid} does not end, even after SIGKILL")),
                 );
             }
             Resource::Mark(_) => {}
@@ -209,7 +210,7 @@ mod tests {
         fs::write(path.join("lock"), "").unwrap();
         fs::write(path.join("ledger"), ledger).unwrap();
         let mut owner = Owner::this("dead");
-        // Of the same number and begun earlier than any process of this test: it has gone.
+        // It has the same number and began earlier than any process of this test, so it has gone.
         owner.process = Some(Identity {
             pid: std::process::id().cast_signed(),
             start: 1,

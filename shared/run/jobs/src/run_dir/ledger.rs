@@ -1,4 +1,4 @@
-//! What a directory says of its owner, and of what has to be put away.
+//! A run directory's record of its owner, and of what must be cleaned up.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,12 +19,12 @@ pub enum Resource {
     Cgroup(PathBuf),
 }
 
-/// Who made a directory that has to be put away.
+/// Owner of a directory that has to be cleaned up.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(super) tool: String,
     pub(super) process: Option<Identity>,
-    /// Who takes in what a dead owner leaves running.
+    /// The process that adopts what a dead owner leaves running.
     #[serde(default)]
     pub(super) ancestors: Vec<Identity>,
 }

@@ -1,4 +1,4 @@
-//! What a supervisor is told to do, and what it tells.
+//! Commands to a supervisor, and its events.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub struct Event {
     pub what: Happening,
 }
 
-/// What can happen to a job.
+/// Events of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// It stands by: what does not depend on the checkpoint is done, and it waits for `run`.
@@ -60,7 +60,7 @@ pub enum Happening {
         /// Samples in all, if it says so.
         samples: Option<u64>,
     },
-    /// Its log can no longer be written; the job goes on without.
+    /// Its log can no longer be written; the job continues without.
     LogFailed(String),
     /// What it tells may be meant otherwise, or it has left the control group that its share holds
     /// in; why.
@@ -79,12 +79,12 @@ pub enum Happening {
         strays: usize,
         /// The end of its log.
         tail: String,
-        /// Whether it failed for want of memory, see `says_out_of_memory`.
+        /// Whether it failed for lack of memory, see `says_out_of_memory`.
         out_of_memory: bool,
     },
 }
 
-/// Whether the last line of the log of a job that failed says that memory did not suffice, in the
+/// Whether the last line of the log of a job that failed says that memory was insufficient, in the
 /// words of PyTorch and Python ("out of memory") and of the CUDA driver
 /// (`CUDA_ERROR_OUT_OF_MEMORY`). There is no exit code for it. Lines before the last are not looked
 /// at: a job may have tried a larger batch first and told of it.
@@ -115,7 +115,7 @@ pub enum Order {
     },
     /// Train.
     Run,
-    /// Stop after the step under way.
+    /// Stop after the current step.
     Park,
     /// Use another batch size.
     Batch(Batch),

@@ -50,19 +50,19 @@ struct Pipe {
     cutter: LineCutter,
     last: Last,
     unlogged: Unlogged,
-    /// Whether its lines may tell progress: standard output, and standard error where a regular
+    /// Whether its lines may report progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
 }
 
-/// The line under way, which the log gets whole: both pipes of a job, and those of the processes that
+/// The current line, which the log gets whole: both pipes of a job, and those of the processes that
 /// replace it, share one file, where a line in pieces would tear those of the others apart.
 #[derive(Debug, Default)]
 struct Unlogged(Vec<u8>);
 
 impl Unlogged {
     /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
-    /// where the line under way is too long to be kept.
+    /// where the current line is too long to be kept.
     fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.0.extend_from_slice(bytes);
         let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
@@ -278,7 +278,7 @@ impl RunningJob {
     /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
         let pid = self.pid();
-        // What has shed the signs and the process group stays in this one.
+        // A process that has shed the signs and the process group stays in this one.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
         let mut inside = members.unwrap_or_default();
         // A daemon that the job has started for others as well is not its own.
@@ -324,8 +324,7 @@ impl RunningJob {
         self.left = true;
         let group = procs.parent().unwrap_or(procs).display();
         Some(format!(
-            "process {pid} has left the control group {group} that it was started in, so that \
-             nothing holds it to its share; jobs must not move their processes"
+            "process {pid} has left the control group {group} that it was started in, so its share is not enforced; jobs must not move their processes"
         ))
     }
 
@@ -344,9 +343,9 @@ impl RunningJob {
         // A short read may have been followed by the end of the pipe.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
-        // Of a pipe that somebody else keeps open.
+        // For a pipe that somebody else keeps open.
         for pipe in &mut self.pipes {
-            // That the log has failed was told when it failed first, or is now of no use.
+            // The failure of the log was reported when it first failed, or no longer matters.
             self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
         }
     }
@@ -378,8 +377,8 @@ fn nonblocking(fd: OwnedFd) -> OwnedFd {
     fd
 }
 
-/// Whether a job tells nothing but steps that are not believed. Nobody would know why it makes no progress,
-/// and it would be measured until it is taken for stalled.
+/// Whether a job tells nothing but steps that are not believed. Otherwise its lack of progress would be
+/// unexplained, and it would be measured until it counts as stalled.
 #[derive(Debug)]
 enum Disbelieved {
     /// So many lines so far, and no other step.
@@ -406,7 +405,7 @@ impl Disbelieved {
     }
 }
 
-/// What one pass over the pipes of a job has brought.
+/// Result of one pass over the pipes of a job.
 #[derive(Debug, Default)]
 struct Gathered {
     events: Vec<Happening>,

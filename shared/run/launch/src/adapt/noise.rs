@@ -1,4 +1,4 @@
-//! The noise scales of a launch as its rounds tell them, and how they move the model.
+//! Noise scales of a launch, as its rounds report them, and how they change the model.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct LiveNoise {
 }
 
 impl LiveNoise {
-    /// What is heard from now on belongs to another round.
+    /// Later reports belong to another round.
     pub(crate) fn next_round(&mut self) {
         for rounds in self.tasks.values_mut() {
             rounds.push(Vec::new());
@@ -39,8 +39,8 @@ impl LiveNoise {
         }
     }
 
-    /// The noise scale of the newest rounds, of as few as tell one with its error: it grows as training goes
-    /// on, and what was told long ago holds no more.
+    /// The noise scale of the newest rounds, as few as give an estimate with its error: it grows during
+    /// training, and old values no longer hold.
     pub(crate) fn of(&self, task: &Task) -> Option<NoiseScale> {
         let rounds = self.tasks.get(&task.id)?;
         (0..rounds.len())

@@ -20,7 +20,7 @@ pub(super) enum Arrivals {
     },
 }
 
-/// What is due.
+/// The arrivals that are due.
 pub(super) enum Due {
     Arrive(Arrival),
     Leave(TaskId),
@@ -128,7 +128,7 @@ impl Arrivals {
         }
     }
 
-    /// When the next one is due, where that is known.
+    /// When the next one is due, if known.
     pub(super) fn next_at(&self) -> Option<f64> {
         let (Self::Known(waiting) | Self::Live { waiting, .. }) = self;
         let times = waiting.iter().map(|e| e.time.get());

@@ -1,4 +1,4 @@
-//! The program that decides, and what passes between it and the launcher.
+//! The controller program, and its communication with the launcher.
 
 use std::io::{BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -31,11 +31,11 @@ pub(super) struct Controller {
     decided: bool,
     /// Why it is not heard any more, until when its exit status is waited for.
     ending: Option<(String, Instant)>,
-    /// An event could not be handed over, which has been told.
+    /// An event could not be handed over, which was reported.
     told_deaf: bool,
 }
 
-/// What a controller has said.
+/// Message from a controller.
 pub(super) enum ControllerMessage {
     /// A decision.
     Decision(Box<Allocation>),
@@ -106,7 +106,7 @@ impl Controller {
         }
     }
 
-    /// What it has said since the last time.
+    /// New messages since the last call.
     pub(super) fn answer(&mut self) -> Option<ControllerMessage> {
         match self.answers.try_recv() {
             Ok(ControllerMessage::Ended(why)) => {
@@ -188,7 +188,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<ControllerMessage>) {
             Err(why) => {
                 bad += 1;
                 if bad > MOST_BAD_LINES {
-                    ended = format!("{bad} of its lines were no allocation");
+                    ended = format!("{bad} of its lines were not allocations");
                     break;
                 }
                 if bad > 1 {

@@ -1,4 +1,4 @@
-//! Taking a decision, and bringing the trainings to what it says.
+//! Takes a decision and applies it to the trainings.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::session::{ElasticLaunch, TOLD};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl ElasticLaunch<'_> {
-    /// Takes the newest decision once nothing moves, and not sooner after the last than that has
-    /// paused a training: whatever is decided, at least half of the time is training.
+    /// Takes the newest decision once nothing moves, but not sooner after the last one than that
+    /// one has paused a training: so at least half of the time is training, whatever is decided.
     pub(super) fn take_decision(&mut self) {
         let moving = self.members.iter().any(Member::is_moving);
         let early = self.host.now() < self.decided + self.last_pause;
@@ -59,7 +59,7 @@ impl ElasticLaunch<'_> {
             }
         }
         if sum > u64::from(has) {
-            return Err(format!("it gives {sum} GPUs, and there are {has}"));
+            return Err(format!("it allocates {sum} GPUs, but there are {has}"));
         }
         Ok(())
     }
@@ -105,8 +105,8 @@ impl ElasticLaunch<'_> {
         });
     }
 
-    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, or has said
-    /// nothing of them for a while, or lets everything stand.
+    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, has not
+    /// mentioned them for a while, or changes nothing.
     pub(super) fn help_the_forgotten(&mut self) {
         let now = self.host.now();
         let idle = !self.members.iter().any(Member::runs);
@@ -150,12 +150,15 @@ impl ElasticLaunch<'_> {
                 gpus,
                 ..Allotment::default()
             });
-            self.tell_gpus(i, "free GPUs, for the controller says nothing".to_owned());
+            self.tell_gpus(
+                i,
+                "free GPUs, because the controller does not answer".to_owned(),
+            );
         }
     }
 
-    /// Moves parts of a device between processes that run, where their share can change while they
-    /// do: nobody is stopped then. Who gives parts up goes first.
+    /// Moves parts of a device between running processes, if their share can change while they run:
+    /// nothing is stopped then. Trainings that give parts up go first.
     fn regrant(&mut self) {
         if self.parts.is_none() || self.host.regrants() != Regrants::Now {
             return;
@@ -174,7 +177,7 @@ impl ElasticLaunch<'_> {
     }
 
     fn reshare(&mut self, i: usize, parts: usize) {
-        // What it has trained with the share before is told with that.
+        // Training at the previous share is reported with that share.
         self.report_one(i, true);
         let share = self.share_of(parts);
         for job in self.members[i].ranks.iter().map(|r| r.job) {

@@ -25,7 +25,7 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// What a decision gives a training.
+/// A training's part of a decision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Allotment {
     pub(super) gpus: u32,
@@ -69,29 +69,29 @@ pub(super) struct Member {
     /// Its place in the workload.
     pub(super) task: usize,
     pub(super) stage: Stage,
-    /// Of the last decision about it.
+    /// From the last decision about it.
     pub(super) wanted: Option<Allotment>,
     /// GPUs on which it became ready last.
     pub(super) worked_on: Option<u32>,
     pub(super) leaving: Option<Leaving>,
     /// GPUs that it holds, by number.
     pub(super) gpus: Vec<usize>,
-    /// Samples of a step with the processes under way.
+    /// Samples of a step with the current processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
-    /// What replaces these processes once its GPUs are free.
+    /// The successor of these processes, once its GPUs are free.
     pub(super) next: Option<Standby>,
     /// Whether its program has shown that it does not stand by.
     pub(super) cold: bool,
     /// Starts of its processes so far.
     pub(super) starts: u32,
-    /// When the stage under way began.
+    /// When the current stage began.
     pub(super) since: Instant,
     /// When its process was asked to stop for a reconfiguration.
     pub(super) paused_at: Option<Instant>,
     pub(super) retry_at: Option<Instant>,
     pub(super) arrived: Instant,
-    /// Whether rank 0 of the processes under way has said that it is parked, or done.
+    /// Whether rank 0 of the current processes has said that it is parked, or done.
     pub(super) parked: bool,
     pub(super) done: bool,
     /// Why its processes are being ended, where that is a failure.
@@ -109,10 +109,10 @@ pub(super) struct Member {
 pub(super) struct Counters {
     pub(super) step: u64,
     pub(super) samples: u64,
-    /// Steps of the processes under way.
+    /// Steps of the current processes.
     pub(super) steps_since_ready: u64,
     pub(super) last_step: Option<Instant>,
-    /// The longest step of the processes under way.
+    /// The longest step of the current processes.
     pub(super) longest: Duration,
     pub(super) trained: Duration,
     /// That, as the last progress event told it.
@@ -133,7 +133,7 @@ pub(super) struct Counters {
     pub(super) exit: Option<Exit>,
 }
 
-/// Steps that a training may make after it was asked to stop: the one under way, one more where another
+/// Steps that a training may make after it was asked to stop: the current one, one more where another
 /// process was asked a moment later, and as much again for the checkpoint and for a load that rises.
 const STEPS_TO_SAVE: u32 = 4;
 
@@ -214,9 +214,9 @@ impl Member {
     }
 
     /// How long its processes may take to save once they were asked to stop for a reconfiguration. They
-    /// notice it between two steps, so that on a loaded machine, where a step takes seconds, a fixed time
-    /// would kill them before they have saved, and what they trained since the last checkpoint would be
-    /// trained and told once more.
+    /// notice it between two steps. On a loaded machine a step may take seconds, so a fixed time would
+    /// kill them before they have saved, and steps since the last checkpoint would be trained and
+    /// reported twice.
     pub(super) fn time_to_save(&self, grace: Duration) -> Duration {
         grace + STEPS_TO_SAVE * self.progress.longest
     }
@@ -325,7 +325,7 @@ impl Member {
     }
 
     /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
-    /// do. One that tells its steps has ended too early where fewer than declared were made.
+    /// do. A training that reports steps ended too early if it made fewer than declared.
     pub(super) fn may_end(&self, takes_orders: bool) -> bool {
         let runs = matches!(self.stage, Stage::Starting | Stage::Training);
         let silent = self.progress.step == 0 && !takes_orders;

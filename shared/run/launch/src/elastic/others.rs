@@ -1,6 +1,6 @@
-//! Processes on the GPUs that are not under the controller. A controller gives out GPUs as if nobody
-//! else used them, and takes their speed for that of its trainings, so the paper demands that there
-//! are no others.
+//! Processes on the GPUs that are not under the controller. A controller allocates GPUs as if nobody
+//! else used them, and attributes all observed speed to its trainings, so the paper requires that
+//! there are no other processes.
 
 use std::str::FromStr;
 use std::thread::sleep;
@@ -12,14 +12,14 @@ use host::discovery::{self, Computing, Gpu};
 
 use crate::open::environment;
 
-/// What is done about processes that are not under the controller.
+/// Policy for processes that are not under the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
     /// Nothing is launched.
     Refuse,
     /// The launch begins once they have ended.
     Wait,
-    /// They are told of.
+    /// They are reported.
     Allow,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to the processes of trainings, and what follows.
+//! Events of the processes of trainings, and their consequences.
 
 use std::time::{Duration, Instant};
 
@@ -109,7 +109,7 @@ impl ElasticLaunch<'_> {
         (steps, samples): (u64, u64),
         (loss, last): (Option<f64>, Option<u64>),
     ) {
-        // A job that tells steps only is ready with its first.
+        // A job that reports steps only is ready with its first.
         self.ready(i, at);
         let member = &mut self.members[i];
         let before = member.progress.step;
@@ -118,7 +118,7 @@ impl ElasticLaunch<'_> {
             member.is_at(last);
             if before > 0 && last < before && member.progress.steps_since_ready == steps {
                 let text = format!(
-                    "{} goes on from an older checkpoint: at step {last}, it was at {before}",
+                    "{} continues from an older checkpoint: at step {last}, it was at {before}",
                     self.id(i)
                 );
                 self.sink.note(&text);
@@ -149,7 +149,7 @@ impl ElasticLaunch<'_> {
     }
 
     /// A GPU is gone: what a training has on it is ended at once, for nothing there answers, and the others of
-    /// its processes wait for it. Until the controller decides it goes on with the GPUs that it has left.
+    /// its processes wait for it. Until the controller decides, it continues with its remaining GPUs.
     pub(super) fn loses(&mut self, i: usize, gpu: usize) {
         let standby = self.members[i].next.as_ref();
         if standby.is_some_and(|next| next.gpus.contains(&gpu)) {
@@ -214,8 +214,8 @@ impl ElasticLaunch<'_> {
         if member.ranks.iter().all(|r| r.exit.is_some()) {
             self.ended(i);
         } else if !expected && exit != Exit::Code(0) {
-            // The others wait for it, and would for ever. One that ends well may be the first of
-            // a group that is done.
+            // The others wait for it, and would for ever. A process that ends well may be the first
+            // of a group that is done.
             self.signal_all(i, self.settings.supervision.grace);
         } else if rank == 0 {
             self.signal_all(i, self.settings.supervision.grace);
@@ -260,7 +260,7 @@ impl ElasticLaunch<'_> {
         match stage {
             Stage::Stopping => self.restart(
                 i,
-                format!("stopped without saving ({why}); it goes on from its last checkpoint"),
+                format!("stopped without saving ({why}); it continues from its last checkpoint"),
                 Duration::ZERO,
             ),
             _ => self.failed(i, why, stage == Stage::Starting, tried),

@@ -216,7 +216,9 @@ impl<'a> ElasticLaunch<'a> {
                     let found = self.members.iter().position(|m| m.arrival.task == task);
                     match found {
                         Some(i) => self.leave(i, Leaving::Away),
-                        None => self.ignore(&format!("{task} is not here to be taken away")),
+                        None => {
+                            self.ignore(&format!("{task} is not here, so it cannot be taken away"))
+                        }
                     }
                 }
                 Due::Gpu { gpu, lost } => {
@@ -248,7 +250,7 @@ impl<'a> ElasticLaunch<'a> {
             return Err("its task has no job, so there is nothing to start".to_owned());
         }
         if self.members.iter().any(|m| m.arrival.task == arrival.task) {
-            return Err("one of this name is here already".to_owned());
+            return Err("a training of this name is already here".to_owned());
         }
         let needs = arrival.min_gpus.unwrap_or(1);
         if needs > has {
@@ -315,10 +317,10 @@ impl<'a> ElasticLaunch<'a> {
             match answer {
                 ControllerMessage::Decision(decision) => self.pending = Some(decision),
                 ControllerMessage::Bad(why) => self.sink.warn(&format!(
-                    "the controller has written a line that is no allocation: {why}"
+                    "the controller has written a line that is not an allocation: {why}"
                 )),
                 ControllerMessage::Ended(why) => self.sink.warn(&format!(
-                    "the controller is gone ({why}); the last allocation stands"
+                    "the controller is gone ({why}); the last allocation stays"
                 )),
                 ControllerMessage::Failed(status) => self.give_up(&status),
             }

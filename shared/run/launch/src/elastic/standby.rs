@@ -1,9 +1,9 @@
-//! Processes of the next allocation, started while those before them still train, so that a pause is
-//! not as long as a start: imports of PyTorch take seconds, reading a checkpoint a tenth.
+//! Processes of the next allocation, started while their predecessors still train, so that the pause
+//! is shorter than a start: importing PyTorch takes seconds, reading a checkpoint a tenth of one.
 //!
-//! Only programs that take orders (`pool` of their job) can: such a program says `loaded` when it has
-//! done what does not depend on the checkpoint, and waits for `run`. One that fails before leaves its
-//! training as it was.
+//! Only programs that take orders (`pool` of their job) support this: the program says `loaded` when
+//! it has done everything that does not depend on the checkpoint, and waits for `run`. If one fails
+//! before that, its training is unaffected.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -83,11 +83,10 @@ impl ElasticLaunch<'_> {
         match &event.what {
             Happening::Loaded if rank == 0 => next.loaded = true,
             Happening::Ready { .. } | Happening::Steps { .. } => {
-                // What it would train now is trained by the processes before it, too.
+                // It trains before it is told to, and so repeats steps that its predecessors still train.
                 self.members[i].cold = true;
                 let text = format!(
-                    "{} does not wait for `run`, so its processes are started once those before \
-                     them have stopped",
+                    "{} does not wait for `run`, so its processes are started once the previous ones have stopped",
                     self.id(i)
                 );
                 self.sink.warn(&text);
@@ -127,9 +126,9 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Takes back what was promised to trainings that wait, where all promises together are more than
-    /// there is: somebody keeps GPUs that were to be given up. They get what the next decision
-    /// gives, or what becomes free.
+    /// Withdraws promises to waiting trainings if all promises together exceed what there is:
+    /// somebody keeps GPUs that should have been released. They get what the next decision gives, or
+    /// what becomes free.
     pub(super) fn release_promises(&mut self) {
         for i in (0..self.members.len()).rev() {
             let open = self.members.iter().filter(|m| m.stage != Stage::Ended);

@@ -54,8 +54,8 @@ impl ElasticLaunch<'_> {
         let task = &self.workload.tasks[self.members[i].task];
         if task.job.as_ref().is_some_and(|job| job.pool) {
             for rank in &next.ranks {
-                // One that has ended is told of by its exit; one that does not read is not ready
-                // in time.
+                // An ended process is reported by its exit; one that does not read is not ready in
+                // time.
                 self.host.order(rank.job, Order::Run).ok();
             }
         }
@@ -143,7 +143,7 @@ impl ElasticLaunch<'_> {
             let mut task = self.workload.tasks[self.members[i].task].clone();
             if let Some(job) = &mut task.job {
                 job.env.extend(program.env);
-                // Of a batch that grows with the GPUs no number of samples says it.
+                // If the batch grows with the GPUs, no number of samples says so.
                 let steps = member.arrival.total_steps.map(|n| n.to_string());
                 job.env.extend(steps.map(|n| ("MT_STEPS".to_owned(), n)));
             }

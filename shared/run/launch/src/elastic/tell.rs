@@ -79,7 +79,7 @@ impl ElasticLaunch<'_> {
             task: self.id(i),
             progress,
         };
-        // What is told at an end nothing makes up for.
+        // A report at an end is final, and has no successor.
         let told = if all {
             self.tell(payload);
             true

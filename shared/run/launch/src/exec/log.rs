@@ -1,4 +1,4 @@
-//! What was predicted of a program and what came out, a line for each.
+//! Predicted and reached throughput of a program, one line each.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +47,7 @@ struct Line<'a> {
     signal: Option<i32>,
 }
 
-/// What is known of the program so far.
+/// Data about the program so far.
 pub(super) struct Record<'a> {
     path: PathBuf,
     placement: &'a Placement,
@@ -145,7 +145,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a line of any log has.
+/// Fields of a line of any log.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "that they are there is what matters")]
 struct LogLine {
@@ -172,7 +172,7 @@ fn holds_a_log(path: &Path) -> Result<(), Failure> {
     match serde_json::from_slice::<LogLine>(&first) {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::Usage(format!(
-            "--log {}: the file holds something else than lines of such a log; name another",
+            "--log {}: the file contains something other than lines of such a log; name another",
             path.display()
         ))),
     }

@@ -1,4 +1,4 @@
-//! What makes the share of one program real: a control group, or an MPS daemon.
+//! Enforces the share of one program: a control group, or an MPS daemon.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn environment(error: impl ToString) -> Failure {
 /// The hidden verb that says by its exit status whether this process would be a client of MPS.
 pub const PROBE: &str = "probe";
 
-/// What the hidden verb `probe` does: done if CUDA says that this process would be an MPS client.
+/// Hidden verb `probe`: done if CUDA says that this process would be an MPS client.
 ///
 /// # Errors
 /// [`Failure::Environment`] if CUDA does not start.
@@ -104,8 +104,8 @@ impl Place {
         }
     }
 
-    /// Whether a process of the program is in the daemon's list of clients, or why the daemon does
-    /// not say so; `None`: there is no daemon.
+    /// Whether a process of the program is in the daemon's list of clients, or why the daemon
+    /// cannot say; `None`: there is no daemon.
     pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
         let mps = match &self.kind {
             Kind::Quota { .. } => return None,
@@ -118,7 +118,7 @@ impl Place {
         Some(found.map(|clients| ours.iter().any(|p| clients.contains(&p.pid))))
     }
 
-    /// Drops nothing: what was made is put away by the attendant once this process has ended.
+    /// Drops nothing: what was made is cleaned up by the attendant once this process has ended.
     pub(super) fn leave_to_the_attendant(self) {
         let Self { run, kind } = self;
         std::mem::forget(run);
@@ -148,7 +148,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
             let variables = mps.client_environment(placement.share);
             Kind::Daemon(mps, variables)
         }
-        // One that is named and does not answer is a fault to tell, and no reason for a second.
+        // A named daemon that does not answer is an error, and no reason to start a second one.
         Err(error) if is_named => return Err(environment(error)),
         Err(none) => {
             options.gpus = vec![gpu(placement)?.uuid];

@@ -1,4 +1,4 @@
-//! What one program is put under, and the variables that tell it.
+//! The placement of one program, and the variables that describe it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
 
 use crate::launch::Launch;
 
-/// What is asked for on a command line, beside the plan.
+/// Options of a command line, besides the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct PlacementArgs {
     /// Limit on device memory, instead of what the workload says: 8G, 24GB (cuda only)
@@ -59,7 +59,7 @@ pub struct Placement {
     pub gpu_names: Vec<String>,
     /// Predicted throughput while all tasks of the plan run.
     pub predicted: Option<SamplesPerSec>,
-    /// How it tells its progress.
+    /// How it reports its progress.
     pub progress: doc::Progress,
 }
 
@@ -130,7 +130,7 @@ impl Placement {
     /// The tasks of a plan or timeline, in its order.
     ///
     /// # Errors
-    /// As [`Launch::new`].
+    /// Like [`Launch::new`].
     pub fn of_plan(document: Any, wanted: &PlacementArgs) -> Result<Vec<Self>, Failure> {
         let launch = Launch::new(document, wanted.device.map(DeviceKind::from))?;
         let device = &launch.workload.device;

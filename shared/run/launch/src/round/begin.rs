@@ -18,11 +18,11 @@ impl RoundRun<'_> {
         self.start(i);
     }
 
-    /// Nothing is told of a phase that takes no time.
+    /// A phase that takes no time is not reported.
     fn skip_phase(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         task.phase_began = None;
-        // Of a first try that failed; it would be due for ever.
+        // Deadline of a failed first try; otherwise it would stay due for ever.
         task.retry_at = None;
         task.stage = match task.stage {
             Stage::Downloading => Stage::WaitCompute,
@@ -30,7 +30,7 @@ impl RoundRun<'_> {
         };
     }
 
-    /// The program of the phase under way; after a fault, the one that continues.
+    /// The program of the current phase; after a fault, the one that continues.
     fn argv(&self, i: usize) -> Vec<String> {
         let assignments: Vec<_> = self.with.launch.assignments().collect();
         let Some(job) = assignments[i].job() else {
@@ -45,7 +45,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Starts the program of the phase under way. Failing to start is a failure like any other.
+    /// Starts the program of the current phase. Failing to start is a failure like any other.
     pub(super) fn start(&mut self, i: usize) {
         let argv = self.argv(i);
         let job = match self.admit(i, &argv) {
@@ -81,13 +81,13 @@ impl RoundRun<'_> {
             predicted,
         });
         // Nothing will say that it is ready. A quota can be set at once; a client of MPS cannot be
-        // verified before it is one, and nobody knows when that is.
+        // verified before it connects, and nobody knows when that is.
         if self.tasks[i].silent && self.with.host.regrants() == Regrants::Now {
             self.settle(i, job);
         }
     }
 
-    /// Whether the process under way continues from a checkpoint of the one before.
+    /// Whether the current process continues from a checkpoint of the one before.
     fn continues(&self, i: usize) -> bool {
         let job = self
             .with

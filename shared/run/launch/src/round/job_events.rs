@@ -1,4 +1,4 @@
-//! What happens to jobs, and what follows from it.
+//! Events of jobs, and their consequences.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,7 @@ use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
 /// Said of a job that told nothing.
-const TELLS_NONE: &str = " (it told nothing; a program that tells no progress has \
-                          \"progress\": {\"none\": true} in its job)";
+const TELLS_NONE: &str = "(it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
 
 impl RoundRun<'_> {
     /// Takes in one event of a job.
@@ -51,7 +50,7 @@ impl RoundRun<'_> {
             Happening::Unkillable => {
                 let name = self.name(i);
                 self.with.sink.warn(&format!(
-                    "{name} does not end, not even by SIGKILL, and is left running"
+                    "{name} does not end, even after SIGKILL, and is left running"
                 ));
             }
             Happening::Exited {
@@ -96,7 +95,7 @@ impl RoundRun<'_> {
         (samples, loss): (u64, Option<f64>),
         gradient: &Moments,
     ) {
-        // A job that tells steps only is ready with its first.
+        // A job that reports steps only is ready with its first.
         let first = !self.tasks[i].ready;
         self.ready(i, at);
         let task = &mut self.tasks[i];
@@ -224,7 +223,7 @@ impl RoundRun<'_> {
         (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples{advice}")))
     }
 
-    /// After a failure of the phase under way: another try, or the end of the task.
+    /// After a failure of the current phase: another try, or the end of the task.
     pub(super) fn failed(&mut self, i: usize, why: String) {
         self.tasks[i].job = None;
         let why = match self.tasks[i].interrupted {
@@ -256,7 +255,7 @@ impl RoundRun<'_> {
         });
     }
 
-    /// Ends the process under way of a task, which counts as a failure.
+    /// Ends the current process of a task, which counts as a failure.
     fn end_process(&mut self, i: usize, why: String) {
         let task = &mut self.tasks[i];
         let Some(job) = task.job else {
@@ -298,8 +297,8 @@ impl RoundRun<'_> {
         task.stage == Stage::Computing && task.job.is_some() && task.ending.is_none() && told
     }
 
-    /// Stops the process of a job that has done its work and does not end (a data loader's thread
-    /// that nobody joins). The work counts.
+    /// Stops the process of a job that is done but does not end (a data loader's thread that nobody
+    /// joins). The work counts.
     fn end_done(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {
@@ -316,7 +315,7 @@ impl RoundRun<'_> {
         planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()))
     }
 
-    /// That no line of a task's job has matched, with the last of them.
+    /// Notes that no line of a task's job has matched, with the last of them.
     fn unmatched(&self, i: usize) -> String {
         const LAST: usize = 3;
         let tail = self.tasks[i].job.map(|job| self.with.host.tail(job));
@@ -327,7 +326,7 @@ impl RoundRun<'_> {
         format!("{}; its last lines: {last}", jobs::NO_MATCH)
     }
 
-    /// What of a task is late, in words.
+    /// Which deadline of a task has passed, in words.
     fn overdue(&self, i: usize, now: Instant) -> Option<String> {
         let task = &self.tasks[i];
         if self.deadline(task).is_none_or(|at| at > now) {

@@ -1,8 +1,8 @@
 //! A host on virtual time whose jobs, device and calls misbehave as a seed decides.
 //!
-//! It keeps to what [`Host`] promises and to nothing else: jobs fail to start, are never ready,
-//! stall, say that they are done and stay, end too early, ignore SIGTERM or even SIGKILL; the
-//! device faults and does not come back; settling and regranting fail; signals come at any time.
+//! It keeps only what [`Host`] promises: jobs fail to start, are never ready, stall, report
+//! completion but stay, end too early, ignore SIGTERM or even SIGKILL; the device faults and does
+//! not recover; settling and regranting fail; signals come at any time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

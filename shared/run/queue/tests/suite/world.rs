@@ -45,7 +45,8 @@ pub struct Device {
     pub toll: f64,
     /// Its memory.
     pub memory: u64,
-    /// It is so many processors, and what jobs want of them is seen; `free` and `toll` say nothing then.
+    /// It is this many processors, and what jobs want of them is seen; `free` and `toll` say nothing
+    /// then.
     pub cores: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// Synthetic data that can be told apart: each class is a cloud around a centre of its own.
+/// Synthetic, separable data: each class is a cloud around its own centre.
 pub struct Clusters {
     features: usize,
     classes: usize,

@@ -18,12 +18,12 @@ pub struct Norms {
     pub small_sq: f64,
     /// Samples of the step.
     pub large: usize,
-    /// Of all samples.
+    /// Over all samples.
     pub large_sq: f64,
 }
 
 impl Norms {
-    /// From gradients that are summed over the samples of each part (its size, its gradient); `None` where
+    /// From gradients that are summed over the samples of each part (its size, its gradient); `None` if
     /// there is one part only, and so nothing to compare.
     pub fn of_parts(parts: &[(usize, &[f32])]) -> Option<Self> {
         let [(small, first), rest @ ..] = parts else {

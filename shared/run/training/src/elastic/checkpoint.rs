@@ -1,4 +1,4 @@
-//! What a training writes so that it can continue from there.
+//! Checkpoints of a training.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ pub fn encode(network: &Network, state: &State, weights: &[f32], velocity: &[f32
     bytes
 }
 
-/// What a checkpoint of another network does not begin with.
+/// A prefix that a checkpoint of another network lacks.
 fn head(network: &Network) -> String {
     let sizes: Vec<String> = network.sizes.iter().map(usize::to_string).collect();
     format!(

@@ -1,4 +1,4 @@
-//! How often a training writes checkpoints on its way.
+//! How often a training writes checkpoints.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// Of so many steps, or by what a checkpoint costs.
+    /// Of this many steps, or by what a checkpoint costs.
     pub fn new(steps: Option<u64>) -> Self {
         steps.map_or_else(|| Self::At(Instant::now() + FIRST), Self::Steps)
     }

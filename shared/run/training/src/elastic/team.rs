@@ -1,9 +1,9 @@
 //! Processes that train together: how they find each other, and the sum over all of them.
 //!
-//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back:
-//! a star. On the loopback of one machine it moves as many bytes as a ring (`2 (N - 1)` gradients
-//! in all), the sum does not depend on who is first, and a rank that dies is seen by rank 0 at
-//! once. Over a network a ring would spread the load of rank 0; that is not what this job is for.
+//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back: a
+//! star. On the loopback of one machine this moves as many bytes as a ring (`2 (N - 1)` gradients
+//! in all), the sum does not depend on the order of arrival, and rank 0 notices at once when a rank
+//! dies. Over a network a ring would spread the load of rank 0; that is not what this job is for.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_millis(5);
 /// How long processes that this one started may take to end before they are killed. They end with
 /// the connection.
 const LEAVE: Duration = Duration::from_secs(2);
-/// First bytes of a connection, so that a stranger at the port is told from a rank.
+/// First bytes of a connection, to tell a rank from a stranger at the port.
 const HELLO: &[u8; 8] = b"mtrank/1";
 
 /// The processes of a training, seen from one of them.
@@ -39,7 +39,7 @@ pub struct Team {
     bytes: Vec<u8>,
 }
 
-/// What is summed beside the gradient.
+/// Values that are summed besides the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
     /// Losses and hits.
@@ -75,7 +75,7 @@ impl Team {
         match met {
             Ok(true) => Ok(Some(team)),
             Ok(false) => Ok(None),
-            // One that was asked to stop may have gone already.
+            // A process that was asked to stop may have gone already.
             Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
             Err(error) => Err(Failure::Environment(format!(
                 "process {} of {size}: {error}",
@@ -84,7 +84,7 @@ impl Team {
         }
     }
 
-    /// Whether this is the process that tells progress and writes checkpoints.
+    /// Whether this is the process that reports progress and writes checkpoints.
     pub fn leads(&self) -> bool {
         self.rank == 0
     }

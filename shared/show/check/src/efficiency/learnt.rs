@@ -1,5 +1,5 @@
-//! The noise scale that trainings at several batch sizes show, with arithmetic of its own: the samples that each
-//! took to the lowest loss that all reached, and the law that fits them.
+//! Recomputes the noise scale from trainings at several batch sizes: the samples that each took to the lowest
+//! loss that all reached, and the law that fits them.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Training {
             self.round = round;
             self.this_round = 0;
         }
-        // Fewer samples than before: the process began anew, at a checkpoint that nobody names.
+        // Fewer samples than before: the process began again, at a checkpoint that nobody names.
         self.over |= samples < self.this_round;
         if self.over {
             return;

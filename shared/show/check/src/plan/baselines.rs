@@ -45,7 +45,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let mut choices = chosen.clone();
     let own = Choices::of_point(&claimed.tasks, frame.workload);
     if let Some(own) = own.filter(|_| frame.is_progress()) {
-        // What others reach at their best is what sharing has to beat.
+        // Sharing has to beat the others at their best.
         choices.batch = own.batch;
     }
     for gpu in chosen.gpus() {

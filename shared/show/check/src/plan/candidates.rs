@@ -1,4 +1,4 @@
-//! Was the plan chosen as it says, between what was measured and what the model finds best?
+//! Was the plan chosen as it says, between the measured candidates and the model's best?
 
 use doc::{
     Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
@@ -126,7 +126,8 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
         return;
     };
     let (value, low) = interval(frame, &frame.evaluate(&choices));
-    // Of a round the order is a search of its own: the claim is between what it needs and a simple order.
+    // The order of a round needs its own search, so the claim is checked against a lower bound and a
+    // simple order.
     frame.judge_objective("objective", claimed.objective, &choices, value, j);
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, &by_model(frame.predictor), &choices, frame, j);
@@ -168,8 +169,8 @@ fn measured_round(
     length(claimed, &ask, choices, frame, j);
 }
 
-/// The lower end of a round is its order where every rate is one standard error low. Of a time to target,
-/// which is of several rounds, it is not told how long each is.
+/// The lower end of a round is its order where every rate is one standard error low. A time to target
+/// spans several rounds, whose lengths are not given.
 fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_>, j: &mut Judge) {
     match frame.round.as_ref().filter(|_| !frame.is_to_target()) {
         Some(round) => {
@@ -194,7 +195,7 @@ fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {
     choices
 }
 
-/// What the measurements are worth: the rates are theirs.
+/// Values of the measurements, with the measured rates.
 fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
     let predicted = frame.evaluate(&mean.choices);
     Value {

@@ -61,7 +61,7 @@ impl Choices {
     }
 }
 
-/// What choices are worth.
+/// Values of choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     /// Predicted throughput of every task, samples per second.

@@ -1,4 +1,4 @@
-//! Figures of the plan itself: predictions, totals, constraints, GPUs.
+//! Figures of the plan: predictions, totals, constraints, GPUs.
 
 use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::corun::Setting;
@@ -24,7 +24,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
                 not_above_solo(given, j);
                 let most = frame.workload.device.gpus;
-                // Of several GPUs a search says which; a hand may leave out the first.
+                // With several GPUs a search names the GPU; a hand-written plan may omit the first.
                 if task.gpu.is_none() && most > 1 && plan.feasible().is_some() {
                     j.contradiction("gpu", "nothing", format!("one of the {most} GPUs"));
                 }
@@ -94,9 +94,8 @@ fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
     }
 }
 
-/// Others and a smaller share cannot speed a task up: whatever the model predicts, a task that
-/// is faster in a co-run than alone on the whole device is a fault of the model. Rounding of
-/// `ln P` and back is allowed for.
+/// Co-runners and a smaller share cannot speed a task up: a task that is faster in a co-run than
+/// alone on the whole device is a fault of the model. Rounding of `ln P` and back is allowed for.
 fn not_above_solo(given: Given, j: &mut Judge) {
     if let (Some(together), Some(solo)) = (given.throughput, given.solo)
         && together.mean.get() > solo.get() * (1.0 + 1e-9)
@@ -139,7 +138,7 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
     });
 }
 
-/// Objective, mismatch, and what the search says of them.
+/// Objective, mismatch, and the search's claims about them.
 pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();
     let each = by_gpu.iter().map(|&g| choices.on(g));
@@ -224,7 +223,7 @@ pub fn constraints(
     let candidates = found.candidates.as_ref();
     let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
     j.field("constraints", |j| {
-        // What was measured need not stand on the step of the search.
+        // Measured shares need not be multiples of the search's step.
         if !measured {
             steps(constraints.share_step, choices, j);
         }
@@ -267,7 +266,7 @@ fn steps(step: Share, choices: &Choices, j: &mut Judge) {
     }
 }
 
-/// Figures of every GPU, where there are several.
+/// Figures of every GPU, if there are several.
 pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     for gpu in choices
         .gpus()

@@ -1,4 +1,4 @@
-//! What choices are worth under the model, and which constraint they break.
+//! Values of choices under the model, and which constraint they violate.
 
 use doc::{Balance, BatchPolicy, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
 use predict::Predictor;
@@ -44,7 +44,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Predictions for every task with the others of its GPU.
+    /// Predictions for every task beside the others on its GPU.
     pub fn evaluate(&self, choices: &Choices) -> Value {
         let n = choices.batch.len();
         let mut value = Value {
@@ -102,8 +102,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Batch sizes that a task is compared with alone: those of its workload, but where the plan keeps
-    /// the reference size that one.
+    /// Batch sizes for the comparison with the task alone: those of its workload, or the reference
+    /// size if the plan keeps reference sizes.
     pub fn sizes(&self, task: usize) -> Vec<Batch> {
         let task = &self.workload.tasks[task];
         match self.constraints.map(|c| c.batch) {

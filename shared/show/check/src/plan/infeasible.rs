@@ -1,5 +1,5 @@
-//! A claim that no plan keeps the constraints: what is asked for stands beside it, and where there are
-//! few plans, all of them are looked at.
+//! Checks a claim that no plan keeps the constraints: compares it with the request and, if there are
+//! few plans, tries all of them.
 
 use doc::{
     BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan, Proof,
@@ -12,8 +12,8 @@ use super::frame::Frame;
 use super::proof::{all_plans, is_outside, settings};
 use crate::judge::Judge;
 
-/// Part by which a reason may reach further than any plan that was looked at: a search meets
-/// constraints to 1e-9, and adds up in another order.
+/// Relative tolerance by which a reason may reach further than any plan that was tried: a search
+/// meets constraints to 1e-9, and sums in another order.
 const FURTHER: f64 = 1e-6;
 
 /// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
@@ -105,7 +105,7 @@ fn keeps(
 ) {
     let search = none.search.as_ref();
     let proven = search.is_some_and(|s| s.proof != Proof::NotProven);
-    // Of these two more stands in the way than is told among the constraints.
+    // For these two, the limits are stricter than the listed constraints.
     let told =
         |r: &Infeasibility| !matches!(r.constraint, ConstraintKind::Batch | ConstraintKind::Domain);
     if !proven || !none.reasons.iter().all(told) {
@@ -126,7 +126,7 @@ fn keeps(
     }
 }
 
-/// Nothing is reached that no plan reaches, whatever the other constraints.
+/// Nothing is reachable that no plan reaches, whatever the other constraints.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
     let of_all = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {

@@ -1,9 +1,9 @@
 //! The interval of a time to target where transfers count.
 //!
-//! The plan does not tell the order of its rounds, but when each task is there, which tells how long the rounds of
-//! every stage are: with that, [`Round::end`] says what they may be at other rates. Where a noise scale at an end of
-//! its interval makes another task the first, rounds of a set that no stage has lie between what any order needs and
-//! a simple one takes.
+//! The plan does not record the order of its rounds, but when each task reaches its target, which gives the length
+//! of the rounds of every stage; from it [`Round::end`] bounds their length at other rates. If, at one end of its
+//! interval, a noise scale makes another task the first, rounds of a set without a stage lie between the lower bound
+//! for any order and the length of a simple one.
 
 use doc::{EfficiencyCurve, Target};
 use units::Seconds;
@@ -31,7 +31,7 @@ struct Rounds<'a> {
 /// Judges both ends.
 pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choices, j: &mut Judge) {
     let Some(told) = told(claimed, frame, chosen) else {
-        // That a task is missing is told elsewhere.
+        // A missing task is reported elsewhere.
         return;
     };
     let rounds = Rounds {
@@ -73,8 +73,8 @@ fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Ve
 }
 
 impl Rounds<'_> {
-    /// Judges the end of the interval at rates so many standard errors off; `others` is what noise scales add to the
-    /// squared logarithm.
+    /// Judges the end of the interval at rates this many standard errors off; `others` is what noise scales add to
+    /// the squared logarithm.
     fn end(
         &self,
         errors: f64,

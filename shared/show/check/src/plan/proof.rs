@@ -1,4 +1,4 @@
-//! A claim that no plan is better is put to the test with the plan's neighbours.
+//! Tests a claim of optimality with the plan's neighbours.
 
 use doc::{Feasible, Proof};
 use units::corun::Setting;
@@ -12,8 +12,8 @@ use crate::judge::Judge;
 /// constraints to 1e-9; a neighbour better by less proves nothing.
 const BETTER: f64 = 1e-6;
 
-/// Plans up to which all are looked at: two tasks of three batch sizes in steps of 5 %, or three of one
-/// in steps of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
+/// Up to this many plans, all are checked: two tasks of three batch sizes in steps of 5 %, or three of
+/// one in steps of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
 const MOST_PLANS: usize = 4_000;
 
 /// A plan that is proven to be the best is compared with every plan of its step, total and batch

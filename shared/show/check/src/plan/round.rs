@@ -1,8 +1,8 @@
-//! The length of a round with its transfers: what a claim must lie between.
+//! Bounds for the length of a round with its transfers.
 //!
-//! The best order is a search of its own, which is not repeated here. No claim may be below what
-//! the longest task and the link need, and none above an order that is easily found: all orders of
-//! up to 4 tasks without waiting, Johnson's and the workload's own beyond.
+//! Finding the best order needs a search of its own, which is not repeated here. A claim may not be
+//! below what the longest task and the link need, nor above an order that is easily found: all
+//! orders of up to 4 tasks without waiting; Johnson's and the workload's own order beyond that.
 
 mod ends;
 
@@ -19,7 +19,7 @@ use crate::round_task::RoundTask;
 
 /// Most tasks whose transfers a plan counts.
 const MOST_TASKS: usize = 31;
-/// Up to this many tasks every order is played: 24 of them.
+/// Up to this many tasks every order is simulated: 24 orders.
 const EVERY_ORDER: usize = 4;
 /// Up to this many tasks every order of one after another is played: 5,040 of them.
 const EVERY_SERIAL: usize = 7;
@@ -27,7 +27,8 @@ const EVERY_SERIAL: usize = 7;
 const SLACK: f64 = 1e-6;
 /// Beyond [`EVERY_ORDER`] tasks a search may stop before it is done, so that it may stay behind a
 /// simple order. None of the plans of 8 mixes of 5 to 8 tasks was behind what a hundred times the
-/// search finds, so that this is room for more tasks; a claim further behind is no plan of a search.
+/// search finds, so that this is room for more tasks; a claim further behind is not a plan of a
+/// search.
 const BEHIND: f64 = 0.02;
 
 /// Throughput and standard error of each of the tasks that run at once.
@@ -123,8 +124,8 @@ impl Round {
         })
     }
 
-    /// As [`Round::together`] by rates some of which were measured: those may be above what the model
-    /// says of a task alone, so that only the transfers are sure to be needed.
+    /// Like [`Round::together`] with some measured rates: those may exceed what the model predicts
+    /// for a task alone, so only the transfers are certain.
     pub fn together_measured(&self, ask: Ask<'_>, choices: &Choices) -> Option<Range> {
         let none = vec![0.0; self.jobs.len()];
         Some(Range {
@@ -200,8 +201,8 @@ impl Round {
     }
 
     /// End of the compute of each task, the first first, where nothing waits: downloads in this order,
-    /// compute at the rates of those that compute, each so many standard errors off; `None` where one
-    /// does not advance.
+    /// compute at the rates of those that compute, each this many standard errors off; `None` where
+    /// one does not advance.
     fn computed(
         &self,
         ask: Ask<'_>,

@@ -93,7 +93,7 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     }
 }
 
-/// What no row is needed for: each scheme once, at its shares and the plan's batch sizes.
+/// Schemes that need no row: each scheme once, at its shares and the plan's batch sizes.
 fn baselines(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let chosen: Vec<_> = plan.tasks.iter().zip(&found.decisions).collect();
     for (at, claimed) in found.baselines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! When a plan says that its tasks reach their targets.
+//! When the tasks of a plan reach their targets.
 
 use doc::{EfficiencyCurve, Feasible, Scheme};
 use units::Seconds;
@@ -76,7 +76,7 @@ fn interval(claimed: &doc::Target, frame: &Frame<'_>, chosen: &Choices, j: &mut 
     j.optional_number("together_high_s", high, most);
 }
 
-/// Seconds to the target by compute alone, with rates so many standard errors above their means.
+/// Seconds to the target by compute alone, with rates this many standard errors above their means.
 fn compute_time(frame: &Frame<'_>, chosen: &Choices, errors: f64) -> Option<f64> {
     let mut times = vec![0.0; chosen.batch.len()];
     for gpu in chosen.gpus() {

@@ -1,4 +1,4 @@
-//! Is sharing worth it, as the plan says?
+//! Checks whether the plan's verdict on sharing is right.
 
 use doc::{Feasible, ObjectiveKind, Scheme, Verdict, WorkKind};
 use units::{Samples, Seconds};
@@ -124,7 +124,7 @@ fn alone(
             j.index(at, |j| {
                 j.number("samples", one.samples, work[i]);
                 j.number("solo_samples_per_s", one.solo.get(), best);
-                // Of several sizes that are equally fast alone any may be named.
+                // If several sizes are equally fast alone, any may be named.
                 let known = sizes.contains(&one.batch);
                 if !known || rate(one.batch) < best * (1.0 - 1e-9) {
                     j.contradiction("batch", one.batch, "the batch size that is fastest alone");

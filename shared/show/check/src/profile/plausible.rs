@@ -1,5 +1,5 @@
-//! Plausibility of what was measured on a real device. A measurement cannot be repeated here, so
-//! that nothing of it is called a lie; what is hard to believe is named.
+//! Plausibility of what was measured on a real device. A measurement cannot be repeated here, so it
+//! is never called a lie; implausible ones are named.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Simulating again: the simulator is deterministic, so that every number must be the same.
+//! Simulates again: the simulator is deterministic, so every number must match.
 
 use device::{Device, MOST_REPEATS, Measurement, Options, Sim, Window};
 use doc::{Profile, Sample};

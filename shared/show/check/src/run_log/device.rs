@@ -1,4 +1,4 @@
-//! Is the device of a run the one that its events come from?
+//! Does the device of a run match its events?
 
 use doc::{DeviceFingerprint, DeviceKind, EventPayload, RunEvent};
 
@@ -8,8 +8,8 @@ use crate::model;
 
 /// Judges the device that the launch names.
 ///
-/// Processes have ids and simulated jobs have none, so that a simulated run cannot be passed off
-/// as one of a real device, nor the other way round.
+/// Processes have ids and simulated jobs have none, so a simulated run cannot pass for one of a
+/// real device, or vice versa.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let Some(EventPayload::Launch { device, .. }) = events.first().map(|e| &e.payload) else {
         return;

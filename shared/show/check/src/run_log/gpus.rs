@@ -8,8 +8,8 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// Judges the GPU that a start names: the task before has trained, or its process has ended. What
-/// synchronises does not occupy it.
+/// Judges the GPU that a start names: the task before has trained, or its process has ended. A
+/// synchronising task does not occupy it.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut busy: BTreeMap<&str, (&TaskId, u32)> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {

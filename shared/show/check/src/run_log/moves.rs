@@ -1,4 +1,4 @@
-//! Trainings that move between GPUs: what they tell fits what they were given.
+//! Trainings that move between GPUs: do their reports match their allocations?
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use units::TaskId;
 use super::event::{at_event, plan_of, summaries};
 use crate::judge::Judge;
 
-/// What is known of the round under way.
+/// What is known of the current round.
 #[derive(Debug, Default)]
 struct RoundFailures<'a> {
     /// Tasks that were given up.
@@ -67,7 +67,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     j.contradiction("event", "summary", "after the end of a round");
                 });
             }
-            // Of a schedule, or of trainings that move.
+            // For a schedule, or trainings that move.
             EventPayload::Summary { ok, tasks, .. } => at_event(at, j, |j| {
                 let finished = tasks.iter().all(|t| t.finished);
                 if *ok != finished && (*ok || !ever_stopped) {

@@ -1,4 +1,5 @@
-//! Phases of the rounds of a run: in order, one transfer at a time, and the makespan is theirs.
+//! Phases of the rounds of a run: in order, one transfer at a time, and consistent with the
+//! makespan.
 
 use std::collections::BTreeMap;
 

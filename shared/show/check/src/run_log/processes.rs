@@ -1,5 +1,5 @@
-//! The processes of a run: one of a task at a time, each started before it ends, tries counted,
-//! each told of once.
+//! The processes of a run: at most one per task at a time, each started before it ends, tries
+//! counted, each reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use units::TaskId;
 use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
-/// What is known of a task in the round under way.
+/// What is known of a task in the current round.
 #[derive(Debug, Default)]
 struct Process {
     /// A process computes.
@@ -18,7 +18,7 @@ struct Process {
     ready: bool,
     /// Samples that it has told of.
     samples: u64,
-    /// The transfer whose program has ended, until another try is told of.
+    /// The transfer whose program has ended, until another try is reported.
     transferred: Option<PhaseKind>,
     /// Phases that have ended.
     phases: Vec<PhaseKind>,
@@ -154,8 +154,8 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// Nothing runs at the end of a round, and a task that has finished has ended every phase of which
-/// a process ended.
+/// At the end of a round nothing runs, and a finished task has ended every phase of which a process
+/// ended.
 fn end_of_round(
     ends: &[TaskSummary],
     tasks: &BTreeMap<(&TaskId, Option<u32>), Process>,

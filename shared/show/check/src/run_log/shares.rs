@@ -1,5 +1,5 @@
-//! Shares of a run of a plan: the plan's, or what the tasks that compute divide among themselves
-//! where a host can change the share of a running job.
+//! Shares in a run of a plan: as planned, or, if the host can change the share of a running job, as
+//! the computing tasks divide them.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::judge::Judge;
 /// Shares are whole hundredths of a percent, rounded down: the last digit may differ from ours.
 const ROUNDING: f64 = 0.015;
 
-/// A task in the round under way; shares in percent.
+/// A task in the current round; shares in percent.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     planned: f64,
     share: f64,
     computes: bool,
-    /// Its last process has ended, and no other try was told of.
+    /// Its last process has ended, and no other try was reported.
     exited: bool,
 }
 
@@ -91,7 +91,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     part.exited = false;
                 }
             }
-            // Nothing is divided any more while all are stopped.
+            // Shares are no longer divided while all tasks are being stopped.
             EventPayload::Stop { task: None, .. } => known = false,
             EventPayload::Round { .. } => {
                 known = true;
@@ -105,7 +105,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
 }
 
 /// Whether an event is told when all shares have been changed that had to be. Starts, and programs
-/// that could not be started, are told of before.
+/// that could not be started, are reported before.
 fn is_settled(payload: &EventPayload) -> bool {
     matches!(
         payload,

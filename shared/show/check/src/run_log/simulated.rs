@@ -1,4 +1,4 @@
-//! A run on the simulator: nothing of it is chance, so that it can be played again.
+//! A run on the simulator is deterministic, so it can be repeated.
 
 use doc::{
     DeviceKind, Duplex, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline,
@@ -10,8 +10,8 @@ use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};
 
-/// What two tellings of one moment may differ by, in seconds: virtual time counts whole nanoseconds,
-/// a few of which add up, and a document holds 15 digits of a time since the launch.
+/// Tolerance between two reports of one moment, in seconds: virtual time counts whole nanoseconds, a
+/// few of which add up, and a document holds 15 digits of a time since the launch.
 fn rounding_of(time: f64) -> f64 {
     1e-8 + 4.0 * f64::EPSILON * time
 }
@@ -20,7 +20,7 @@ fn rounding_of(time: f64) -> f64 {
 /// of a round of milliseconds were called lies for the rounding of virtual time.
 const SHORTEST_SCALE: f64 = 4.0;
 
-/// Judges every round of a run on the simulator.
+/// Checks every round of a run on the simulator.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let Some(EventPayload::Launch {
         device,
@@ -73,7 +73,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             begin,
             end,
         };
-        // Of a task that was given up there is no phase to compare with.
+        // A task that was given up has no phase to compare with.
         match summaries(event).iter().all(|task| task.finished) {
             true => whole.judge(planned, &mut rates, j),
             false => j.unjudged("events", "a task did not finish: it is not played again"),
@@ -301,7 +301,8 @@ impl RoundEvents<'_> {
                         // Samples are whole numbers, at either end of the interval.
                         let off = |c: f64, t: f64| (c - t).abs() * (first_end - last);
                         match (claimed, truth) {
-                            // Whether its events have an interval with all is judged beside.
+                            // Another check covers whether its events have an interval with all
+                            // tasks.
                             (None, _) => {}
                             (Some(c), Some(t)) if off(c, t) <= whole(t * (first_end - last)) => {}
                             _ => j.optional_number("samples_per_s", claimed, truth),

@@ -64,7 +64,7 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
             tally.first_loss = tally.first_loss.or(progress.loss);
             tally.last_loss = progress.loss.or(tally.last_loss);
         }
-        // Of whatever phase: a task whose last process was its upload ended as that did.
+        // In any phase: a task whose last process was its upload ended as that did.
         EventPayload::Exit { end, .. } => tally.end = Some(*end),
         _ => {}
     }

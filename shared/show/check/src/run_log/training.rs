@@ -1,9 +1,9 @@
 //! What summaries say of a task's training: batch size, share, seconds, and the throughput over them.
 //!
-//! Where a plan is followed, seconds and throughput are added up from the intervals between progress
-//! events. An interval counts as one in which all tasks trained if it begins when every task of the plan
-//! was ready and ends before a process has ended. How many samples a process begins with that was started
-//! again no event says, so that its first interval never counts.
+//! When a plan is followed, seconds and throughput are summed over the intervals between progress events.
+//! An interval counts as one in which all tasks trained if it begins after every task of the plan was
+//! ready and ends before any process has ended. No event says with how many samples a restarted process
+//! begins, so its first interval never counts.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ struct Log<'a> {
     opened: Option<f64>,
 }
 
-/// The training of a task in the round under way.
+/// The training of a task in the current round.
 #[derive(Debug, Clone, Default)]
 struct Trained {
     starts: u32,
@@ -105,7 +105,7 @@ impl<'a> Log<'a> {
             return;
         };
         let (now, opened) = (event.time.get(), self.opened);
-        // Of a plan, every progress tells its seconds, or none does.
+        // In a run of a plan, every progress event reports its seconds, or none does.
         let judged = self.measured && self.planned.is_some();
         let known = self.round.entry(task).or_default();
         match &event.payload {
@@ -223,7 +223,7 @@ impl Trained {
         match (claimed, truth) {
             (Some(claimed), Some(truth)) => {
                 // A difference of two sums of seconds has fewer digits than either: some units in
-                // the last place of the later one, here as so many billionths of the rate.
+                // the last place of the later one, here as this many billionths of the rate.
                 let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
                 j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
             }

@@ -1,4 +1,4 @@
-//! Was sharing worth it, as the plan's verdict says? A prediction that fails is no lie of the run,
+//! Was sharing worth it, as the plan's verdict says? A wrong prediction is not a lie of the run,
 //! but its reader should know.
 
 use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
@@ -6,8 +6,8 @@ use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// How far beyond the interval of the verdict a round may end before it is doubted. Starting and
-/// ending processes, and transfers on real links, are in no prediction. A guess with room: 10 % is
+/// How far beyond the interval of the verdict a round may end before it is doubted. Predictions
+/// exclude starting and ending processes, and transfers on real links. A guess with room: 10 % is
 /// what verdicts on processors are meant to keep within.
 const BEYOND: f64 = 1.1;
 
@@ -31,8 +31,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// The time of a round together and the verdict. A timeline may have another order or link than
-/// the verdict was made for: then its makespan is what was promised.
+/// The time of a round together and the verdict. A timeline may have another order or link than the
+/// verdict assumed: then its makespan is the promised value.
 fn promise(planned: &Planned) -> Option<(f64, &Verdict)> {
     let verdict = planned.plan().feasible()?.verdict.as_ref()?;
     let timeline = planned.timeline().map(|t| t.makespan.get());

@@ -1,5 +1,5 @@
-//! Gangs: do the tasks of a round run at one moment, each on a GPU of its own, on one node where that is
-//! wanted, and at the pace of the slowest?
+//! Gangs: do the tasks of a round start together, each on its own GPU, on one node if requested, and at
+//! the pace of the slowest?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ pub fn is_gang(job: &ClusterJob) -> bool {
 
 pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
     let cluster = &schedule.cluster;
-    // Of every round of a gang: the first task met, and the GPUs.
+    // For every round of a gang: the first task seen, and the GPUs.
     let mut rounds: BTreeMap<(usize, u32), (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (i, task) in schedule.assignments.iter().enumerate() {
         let job = &cluster.jobs[task.job];

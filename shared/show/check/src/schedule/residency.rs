@@ -32,7 +32,7 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
             let task = &schedule.assignments[i];
             seconds += task.switch.get();
             occupied += task.trained.get() - task.start.get();
-            // One of a gang waits for those of it that switch.
+            // A task of a gang waits for those of it that switch.
             let waits = is_gang(&schedule.cluster.jobs[task.job]);
             if at > 0 && jobs[at - 1] == jobs[at] && task.switch.get() > 0.0 && !waits {
                 j.field("assignments", |j| {

@@ -9,7 +9,7 @@ use crate::round_task::RoundTask;
 /// Up to this many tasks the best rate of a task is searched for in every set.
 const ENUMERATE_TASKS: usize = 10;
 
-/// A lower bound that is worse than one that anyone can see is a lie about the gap.
+/// A lower bound worse than an obvious one is a lie about the gap.
 pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let fastest = if timeline.rates == RatesKind::Model {
         j.unjudged(
@@ -55,7 +55,7 @@ fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
 /// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)`
 /// with `c = W / max rate`; transfers one by one where the link is half duplex.
 ///
-/// Of the sets with a given least tail the largest is best, so that sets are prefixes by tail.
+/// Among the sets with a given least tail the largest is best, so the sets are prefixes by tail.
 fn simple(jobs: &[RoundTask], fastest: &[f64], duplex: Duplex) -> f64 {
     let c: Vec<f64> = jobs
         .iter()

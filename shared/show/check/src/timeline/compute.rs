@@ -1,4 +1,4 @@
-//! Compute: what the rates of the tasks that compute together add up to.
+//! Compute: integrates the rates of the tasks that compute together.
 
 use doc::{PhaseKind, Timeline};
 

@@ -1,4 +1,4 @@
-//! The tasks of a round as the judges see them: what they have to do, and when they did it.
+//! The tasks of a round for the checks: their work, and when they did it.
 
 use doc::{PhaseKind, Timeline};
 

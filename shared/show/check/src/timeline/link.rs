@@ -6,7 +6,7 @@ use super::lane::{Lane, Span};
 use crate::judge::Judge;
 use crate::round_task::RoundTask;
 
-/// One transfer: where its phase stands, its time alone, and when it runs.
+/// One transfer: the index of its phase, its time alone, and when it runs.
 struct Transfer {
     place: usize,
     alone: f64,

@@ -1,5 +1,5 @@
-//! Every order of transfers of a small round: none may be faster than the lower bound, nor than
-//! the makespan if that is said to be the best.
+//! Every order of transfers of a small round: none may be faster than the lower bound, nor than a
+//! makespan that is claimed to be the best.
 
 use doc::{Duplex, ScheduleClass, Timeline};
 
@@ -21,7 +21,7 @@ pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut
     let best = match duplex {
         Duplex::Full if jobs.len() <= FULL_TASKS => {
             let best = best_full(timeline, jobs, rates);
-            // Transfers may also go one at a time, which is of the classes from this one on.
+            // Transfers may also go one at a time, from this class on.
             let apart = timeline.proven_among >= Some(ScheduleClass::Alternating);
             match best {
                 Ok(best) if apart && jobs.len() <= HALF_TASKS => {

@@ -1,4 +1,4 @@
-//! When phases start: as soon as they may, or at the end of what they are held until.
+//! Start times of phases: as soon as possible, or at the end of a hold.
 
 use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
 
@@ -64,7 +64,7 @@ fn span(lanes: &[Lane], task: usize, kind: PhaseKind) -> (f64, f64) {
 }
 
 /// When the transfers before one have left it the link; 0 for compute, and where all share the link.
-/// One that takes no time and has the same start as this one may come before or after it.
+/// A phase that takes no time and has the same start as this one may come before or after it.
 fn link_free(timeline: &Timeline, at: usize, duplex: Duplex, room: f64) -> f64 {
     let phase = &timeline.phases[at];
     let shares_link = |p: &Phase| match duplex {

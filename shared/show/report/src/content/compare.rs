@@ -1,4 +1,4 @@
-//! Predicted by a plan against measured afterwards.
+//! A plan's predictions against later measurements.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
 #[derive(Debug)]
 pub struct Promise {
     name: String,
-    /// Of each GPU.
+    /// For each GPU.
     settings: Vec<Setting>,
     rates: Option<Vec<(String, f64)>>,
     /// Samples per second of all tasks.
@@ -39,7 +39,7 @@ impl Promise {
     }
 }
 
-/// Choices of all tasks, apart for each GPU of the plan: those of one run together.
+/// Choices of all tasks, separately for each GPU of the plan: those of one GPU run together.
 fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Vec<Setting> {
     let mut gpus: BTreeMap<u32, Setting> = BTreeMap::new();
     for c in choices {
@@ -220,7 +220,7 @@ fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     }
 }
 
-/// `sum P_i / S_i`, where the solo runs were measured too, else with the plan's.
+/// `sum P_i / S_i` with measured solo runs if there are any, else with the plan's.
 fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64> {
     let parts: Option<Vec<f64>> = sample
         .iter()

@@ -23,7 +23,7 @@ pub fn report(model: &Model) -> Report {
         let percent = plain(100.0 * coverage);
         report.fact(
             "90 % intervals hold",
-            format!("{percent} % of what was left out"),
+            format!("{percent} % of the held-out throughputs"),
         );
     }
     if let Some(law) = &params.workload_law {
@@ -43,7 +43,7 @@ pub fn report(model: &Model) -> Report {
 
 fn accuracy(validation: &Validation) -> String {
     match validation.total_error_percent {
-        None => "not known: too little was measured to leave some out".to_owned(),
+        None => "unknown: too few measurements to hold some out".to_owned(),
         Some(error) => format!(
             "{} % on configurations left out, mean of {} parts",
             plain(error),
@@ -55,7 +55,7 @@ fn accuracy(validation: &Validation) -> String {
 fn tasks(params: &ModelParams) -> Table {
     let mut table = Table::new("tasks", "Each task")
         .column("task", "task", "")
-        .measured("error_percent", "error on what was left out", "%")
+        .measured("error_percent", "error on held-out data", "%")
         .column("evidence", "measured", "")
         .column("batch_from", "batch from", "samples")
         .column("batch_to", "to", "samples")
@@ -83,7 +83,7 @@ fn tasks(params: &ModelParams) -> Table {
 fn kinds(validation: &Validation) -> Table {
     let mut table = Table::new(
         "kinds",
-        "Error by how far a configuration is from what was measured",
+        "Error by distance from the measured configurations",
     )
     .column("kind", "configurations with", "")
     .measured("error_percent", "error of a throughput", "%")

@@ -118,7 +118,7 @@ fn table(moves: &[Move<'_>], ends: &BTreeMap<&str, f64>) -> Table {
     .column("reason", "why", "");
     for m in moves {
         let end = ends.get(m.task).copied();
-        // Of what was left when it was said.
+        // Remaining at the time of the report.
         let error = m.expected_end.zip(end).filter(|(_, end)| *end > m.time);
         table.rows.push(vec![
             Cell::Number(m.time),

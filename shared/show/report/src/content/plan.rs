@@ -124,13 +124,7 @@ fn facts(report: &mut Report, found: &Feasible) {
     if let Some(told) = &found.prediction {
         let error = told.error_percent.map_or_else(
             || "error not known".to_owned(),
-            |error| {
-                format!(
-                    "off by {} % in the mean ({} left out)",
-                    plain(error),
-                    told.cases
-                )
-            },
+            |error| format!("mean error {} % ({} held out)", plain(error), told.cases),
         );
         report.fact("predictions", format!("{}: {error}", told.kind.words()));
     }
@@ -167,9 +161,9 @@ fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
 /// How a search ended, and what it excludes.
 fn searched(search: &Search, kind: ObjectiveKind) -> String {
     let proof = match search.proof {
-        Proof::Enumerated => "best of the model: every point was looked at",
-        Proof::Bounded => "best of the model: the rest was excluded by a bound",
-        Proof::NotProven => "not proven to be the best",
+        Proof::Enumerated => "optimal under the model: every point was evaluated",
+        Proof::Bounded => "optimal under the model: the rest was excluded by a bound",
+        Proof::NotProven => "not proven optimal",
     };
     let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
     let limit = if bound.is_some_and(|bound| is_time(kind, bound)) {
@@ -224,18 +218,21 @@ fn tasks(plan: &Plan) -> Table {
 
 fn baselines(found: &Feasible) -> Table {
     let objective = found.objective;
-    let mut table = Table::new("baselines", "Against simpler schemes, predicted alike")
-        .column("scheme", "scheme", "")
-        .measured("total_samples_per_s", "throughput", "samples/s")
-        .measured("fairness", "fairness", "sum of P/S")
-        .measured(
-            "objective",
-            "objective",
-            unit(objective.kind, objective.value),
-        )
-        .column("plan_gain", "plan gains", "")
-        .column("shares_percent", "shares", "%")
-        .column("feasible", "feasible", "");
+    let mut table = Table::new(
+        "baselines",
+        "Against simpler schemes, predicted in the same way",
+    )
+    .column("scheme", "scheme", "")
+    .measured("total_samples_per_s", "throughput", "samples/s")
+    .measured("fairness", "fairness", "sum of P/S")
+    .measured(
+        "objective",
+        "objective",
+        unit(objective.kind, objective.value),
+    )
+    .column("plan_gain", "plan gains", "")
+    .column("shares_percent", "shares", "%")
+    .column("feasible", "feasible", "");
     if found.baselines.is_empty() {
         return table;
     }
@@ -291,7 +288,7 @@ fn points(key: &'static str, title: &str, kind: ObjectiveKind, points: &[ParetoP
 }
 
 fn explanation(found: &Feasible) -> Table {
-    let title = "What another share would change, all else as it is";
+    let title = "Effect of another share, all else equal";
     let mut table = Table::new("explanation", title)
         .column("task", "task", "")
         .column("share_percent", "share", "%")

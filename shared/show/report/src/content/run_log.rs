@@ -100,7 +100,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
     report.fact(label, format!("{} s{against}", plain(measured)));
 }
 
-/// Predicted throughput of a task: as its summary says, or else the plan.
+/// Predicted throughput of a task: from its summary, else from the plan.
 fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
     let of_plan = || plan?.given_of(&task.id).throughput.map(|t| t.mean);
     task.predicted.or_else(of_plan).map(SamplesPerSec::get)
@@ -122,7 +122,7 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
-/// Samples of a task; nothing of one that finished without a count: it tells no progress.
+/// Samples of a task; nothing of one that finished without a count: it reports no progress.
 fn counted(task: &TaskSummary) -> Option<u64> {
     Some(task.samples).filter(|&n| n > 0 || !task.finished)
 }
@@ -175,7 +175,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             Cell::number(trained.zip(counted(task)).map(|(s, n)| n as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
-            // Of a schedule most programs tell no progress, and a restart is the exception.
+            // In a schedule most programs report no progress, and a restart is the exception.
             Cell::count(Some(u64::from(task.restarts)).filter(|&n| n > 0 || plan.is_some())),
             Cell::Flag(task.finished),
             Cell::text(task.interrupted.then_some("yes")),

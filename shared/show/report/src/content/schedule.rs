@@ -1,4 +1,4 @@
-//! A cluster and its schedule: what it costs, who waits, and what every GPU does.
+//! A cluster and its schedule: cost, waiting jobs, and the timeline of every GPU.
 
 use doc::{Cluster, Schedule};
 

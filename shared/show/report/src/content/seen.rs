@@ -1,4 +1,4 @@
-//! Whether sharing was worth it, by what was measured of a plan.
+//! Whether sharing was worth it, from measurements of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> 
 }
 
 /// The work of the plan's verdict, together and one task after another, at measured rates; `None`
-/// where something of it was not measured. Of a round, compute alone: transfers are not measured.
+/// where something of it was not measured. For a round, compute only: transfers are not measured.
 pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let work = |i: usize| {

@@ -1,4 +1,4 @@
-//! How far the jobs of a cluster are: what runs, what waits and why, and when each is expected to end.
+//! The status of a cluster's jobs: what runs, what waits and why, and when each is expected to end.
 
 use doc::{ClusterStatus, JobState, JobStatus};
 

@@ -110,15 +110,14 @@ pub fn bar(start: f64, end: f64, whole: f64) -> String {
 /// Among which schedules none ends sooner.
 fn proof(class: Option<ScheduleClass>) -> &'static str {
     match class {
-        Some(ScheduleClass::Any) => "of all schedules, whatever waits, none ends sooner",
+        Some(ScheduleClass::Any) => "no schedule ends sooner, whatever waits",
         Some(ScheduleClass::Waiting) => {
-            "none ends sooner in which compute may wait for the end of another's, transfers do not wait"
+            "no schedule ends sooner in which compute may wait for the end of another's, and transfers do not wait"
         }
         Some(ScheduleClass::Alternating) => {
-            "none ends sooner in which compute may wait for the end of another's, transfers do not wait or \
-             go one at a time"
+            "no schedule ends sooner in which compute may wait for the end of another's, and transfers do not wait or go one at a time"
         }
-        Some(ScheduleClass::NeverWaiting) => "none ends sooner in which nothing waits",
+        Some(ScheduleClass::NeverWaiting) => "no schedule without waits ends sooner",
         None => "no other order ends sooner",
     }
 }

@@ -37,7 +37,7 @@ pub struct Points {
 /// A line through points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is, for the legend.
+    /// Its label in the legend.
     pub name: String,
     /// Number of the colour.
     pub colour: usize,
@@ -208,7 +208,7 @@ impl Plot {
         }
     }
 
-    /// Names of clouds and lines above the plot; answers the rows used.
+    /// Names of clouds and lines above the plot; returns the rows used.
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let clouds = self.points.iter().map(|p| (&p.name, p.colour, false));
         let lines = self.lines.iter().map(|l| (&l.name, Some(l.colour), true));
@@ -260,7 +260,7 @@ fn along(path: &[(f64, f64)]) -> Vec<Area> {
 /// Places of a text around a point, best first: area, baseline and anchor.
 fn places(p: (f64, f64), width: f64) -> Vec<(Area, f64, f64, Anchor)> {
     let mut all = Vec::new();
-    // Beside the point first, then by a line of text, 14 pixels, up and down in turn.
+    // Next to the point first, then one line of text (14 pixels) up and down alternately.
     for dy in [4.0, -10.0, 18.0, -24.0, 32.0, -38.0, 46.0, -52.0, 60.0] {
         let y = p.1 + dy;
         all.push((

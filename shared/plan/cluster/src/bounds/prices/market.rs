@@ -2,7 +2,7 @@
 
 use crate::{Problem, Schedule};
 
-/// How hard to look for good prices.
+/// Effort of the search for prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
     /// Intervals of constant price.

@@ -1,4 +1,5 @@
-//! What one job does at given prices: its least cost over all slacks, and the time that it then uses.
+//! Best response of one job to given prices: its least cost over all slacks, and the GPU time that it
+//! then uses.
 
 use super::market::{Desk, Market};
 use crate::TrainingJob;
@@ -25,7 +26,7 @@ impl Market<'_> {
             .collect()
     }
 
-    /// What a task on class g pays for being slower than the least round.
+    /// Cost for a task on class g of being slower than the shortest round.
     fn surcharge(&self, n: usize, g: usize) -> f64 {
         let job = &self.problem.jobs[n];
         let excess = (job.train[g] + job.sync[g] - job.shortest_round).max(0.0);
@@ -39,7 +40,7 @@ impl Market<'_> {
             .filter(|&g| job.train[g].is_finite() && self.problem.classes[g].count > 0)
             .collect();
         let cells = self.effort.intervals * self.effort.cells;
-        // Behind the last cell every price is zero: one more cell stands for all that follows.
+        // After the last cell every price is zero: one extra cell represents all that follows.
         desk.cheapest.resize(self.prices.len(), Vec::new());
         let first_cell = (job.arrival / self.cell) as usize;
         for &g in &classes {

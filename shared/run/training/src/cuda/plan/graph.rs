@@ -71,7 +71,7 @@ impl Graph {
     /// Starts the layer before the loss small, so that the first losses are those of guessing
     /// and networks without normalisation do not blow up at once.
     fn soften_classifier(&mut self) {
-        // Of the last layer with parameters, the last entry is the bias.
+        // In the last layer with parameters, the last entry is the bias.
         if let Some(weights) = self.starts.len().checked_sub(2) {
             self.starts[weights].1 = Start::Normal(0.01);
         }

@@ -1,4 +1,4 @@
-//! What a round takes in its order where every rate is some standard errors off: the ends of its
+//! The length of a round in its order if every rate is off by some standard errors: the ends of its
 //! interval.
 
 use doc::Duplex;
@@ -6,9 +6,10 @@ use doc::Duplex;
 use super::{Ask, Choices, EVERY_ORDER, Range, RatesBySet, Round, SLACK, permutations};
 use crate::judge::Judge;
 
-/// What an end of an interval may be.
+/// Possible values of an end of an interval.
 pub struct End {
-    /// What each order takes that the claimed round may have; empty where it may have others.
+    /// Lengths at other rates for each order that the claimed round may have; empty if it may have
+    /// others.
     exact: Vec<f64>,
     /// What any order takes.
     range: Range,
@@ -17,7 +18,7 @@ pub struct End {
 }
 
 impl End {
-    /// What the end lies between, and whether there may be none.
+    /// Bounds of the end, and whether it may be absent.
     pub fn bounds(&self) -> (Range, bool) {
         let exact = self.exact.iter().copied();
         let range = match (exact.clone().reduce(f64::min), exact.reduce(f64::max)) {
@@ -49,7 +50,7 @@ impl End {
 }
 
 impl Round {
-    /// The end of the interval of a round that takes `mean` seconds where rates are so many standard
+    /// The end of the interval of a round that takes `mean` seconds where rates are this many standard
     /// errors off. Its order is not told. On a full-duplex link it is one of those that take as long, where
     /// nothing waits in them and all are few; a search leaves those only for a shorter round.
     pub fn end(&self, ask: Ask<'_>, choices: &Choices, mean: f64, errors: f64) -> End {

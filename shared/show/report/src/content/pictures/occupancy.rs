@@ -8,7 +8,7 @@ use crate::page::Report;
 use crate::picture::{Area, Drawing, Panel};
 
 /// Time shown, in microseconds: some steps of a training (10 to 100 ms each), so that one sees how kernels take
-/// turns. Of a whole round only a band of one colour would be seen. Chosen by hand.
+/// turns. For a whole round only a band of one colour would be visible. Chosen by hand.
 const SHOWN_US: f64 = 120_000.0;
 /// Intervals that are averaged to one step of the picture: each is two pixels wide.
 const STEPS: usize = 360;
@@ -104,7 +104,7 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
     })
 }
 
-/// Mean SMs held by each task in equal steps of time (milliseconds). Of several traces, which are
+/// Mean SMs held by each task in equal steps of time (milliseconds). If there are several traces,
 /// of one task each, equal parts follow each other.
 fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     let step = SHOWN_US / STEPS as f64;
