@@ -1,5 +1,7 @@
 //! The chain on one mix: profile, fit, solve; and what its plan is worth.
 
+use std::collections::HashMap;
+
 use allocation::{Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
@@ -287,10 +289,13 @@ impl Chain<'_> {
             .map_err(|error| format!("{error:?}"))?;
         let mut profile = Vec::new();
         let mut coruns = 0;
+        let mut times: HashMap<Vec<Setting>, u32> = HashMap::new();
         let next = |s: &mut Sequence| s.next_configuration().map_err(|error| format!("{error:?}"));
         while let Some(runs) = next(&mut sequence)? {
             coruns += u64::from(runs.len() > 1);
-            let measured = device.measure(&runs, &seen).ok();
+            let before = times.entry(runs.clone()).or_default();
+            let measured = device.measure_again(&runs, &seen, *before).ok();
+            *before += 1;
             sequence.observe(&runs, measured.as_ref().map(|m| &m.rates[..]));
             profile.extend(measured.map(|measured| Tried {
                 coruns,
