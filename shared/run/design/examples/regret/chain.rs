@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use allocation::{Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
+use allocation::{
+    Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve,
+};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
 use device::{Device, Sim};
@@ -92,7 +94,14 @@ impl Judge {
         });
         let short = Truth::new(&mix.workload, FRESH[0], window(0.0, 1)?)?;
         let problem = Problem::of_workload(&short, &mix.workload, objective, limits(mix));
-        let options = SearchOptions::default();
+        // A proof for a round of 4 tasks would simulate a hundred thousand co-runs.
+        let options = SearchOptions {
+            effort: match objective {
+                ObjectiveKind::Round => Effort::Local,
+                _ => Effort::Auto,
+            },
+            ..SearchOptions::default()
+        };
         let found = solve(&short, &problem, &options)?;
         let best = found.solutions.first().ok_or("nothing is feasible")?;
         let truths: Vec<(Truth, Problem)> = truths.collect::<Result<_, Failure>>()?;
