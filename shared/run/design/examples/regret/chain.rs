@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use allocation::{
-    Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve,
-};
+use allocation::{Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
 use device::{Device, Sim};
