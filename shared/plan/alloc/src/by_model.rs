@@ -3,9 +3,11 @@
 
 use doc::{Plan, Workload};
 use predict::Predictor;
+use units::corun::Setting;
 
 use crate::answer::{Outcome, SearchOptions};
 use crate::error::AllocError;
+use crate::measured::{MeasuredConfig, Standing};
 use crate::partition::{Partition, solve_partition};
 use crate::pipeline::plan_workload;
 use crate::problem::Problem;
@@ -35,6 +37,17 @@ pub fn partition_by_model(
     options: &SearchOptions,
 ) -> Result<Partition, AllocError> {
     solve_partition(model, problem, gpus, options)
+}
+
+/// Like [`Problem::standings`].
+#[must_use]
+pub fn standings_by_model(
+    model: &Predictor,
+    problem: &Problem,
+    known: &[MeasuredConfig],
+    others: &[Vec<Setting>],
+) -> Vec<Standing> {
+    problem.standings(model, known, others)
 }
 
 /// Like [`plan_workload`], for a model without measured co-runs and without a previous plan.

@@ -47,13 +47,13 @@ mod tie;
 mod tolerance;
 
 pub use answer::{Effort, Outcome, Report, SearchOptions, Solution};
-pub use by_model::{partition_by_model, plan_by_model, solve_by_model};
+pub use by_model::{partition_by_model, plan_by_model, solve_by_model, standings_by_model};
 pub use damping::damped_load;
 pub use error::AllocError;
 pub use federation::{Decided, Targets, Way, Worth};
 pub use front::{Front, fairness_front, mismatch_front};
 pub use judge::{Change, Scheme, SchemeResult, marginals};
-pub use measured::MeasuredConfig;
+pub use measured::{MeasuredConfig, Standing};
 pub use only::{OnlyError, plan_only};
 pub use partition::{Partition, solve_partition};
 pub use pipeline::plan_workload;

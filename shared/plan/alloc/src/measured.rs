@@ -54,8 +54,7 @@ impl MeasuredConfig {
     pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
         let exact = workload.device.kind == DeviceKind::Sim;
         let unknown = if exact { 0.0 } else { UNKNOWN_ERROR };
-        let mut groups: Vec<(Self, f64)> = Vec::new();
-        for corun in coruns {
+        let each = coruns.iter().map(|corun| {
             let rate = |t: &doc::Measured| t.throughput.get();
             let error = |t: &doc::Measured| {
                 t.stderr
@@ -69,12 +68,33 @@ impl MeasuredConfig {
                     share: t.share,
                 })
             };
-            let one = Self {
+            Self {
                 config: corun.config,
                 settings: corun.tasks.iter().filter_map(setting).collect(),
                 rates: corun.tasks.iter().map(rate).collect(),
                 errors: corun.tasks.iter().map(error).collect(),
-            };
+            }
+        });
+        Self::merged(each)
+    }
+
+    /// Of throughputs and their standard errors as they were measured.
+    #[must_use]
+    pub fn new(settings: Vec<Setting>, rates: Vec<f64>, errors: Vec<f64>) -> Self {
+        let config = 0;
+        Self {
+            config,
+            settings,
+            rates,
+            errors,
+        }
+    }
+
+    /// With one for each configuration: the mean of its measurements.
+    #[must_use]
+    pub fn merged(each: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut groups: Vec<(Self, f64)> = Vec::new();
+        for one in each {
             match groups.iter_mut().find(|(g, _)| g.settings == one.settings) {
                 Some((group, count)) => {
                     group.join(&one, *count);
@@ -101,6 +121,21 @@ impl MeasuredConfig {
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
+}
+
+/// How a choice ranks if measured co-runs count with their measured rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// What each task runs with.
+    pub settings: Vec<Setting>,
+    /// The objective; larger is better.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// The co-runs that follow each other as tasks end, longest first.
+    pub sets: Vec<Vec<Setting>>,
+    /// Those of the co-runs that were never measured.
+    pub missing: Vec<Vec<Setting>>,
 }
 
 /// The rates of a predictor, except that measured co-runs have their measured rates.
@@ -232,6 +267,50 @@ fn played_as_measured<C: Throughput + ?Sized>(
         known(&part, &active(settings, &phase))?;
     }
     timed(rates, problem, settings)
+}
+
+impl Problem {
+    /// How the measured co-runs of all tasks that keep the constraints stand, and other choices, best first. Only of
+    /// times that count transfers; empty elsewhere.
+    #[must_use]
+    pub fn standings<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        known: &[MeasuredConfig],
+        others: &[Vec<Setting>],
+    ) -> Vec<Standing> {
+        let measured = MeasuredOver {
+            inner: rates,
+            known,
+        };
+        let kept = known.iter().filter(|k| keeps(rates, self, k));
+        let mut choices: Vec<&Vec<Setting>> = kept.map(|k| &k.settings).chain(others).collect();
+        choices.sort_unstable();
+        choices.dedup();
+        let standing = |settings: &Vec<Setting>| {
+            let round = self.round.as_ref().filter(|_| self.is_timed())?;
+            let played = round.played(&measured, settings).ok()?;
+            let (value, low) = match self.is_progress() {
+                true => timed(&measured, self, settings)?,
+                false => ends(&measured, round, settings, &played),
+            };
+            let sets = round.met(&played, settings, LEAST_PART);
+            // All tasks may run together for a moment only: what they do then is part of the plan all the same.
+            let whole = Some(settings).filter(|whole| !sets.contains(whole));
+            let missing = sets.iter().chain(whole);
+            let missing = missing.filter(|set| measured.known(set).is_none());
+            Some(Standing {
+                settings: settings.clone(),
+                value,
+                error: (value - low) / JOINT_SIGMA,
+                missing: missing.cloned().collect(),
+                sets,
+            })
+        };
+        let mut all: Vec<Standing> = choices.into_iter().filter_map(standing).collect();
+        all.sort_by(|a, b| b.value.total_cmp(&a.value));
+        all
+    }
 }
 
 /// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be

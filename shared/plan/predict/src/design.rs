@@ -19,7 +19,7 @@ mod memory;
 mod space;
 mod spread;
 
-pub use goal::Goal;
+pub use goal::{Goal, expected_above};
 pub use space::{Design, coruns_per_fit};
 
 use std::collections::HashSet;

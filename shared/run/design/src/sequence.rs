@@ -5,6 +5,7 @@ mod asked;
 mod divided;
 mod grid;
 mod random;
+mod rivals;
 mod space;
 
 pub use adaptive::{Adaptive, lesson};

@@ -75,9 +75,17 @@ struct Totals {
     cost_s: f64,
     outcome: Outcome,
     drift: Drift,
+    /// How often each configuration was measured.
+    times: BTreeMap<Configuration, u32>,
     /// For each task, the gradient statistics of each window.
     gradients: BTreeMap<usize, Vec<Moments>>,
     findings: Findings,
+}
+
+impl Totals {
+    fn times_measured(&self, runs: &[Setting]) -> u32 {
+        self.times.get(runs).copied().unwrap_or(0)
+    }
 }
 
 /// How solo runs that were measured again differ from the first time.
@@ -205,7 +213,10 @@ impl Session<'_> {
                 None => {
                     sink.settle().map_err(failed)?;
                     sink.measuring(&describe(&self.header.workload, &runs));
-                    (self.measure(config, &runs)?, true)
+                    (
+                        self.measure(config, &runs, totals.times_measured(&runs))?,
+                        true,
+                    )
                 }
             };
             let rates = record.rates();
@@ -221,6 +232,7 @@ impl Session<'_> {
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
+                    *totals.times.entry(runs.clone()).or_default() += 1;
                     let widest = totals.outcome.widest.as_ref().map_or(0, Vec::len);
                     if runs.len() > widest {
                         totals.outcome.widest = Some(runs.clone());
@@ -274,8 +286,13 @@ impl Session<'_> {
         self.real && !batch && !findings.has_run(&task.id)
     }
 
-    fn measure(&mut self, config: u64, runs: &[Setting]) -> Result<Recorded, DesignError> {
-        match self.device.measure(runs, &self.window) {
+    fn measure(
+        &mut self,
+        config: u64,
+        runs: &[Setting],
+        before: u32,
+    ) -> Result<Recorded, DesignError> {
+        match self.device.measure_again(runs, &self.window, before) {
             Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
             Err(MeasureError::Failed(failed)) => {
                 let tasks = &self.header.workload.tasks;

@@ -74,6 +74,20 @@ pub trait Device {
         window: &Window,
     ) -> Result<Measurement, MeasureError>;
 
+    /// Measures once more what was measured `before` times in the same session. A simulator draws its noise anew,
+    /// by a seed for each time; what disturbs a real device does so by itself, and a recording stays as it is.
+    ///
+    /// # Errors
+    /// As [`Device::measure`].
+    fn measure_again(
+        &mut self,
+        configuration: &[Setting],
+        window: &Window,
+        _before: u32,
+    ) -> Result<Measurement, MeasureError> {
+        self.measure(configuration, window)
+    }
+
     /// The only configurations that can be measured; `None`: any.
     fn only(&self) -> Option<&[Vec<Setting>]> {
         None

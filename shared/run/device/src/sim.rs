@@ -60,12 +60,22 @@ impl Device for Sim {
         configuration: &[Setting],
         window: &Window,
     ) -> Result<Measurement, MeasureError> {
+        self.measure_again(configuration, window, 0)
+    }
+
+    fn measure_again(
+        &mut self,
+        configuration: &[Setting],
+        window: &Window,
+        before: u32,
+    ) -> Result<Measurement, MeasureError> {
         let repeats = window.repeats.max(1);
         let sigma = self.noise_percent / 100.0;
         let mut rates = vec![Vec::with_capacity(repeats as usize); configuration.len()];
         let mut seconds = 0.0;
         for repeat in 0..repeats {
-            let seed = host::of_repeat(self.seed, repeat);
+            let seed =
+                host::of_repeat(self.seed, before.wrapping_mul(repeats).wrapping_add(repeat));
             let outcome = self.gpu.window(configuration, window.least, seed)?;
             seconds += outcome.window_s;
             for (position, rate) in outcome.samples_per_s.iter().enumerate() {

@@ -50,7 +50,7 @@ impl Goal {
                 .iter()
                 .enumerate()
                 .map(|(i, e)| (weight(i) * e).powi(2));
-            of_normal(self.value(rates, solo) - best, square.sum::<f64>().sqrt())
+            expected_above(self.value(rates, solo) - best, square.sum::<f64>().sqrt())
         };
         let least = |weight: &dyn Fn(usize) -> f64| {
             let each = rates.iter().zip(errors).enumerate();
@@ -68,7 +68,8 @@ impl Goal {
 }
 
 /// `E max(0, gap + s Z)` of a standard normal `Z` (Jones, Schonlau and Welch 1998, equation 15).
-fn of_normal(gap: f64, s: f64) -> f64 {
+#[must_use]
+pub fn expected_above(gap: f64, s: f64) -> f64 {
     if s <= 0.0 {
         return gap.max(0.0);
     }

@@ -1,6 +1,8 @@
 //! The chain on one mix: profile, fit, solve; and what its plan is worth.
 
-use allocation::{Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
+use std::collections::HashMap;
+
+use allocation::{Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
 use device::{Device, Sim};
@@ -90,7 +92,14 @@ impl Judge {
         });
         let short = Truth::new(&mix.workload, FRESH[0], window(0.0, 1)?)?;
         let problem = Problem::of_workload(&short, &mix.workload, objective, limits(mix));
-        let options = SearchOptions::default();
+        // A proof for a round of 4 tasks would simulate a hundred thousand co-runs.
+        let options = SearchOptions {
+            effort: match objective {
+                ObjectiveKind::Round => Effort::Local,
+                _ => Effort::Auto,
+            },
+            ..SearchOptions::default()
+        };
         let found = solve(&short, &problem, &options)?;
         let best = found.solutions.first().ok_or("nothing is feasible")?;
         let truths: Vec<(Truth, Problem)> = truths.collect::<Result<_, Failure>>()?;
@@ -287,10 +296,13 @@ impl Chain<'_> {
             .map_err(|error| format!("{error:?}"))?;
         let mut profile = Vec::new();
         let mut coruns = 0;
+        let mut times: HashMap<Vec<Setting>, u32> = HashMap::new();
         let next = |s: &mut Sequence| s.next_configuration().map_err(|error| format!("{error:?}"));
         while let Some(runs) = next(&mut sequence)? {
             coruns += u64::from(runs.len() > 1);
-            let measured = device.measure(&runs, &seen).ok();
+            let before = times.entry(runs.clone()).or_default();
+            let measured = device.measure_again(&runs, &seen, *before).ok();
+            *before += 1;
             sequence.observe(&runs, measured.as_ref().map(|m| &m.rates[..]));
             profile.extend(measured.map(|measured| Tried {
                 coruns,

@@ -68,6 +68,8 @@ pub struct Adaptive {
     pub(super) coruns: u64,
     /// More co-runs that the last model chose.
     pending_batch: VecDeque<Configuration>,
+    /// What the best choices leave alone in a round and was not measured yet.
+    pub(super) alone: Vec<Configuration>,
     /// Whether the last co-run that a model chose was the plan.
     planned_last: bool,
     /// How things stood when the last co-run was chosen.
@@ -98,6 +100,7 @@ impl Adaptive {
             earlier: earlier.cloned(),
             coruns: 0,
             pending_batch: VecDeque::new(),
+            alone: Vec::new(),
             planned_last: false,
             progress: None,
             stopped: None,
@@ -201,7 +204,14 @@ impl Adaptive {
         let next = if self.gpus() > 1 {
             self.next_part()
         } else {
-            let known = self.start_or_part().or_else(|| self.of_pending_batch());
+            let start = self.starts.by_ref().find(|runs| !self.tried.contains(runs));
+            if let Some(runs) = start.or_else(|| self.of_rivals()) {
+                // It may have been measured before: then it is measured again.
+                self.tried.insert(runs.clone());
+                self.coruns += 1;
+                return Ok(Some(runs));
+            }
+            let known = self.of_subsets().or_else(|| self.of_pending_batch());
             match known.or_else(|| self.planned_in_turn()) {
                 Some(runs) => Some(runs),
                 None => self.improve()?,
@@ -219,12 +229,7 @@ impl Adaptive {
         }
     }
 
-    fn start_or_part(&mut self) -> Option<Configuration> {
-        for runs in self.starts.by_ref() {
-            if !self.tried.contains(&runs) {
-                return Some(runs);
-            }
-        }
+    fn of_subsets(&self) -> Option<Configuration> {
         self.is_turn_of_subsets().then(|| self.part_of_best())?
     }
 
@@ -295,6 +300,10 @@ impl Adaptive {
     pub(super) fn left_alone(&self) -> Option<Configuration> {
         if self.coruns < STARTS as u64 || self.earlier.is_some() {
             return None;
+        }
+        let wanted = self.alone.iter().find(|runs| !self.tried.contains(*runs));
+        if let Some(runs) = wanted {
+            return Some(runs.clone());
         }
         let best = self.best_so_far()?;
         let length = |run: &Setting, rate: f64| {

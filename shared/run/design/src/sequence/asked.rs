@@ -1,8 +1,8 @@
 //! The plan that the measurements serve, as the solver would choose it from what is known so far.
 
 use allocation::{
-    Effort, Limits, Partition, Problem, Progress, SearchOptions, Solution, partition_by_model,
-    solve_by_model,
+    Effort, Limits, MeasuredConfig, Partition, Problem, Progress, SearchOptions, Solution,
+    Standing, partition_by_model, solve_by_model, standings_by_model,
 };
 use doc::{Method, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, fit};
@@ -19,6 +19,8 @@ const POINTS: u64 = 4_000;
 const ROUND_POINTS: u64 = 500;
 /// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
 const PART_POINTS: u64 = 200;
+/// Best choices by the model that are compared with what was measured.
+const RIVALS: usize = 8;
 
 /// Request for a plan of a workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,18 +68,39 @@ impl Asked {
     /// the sets of tasks that run together, longest first. Empty where nothing can be learnt yet,
     /// or is feasible.
     pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
-        let options = FitOptions {
-            evaluations: EVALUATIONS,
-            validate: false,
-            trees_everywhere: true,
-            start: None,
-        };
         // Errors of fitting or solving are left to the design, which reports them.
-        let fitted = fit(data, Method::Blend, &options);
+        let fitted = fit(data, Method::Blend, &quick());
         fitted.map_or_else(
             |_| Vec::new(),
             |model| self.by_model(&model.predictor, seed),
         )
+    }
+
+    /// Whether the objective is a time, which depends on what runs at once as tasks leave.
+    pub fn is_timed(&self) -> bool {
+        let volumes = || self.workload.tasks.iter().all(|t| t.samples.is_some());
+        self.objective == ObjectiveKind::Round || (self.counts_rounds() && volumes())
+    }
+
+    /// How the best few plans by a model of the data stand, with what was measured and the choices given, best
+    /// first.
+    pub fn standings(
+        &self,
+        data: &Dataset,
+        known: &[MeasuredConfig],
+        mut others: Vec<Configuration>,
+        seed: u64,
+    ) -> Vec<Standing> {
+        let Ok(model) = fit(data, Method::Blend, &quick()) else {
+            return Vec::new();
+        };
+        let model = &model.predictor;
+        let limits = self.limits.clone();
+        let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
+        let options = self.search(seed, RIVALS);
+        let found = solve_by_model(model, &problem, &options).map(|found| found.solutions);
+        others.extend(found.into_iter().flatten().map(|s| s.settings));
+        standings_by_model(model, &problem, known, &others)
     }
 
     /// The best plan by a model.
@@ -85,21 +108,7 @@ impl Asked {
         let limits = self.limits.clone();
         let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
         let gpus = self.workload.device.gpus as usize;
-        let points = match self.objective {
-            _ if gpus > 1 => PART_POINTS,
-            ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
-                ROUND_POINTS
-            }
-            _ => POINTS,
-        };
-        let options = SearchOptions {
-            effort: Effort::Local,
-            max_points: points,
-            starts: 4,
-            seed,
-            reasons: false,
-            ..SearchOptions::default()
-        };
+        let options = self.search(seed, 1);
         if gpus > 1 {
             let found = partition_by_model(model, &problem, gpus, &options);
             return found.map_or_else(|_| Vec::new(), |found| parts(&found));
@@ -107,6 +116,37 @@ impl Asked {
         let found = solve_by_model(model, &problem, &options).map(|found| found.solutions);
         let best = found.into_iter().flatten().next();
         best.map_or_else(Vec::new, |best| problem.met(model, &best.settings))
+    }
+}
+
+impl Asked {
+    /// A search for the `top` best choices between two measurements.
+    fn search(&self, seed: u64, top: usize) -> SearchOptions {
+        let max_points = match self.objective {
+            _ if self.workload.device.gpus > 1 => PART_POINTS,
+            ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                ROUND_POINTS
+            }
+            _ => POINTS,
+        };
+        SearchOptions {
+            effort: Effort::Local,
+            max_points,
+            starts: 4,
+            top,
+            seed,
+            reasons: false,
+        }
+    }
+}
+
+/// Settings of a fit between two measurements.
+fn quick() -> FitOptions {
+    FitOptions {
+        evaluations: EVALUATIONS,
+        validate: false,
+        trees_everywhere: true,
+        start: None,
     }
 }
 

@@ -170,3 +170,31 @@ fn totals_layers_and_a_described_gpu_can_be_simulated() {
     // 3e9 x samples/s cannot exceed the peak rate.
     assert!(rates[0].throughput.get() * 3e9 < 5e12);
 }
+
+/// Measured again noise is drawn anew, by how often it was measured before and nothing else.
+#[test]
+fn noise_is_drawn_anew_when_measured_again() {
+    let pair = [run(0, 32, 50.0), run(1, 64, 80.0)];
+    let rates = |noise, before| -> Vec<f64> {
+        let mut sim = open(&workload(PAIR), &options(noise)).unwrap().device;
+        let measured = sim.measure_again(&pair, &once(3, 0.0), before).unwrap();
+        measured.rates.iter().map(|r| r.throughput.get()).collect()
+    };
+    let mut sim = open(&workload(PAIR), &options(5.0)).unwrap().device;
+    let first = sim.measure(&pair, &once(3, 0.0)).unwrap();
+    let first: Vec<f64> = first.rates.iter().map(|r| r.throughput.get()).collect();
+    assert_eq!(rates(5.0, 0), first);
+    assert_eq!(rates(5.0, 1), rates(5.0, 1));
+    // The mean of many is what it is without noise, to five of its standard errors.
+    let (clean, many) = (rates(0.0, 0), 40);
+    let all: Vec<Vec<f64>> = (0..many).map(|before| rates(5.0, before)).collect();
+    for task in 0..2 {
+        let mean = all.iter().map(|r| r[task]).sum::<f64>() / f64::from(many);
+        let error = 0.05 / f64::from(3 * many).sqrt();
+        assert!((mean / clean[task] - 1.0).abs() < 5.0 * error, "{mean}");
+        let mut each: Vec<f64> = all.iter().map(|r| r[task]).collect();
+        each.sort_by(f64::total_cmp);
+        each.dedup();
+        assert_eq!(each.len(), all.len(), "each is a draw of its own");
+    }
+}

@@ -1,5 +1,7 @@
 //! Simulates again: the simulator is deterministic, so every number must match.
 
+use std::collections::BTreeMap;
+
 use device::{Device, MOST_REPEATS, Measurement, Options, Sim, Window};
 use doc::{Profile, Sample};
 use units::corun::Setting;
@@ -39,14 +41,15 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
             );
         });
     });
+    let mut times = BTreeMap::new();
     for (i, sample) in profile.samples.iter().enumerate() {
         j.field("samples", |j| {
-            j.index(i, |j| again(&mut sim, profile, sample, j))
+            j.index(i, |j| again(&mut sim, profile, sample, &mut times, j))
         });
     }
     for (i, failure) in profile.failures.iter().enumerate() {
         let runs = failure.tasks.iter().map(|t| (&t.id, t.batch, t.share));
-        let measured = configuration(profile, runs).map(|c| measure(&mut sim, &c, None, 1));
+        let measured = configuration(profile, runs).map(|c| measure(&mut sim, &c, None, 1, 0));
         if matches!(measured, Some(Ok(_))) {
             j.field("failures", |j| {
                 j.index(i, |j| {
@@ -57,7 +60,14 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
+/// `times`: how often each configuration was measured before, by which its noise is drawn.
+fn again(
+    sim: &mut Sim,
+    profile: &Profile,
+    sample: &Sample,
+    times: &mut BTreeMap<Vec<Setting>, u32>,
+    j: &mut Judge,
+) {
     let runs = sample.tasks.iter().map(|t| (&t.id, t.batch, t.share));
     let Some(runs) = configuration(profile, runs) else {
         return j.contradiction("tasks", "these tasks", "tasks in the order of the workload");
@@ -65,7 +75,10 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
     if sample.repeats > MOST_REPEATS {
         return j.contradiction("repeats", sample.repeats, format!("at most {MOST_REPEATS}"));
     }
-    let measured = match measure(sim, &runs, profile.header.window, sample.repeats) {
+    let before = times.entry(runs.clone()).or_default();
+    let measured = measure(sim, &runs, profile.header.window, sample.repeats, *before);
+    *before += 1;
+    let measured = match measured {
         Ok(measured) => measured,
         Err(error) => return j.contradiction("tasks", "a measurement", error),
     };
@@ -98,6 +111,7 @@ fn measure(
     runs: &[Setting],
     asked: Option<Seconds>,
     repeats: u32,
+    before: u32,
 ) -> Result<Measurement, String> {
     let least = asked.unwrap_or(Seconds::ZERO);
     let window = Window {
@@ -106,7 +120,7 @@ fn measure(
         precision: 1.0,
         repeats,
     };
-    sim.measure(runs, &window)
+    sim.measure_again(runs, &window, before)
         .map_err(|error| error.to_string())
 }
 
