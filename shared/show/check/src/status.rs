@@ -146,7 +146,10 @@ mod tests {
             assert_ne!(changed, waits, "{from}");
             assert!(lies(&changed).contains(&path.to_owned()), "{changed}");
         }
-        let other = runs.replace("\"a\"", "\"c\"");
-        assert!(lies(&format!("{runs},{other}")).contains(&"$.jobs[1].running".to_owned()));
+        let [second, third] = ["\"c\"", "\"d\""].map(|id| runs.replace("\"a\"", id));
+        let two = format!("{runs},{second}");
+        assert!(!lies(&two).contains(&"$.jobs[1].running".to_owned()));
+        let three = format!("{two},{third}");
+        assert!(lies(&three).contains(&"$.jobs[2].running".to_owned()));
     }
 }
