@@ -63,7 +63,8 @@ impl Brute {
     fn rates(&self, problem: &Problem, gpu: usize) -> Vec<f64> {
         match self.gpus[gpu][..] {
             [(a, _), (b, _)] => {
-                let (a, b) = problem.beside(problem.gpus[gpu], a, b).unwrap();
+                let both = problem.beside(problem.gpus[gpu], a, b);
+                let (a, b) = both.expect("only those that share are put together");
                 vec![a, b]
             }
             _ => vec![1.0; self.gpus[gpu].len()],
@@ -172,7 +173,7 @@ fn small_plans_against_every_decision() {
             spacing: 1.0,
         };
         let problem = random_sharing(seed, &size, 0.4..1.0);
-        if problem.volume() > 5 || cases == 60 {
+        if problem.volume() > 5 || cases == 40 {
             continue;
         }
         cases += 1;
@@ -201,7 +202,7 @@ fn small_plans_against_every_decision() {
         "{cases} cases: {equal} optimal, mean {:.4} over, sharing pays in {gain}",
         mean
     );
-    assert!(cases == 60 && gain > 20, "{cases}, {gain}");
+    assert!(cases == 40 && gain > 15, "{cases}, {gain}");
     assert!(mean < 0.02, "{mean}");
 }
 
@@ -282,7 +283,7 @@ proptest! {
     /// Whatever is preferred: a play is feasible, costs what its schedule costs, and a cut-off never lets a
     /// cheaper one go.
     #[test]
-    fn plays_are_feasible(
+    fn plays_with_sharing_are_feasible(
         seed in 0_u64..1_000_000,
         masks in prop::collection::vec(prop_oneof![3 => Just(u64::MAX), 1 => 1_u64..4], 8),
         alone in prop::collection::vec(prop_oneof![3 => Just(false), 1 => Just(true)], 8),
