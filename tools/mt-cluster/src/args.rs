@@ -156,6 +156,10 @@ pub struct ImportArgs {
     /// Table of rates: model, type, steps_per_s; optionally gpus
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
     pub rates: PathBuf,
+    /// Table of rates of two models on one GPU, which lets jobs share GPUs: model, beside, type, steps_per_s,
+    /// beside_steps_per_s (0: they do not run together)
+    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
+    pub pairs: Option<PathBuf>,
     /// GPUs: TYPE=COUNT, separated by commas
     #[arg(long, value_name = "LIST")]
     pub gpus: String,

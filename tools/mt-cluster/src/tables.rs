@@ -2,7 +2,7 @@
 
 use cli::{Console, Exit, Failure};
 use cluster::generate::{self, Recipe};
-use cluster::import::Lumping;
+use cluster::import::{Lumping, Pairs};
 use cluster::{Fleet, fleet};
 
 use crate::args::{GenerateArgs, ImportArgs, OrderArgs};
@@ -28,8 +28,9 @@ pub fn import(args: &ImportArgs, console: &Console) -> Result<Exit, Failure> {
         gpus: gpus(&args.gpus)?,
         task_s: args.task,
         reference: args.reference.clone(),
+        pairs: Pairs::new(),
     };
-    let cluster = ::drive::import(&args.jobs, &args.rates, &lumping)?;
+    let cluster = ::drive::import(&args.jobs, &args.rates, args.pairs.as_deref(), lumping)?;
     let own = console.provenance(None, None);
     ::drive::write_cluster(cluster, own, args.output.as_deref())
 }

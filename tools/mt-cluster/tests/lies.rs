@@ -120,3 +120,17 @@ fn played_with_noise() {
         "in/three.json",
     ]);
 }
+
+#[test]
+fn shared_gpus() {
+    every_number_counts(&["plan", "in/sharing.json"]);
+}
+
+/// Of two tasks on a GPU one that starts a little later may have been a little faster: with noise not every
+/// number counts, but what happened is accepted.
+#[test]
+fn shared_gpus_with_noise() {
+    let noise = ["--effort", "2000", "--noise", "0.2", "in/sharing.json"];
+    let honest = schedule(&[&["online"][..], &noise].concat());
+    assert!(accepted(&honest));
+}

@@ -5,6 +5,8 @@ use units::{MOST, Seconds, TaskId, Weight};
 use crate::wire::{self, LayerGroup, Wire as _};
 use crate::{Checker, Code, Document, Job, Provenance};
 
+mod sharing;
+
 /// Most GPUs of a cluster.
 const MOST_GPUS: usize = 65_536;
 /// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
@@ -21,6 +23,8 @@ pub struct Cluster {
     pub groups: Vec<GpuGroup>,
     /// The jobs.
     pub jobs: Vec<ClusterJob>,
+    /// Which two jobs may train on one GPU at the same time.
+    pub sharing: Vec<Sharing>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
 }
@@ -87,6 +91,18 @@ pub struct ClusterJob {
     pub job: Option<Job>,
 }
 
+/// Two jobs of which one task each may train on one GPU of a type at the same time. Neither is a gang, and a job does
+/// not share with itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sharing {
+    /// Numbers of the jobs.
+    pub jobs: [usize; 2],
+    /// GPU type.
+    pub kind: String,
+    /// Rate of each while both train over its rate alone, above 0 and at most 1.
+    pub rates: [f64; 2],
+}
+
 /// Where the tasks of a gang run: at the same time, each on its own GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gang {
@@ -147,6 +163,18 @@ impl Cluster {
         }
     }
 
+    /// Whether a task of each job of the pair fits on a GPU of the group at the same time.
+    #[must_use]
+    pub fn fit_together(&self, pair: &Sharing, group: &GpuGroup) -> bool {
+        let need = pair.jobs.map(|n| self.jobs[n].memory.unwrap_or(0.0));
+        let each = pair
+            .jobs
+            .iter()
+            .all(|&n| self.jobs[n].times(group).is_some());
+        let both = group.memory.is_none_or(|have| need[0] + need[1] <= have);
+        group.kind == pair.kind && each && both
+    }
+
     /// The group of every GPU, in order of the GPUs' numbers.
     #[must_use]
     pub fn gpu_groups(&self) -> Vec<usize> {
@@ -194,9 +222,14 @@ impl Document for Cluster {
             id: wire.id.clone(),
             groups: groups?,
             jobs: jobs?,
+            sharing: Vec::new(),
             provenance: wire.provenance.clone(),
         };
-        sound_jobs(&cluster, c).then_some(cluster)
+        if !sound_jobs(&cluster, c) {
+            return None;
+        }
+        let sharing = sharing::read(wire, &cluster, c)?;
+        Some(Self { sharing, ..cluster })
     }
 
     fn to_wire(&self) -> wire::Cluster {
@@ -217,6 +250,7 @@ impl Document for Cluster {
                 })
                 .collect(),
             jobs: self.jobs.iter().map(job_to_wire).collect(),
+            sharing: sharing::to_wire(self),
             provenance: self.provenance.clone(),
         }
     }

@@ -47,7 +47,7 @@ mod write;
 pub use allocation::{Allocation, Allotment, Expected, Gain};
 pub use any::{Any, AnyDocuments};
 pub use checker::Checker;
-pub use cluster::{Cluster, ClusterJob, Gang, GpuGroup};
+pub use cluster::{Cluster, ClusterJob, Gang, GpuGroup, Sharing};
 pub use code::Code;
 pub use document::Document;
 pub use event::Event;

@@ -45,6 +45,8 @@ pub enum EventPayload {
         share: Option<Share>,
         /// Name of its GPU, where a schedule of several is run.
         gpu: Option<String>,
+        /// The task that trains on that GPU already, where two share it.
+        beside: Option<TaskId>,
         /// Process id; a simulated job has none.
         pid: Option<u32>,
         /// Predicted throughput while all tasks compute.

@@ -32,6 +32,9 @@ pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAn
     if request.policy == Policy::Allox && problem.has_gangs() {
         return Err(NoAnswer::OneGpu);
     }
+    if request.switching.is_some() && problem.shares() {
+        return Err(NoAnswer::SharedSwitching);
+    }
     let planned = match request.policy.baseline(&problem) {
         None => crate::plan(&problem, &request.options),
         Some(schedule) => judged(&problem, schedule),
@@ -85,6 +88,11 @@ pub enum NoAnswer {
         "--policy allox gives a job one GPU, and this cluster has jobs with `gang`; choose another policy"
     )]
     OneGpu,
+    /// The model of switching knows one task at a time.
+    #[error(
+        "--switching is modelled for GPUs that run one task at a time, and this cluster has `sharing`; leave out one of the two"
+    )]
+    SharedSwitching,
     /// Times whose sum overflows.
     #[error(transparent)]
     Beyond(#[from] Beyond),
@@ -147,11 +155,13 @@ fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
             0.0
         }
     };
-    let of = |(a, (train, sync)): (&Assignment, (f64, f64))| {
-        let training = part(a.trained - a.start, train);
-        training.max(part(a.synced - a.trained, sync))
+    let of = |(a, ((train, sync), work)): (&Assignment, ((f64, f64), f64))| {
+        part(work, train).max(part(a.synced - a.trained, sync))
     };
-    let all = schedule.assignments.iter().zip(schedule.paces(problem));
+    // Only a schedule that cannot be has no such figures.
+    let works = schedule.works(problem).unwrap_or_default();
+    let paces = schedule.paces(problem).into_iter().zip(works);
+    let all = schedule.assignments.iter().zip(paces);
     all.map(of).fold(0.0, f64::max)
 }
 

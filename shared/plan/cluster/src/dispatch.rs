@@ -7,16 +7,19 @@
 //! differ in knowledge only.
 
 mod pool;
+mod shared;
 mod together;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pool::{Moment, Pool};
+use shared::Hall;
 use together::Floor;
 
+use crate::search::by;
 use crate::state::{Priorities, Progress, State};
-use crate::{Assignment, Problem};
+use crate::{Assignment, Problem, Schedule};
 
 /// A started task: job, GPU, and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +47,22 @@ pub struct Player<'p> {
     starts: Vec<Start>,
     /// The GPUs where some job is a gang; then the pools are not looked at.
     floor: Option<Floor>,
+    /// The GPUs where jobs may share one; then nothing else is looked at.
+    hall: Option<Hall>,
     /// Whether the reservations of the last look at the ready jobs are those of all their tasks,
     /// and nothing has become ready since.
     reserved: bool,
+}
+
+/// Packing without a thought: in order of arrival every task takes the fastest idle GPU, or else trains beside
+/// another wherever the two can run together. What sharing is compared with.
+pub fn packed(problem: &Problem) -> Schedule {
+    let mut player = Player::new(problem);
+    player.hall = Some(Hall::packing());
+    let order = by(problem, |n| problem.jobs[n].arrival);
+    let mut out = Vec::with_capacity(problem.volume());
+    player.record(&State::new(problem), 0.0, &Priorities::new(order), &mut out);
+    Schedule::new(problem.jobs.len(), out)
 }
 
 /// Seconds of a task on a class.
@@ -78,6 +94,7 @@ impl<'p> Player<'p> {
             events: BinaryHeap::new(),
             starts: Vec::new(),
             floor: problem.has_gangs().then(Floor::default),
+            hall: problem.shares().then(Hall::default),
             reserved: false,
         }
     }
@@ -122,6 +139,9 @@ impl<'p> Player<'p> {
 
     /// What should start now, and where; does not change the state.
     pub fn decide(&mut self, state: &State, now: f64, priorities: &Priorities) -> &[Start] {
+        if let Some(ref mut hall) = self.hall {
+            return hall.decide(self.problem, state, now, priorities);
+        }
         self.set(state, now, priorities);
         self.starts.clear();
         self.scan(now, priorities, |_| {});
@@ -142,7 +162,13 @@ impl<'p> Player<'p> {
         priorities: &Priorities,
         out: &mut Vec<Assignment>,
     ) -> f64 {
-        self.play(state, now, priorities, f64::INFINITY, |a| out.push(a))
+        let first = out.len();
+        let cost = self.play(state, now, priorities, f64::INFINITY, |a| out.push(a));
+        if self.hall.is_some() {
+            // There an assignment is known when it ends.
+            out[first..].sort_by(|a, b| a.start.total_cmp(&b.start));
+        }
+        cost
     }
 
     fn play(
@@ -153,6 +179,9 @@ impl<'p> Player<'p> {
         cutoff: f64,
         mut note: impl FnMut(Assignment),
     ) -> f64 {
+        if let Some(hall) = &mut self.hall {
+            return hall.play(self.problem, state, now, priorities, cutoff, note);
+        }
         self.set(state, now, priorities);
         // A lower bound that becomes the cost: completed jobs exactly, the others by their chain.
         let mut bound = 0.0;

@@ -8,7 +8,7 @@ use doc::{
 use units::Seconds;
 
 use crate::switching::{Footprint, Mode, Switched};
-use crate::{Assignment, Bound, Class, Policy, Problem, Schedule, TrainingJob};
+use crate::{Assignment, Bound, Class, CoRates, Policy, Problem, Schedule, TrainingJob};
 
 /// The problem that a cluster poses; jobs and GPUs keep their numbers.
 pub fn problem(cluster: &doc::Cluster) -> Problem {
@@ -19,7 +19,21 @@ pub fn problem(cluster: &doc::Cluster) -> Problem {
         .iter()
         .map(|job| of_job(cluster, job, &representatives))
         .collect();
-    Problem::on_nodes(classes, gpus, nodes, jobs)
+    let rates = co_rates(cluster, &representatives);
+    Problem::on_nodes(classes, gpus, nodes, jobs).sharing(rates)
+}
+
+/// Which jobs may share GPUs of the classes that `representatives` stand for; the row of a job is its number.
+pub fn co_rates(cluster: &doc::Cluster, representatives: &[usize]) -> CoRates {
+    let pairs = cluster.sharing.iter().flat_map(|pair| {
+        let fits = |r: &usize| cluster.fit_together(pair, &cluster.groups[*r]);
+        let classes = representatives.iter().enumerate();
+        let classes = classes
+            .filter(move |(_, r)| fits(r))
+            .map(|(class, _)| class);
+        classes.map(|class| (class, pair.jobs, pair.rates))
+    });
+    CoRates::new(cluster.jobs.len(), pairs)
 }
 
 /// The node of every GPU, by a number; one whose node is not told is on a node of its own.

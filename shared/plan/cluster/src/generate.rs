@@ -164,6 +164,7 @@ pub fn generate(recipe: &Recipe) -> Result<doc::Cluster, RecipeError> {
         id: Some(format!("generated-{}", recipe.seed)),
         groups: groups.collect(),
         jobs,
+        sharing: Vec::new(),
         provenance: Vec::new(),
     })
 }

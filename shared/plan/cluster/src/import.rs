@@ -68,6 +68,12 @@ const RATES: &str =
 /// Rates in steps per second by model, GPU type and number of GPUs.
 pub type Rates = BTreeMap<(String, String, u32), f64>;
 
+/// Columns of the pairs.
+const PAIRS: &str = "model, beside, type, steps_per_s, beside_steps_per_s: rates of both on one GPU, 0 where they do not run together";
+
+/// Rates in steps per second of two models that train on one GPU, by both names and the GPU's type.
+pub type Pairs = BTreeMap<(String, String, String), (f64, f64)>;
+
 /// How traces become rounds of tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lumping {
@@ -77,6 +83,8 @@ pub struct Lumping {
     pub task_s: f64,
     /// Type on which `duration_s` was measured.
     pub reference: Option<String>,
+    /// Which models may share a GPU.
+    pub pairs: Pairs,
 }
 
 struct Table<R> {
@@ -191,6 +199,63 @@ pub fn rates(name: &str, source: impl Read) -> Result<Rates, ImportError> {
     Ok(out)
 }
 
+/// Reads a table of rates of pairs.
+pub fn pairs(name: &str, source: impl Read) -> Result<Pairs, ImportError> {
+    let mut out = Pairs::new();
+    let needed = [
+        "model",
+        "beside",
+        "type",
+        "steps_per_s",
+        "beside_steps_per_s",
+    ];
+    for row in Table::open(name, source, &needed, PAIRS)?.rows() {
+        let row = row?;
+        let rate = |column| {
+            let rate = row.number(column, 0.0)?;
+            rate.ok_or_else(|| row.wrong(column, "", "a number, 0 or more"))
+        };
+        let rates = (rate("steps_per_s")?, rate("beside_steps_per_s")?);
+        let key = (row.text("model")?, row.text("beside")?, row.text("type")?);
+        // Some pairs do not fit the memory, or one of the two never gets its turn.
+        if rates.0 > 0.0 && rates.1 > 0.0 {
+            out.insert(key, rates);
+        }
+    }
+    Ok(out)
+}
+
+/// The jobs that may share a GPU, by their models.
+fn sharing(models: &[String], rates: &Rates, lumping: &Lumping) -> Vec<doc::Sharing> {
+    let mut out = Vec::new();
+    let known = |a: &String, b: &String, kind: &String| {
+        lumping.pairs.get(&(a.clone(), b.clone(), kind.clone()))
+    };
+    for (kind, _) in &lumping.gpus {
+        for (i, a) in models.iter().enumerate() {
+            for (k, b) in models.iter().enumerate().skip(i + 1) {
+                let together = match (known(a, b, kind), known(b, a, kind)) {
+                    (Some(&both), _) => both,
+                    (None, Some(&(b, a))) => (a, b),
+                    (None, None) => continue,
+                };
+                let solo = |model: &String| rates.get(&(model.clone(), kind.clone(), 1));
+                let Some((&alone, &other)) = solo(a).zip(solo(b)) else {
+                    continue;
+                };
+                // Above the rate alone only by what measurements err.
+                let part = |rate: f64, alone: f64| (rate / alone).min(1.0);
+                out.push(doc::Sharing {
+                    jobs: [i, k],
+                    kind: kind.clone(),
+                    rates: [part(together.0, alone), part(together.1, other)],
+                });
+            }
+        }
+    }
+    out
+}
+
 /// An instance from a table of jobs: a task is as many steps as take `task_s` on the fastest type
 /// that the job has, a job as many rounds of `gpus` tasks as its steps need (one at least).
 ///
@@ -203,9 +268,12 @@ pub fn cluster(
     lumping: &Lumping,
 ) -> Result<doc::Cluster, ImportError> {
     let mut jobs = Vec::new();
+    let mut models = Vec::new();
     let table = Table::open(name, source, &["model", "arrival_s", "gpus"], JOBS)?;
     for row in table.rows() {
-        jobs.push(job(&row?, jobs.len(), rates, lumping)?);
+        let row = row?;
+        jobs.push(job(&row, jobs.len(), rates, lumping)?);
+        models.push(row.text("model")?);
     }
     let groups = lumping.gpus.iter().map(|(kind, count)| doc::GpuGroup {
         id: None,
@@ -220,6 +288,7 @@ pub fn cluster(
         id: None,
         groups: groups.collect(),
         jobs,
+        sharing: sharing(&models, rates, lumping),
         provenance: Vec::new(),
     })
 }
@@ -310,6 +379,7 @@ mod tests {
             gpus: known.keys().map(|(_, kind, _)| (kind.clone(), 2)).collect(),
             task_s: 60.0,
             reference: None,
+            pairs: Pairs::new(),
         };
         testkit::fuzz::fuzz("jobs", &[&own, &corpus, &cases], |text| {
             let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());

@@ -12,8 +12,8 @@ mod queue;
 use crate::dispatch::{Player, Start};
 use crate::plan::MATCHING_WORK;
 use crate::search::{Budget, Decoder, Search, suggested};
-use crate::state::{Priorities, Standing, State, Underway, retime};
-use crate::{Class, Problem, TrainingJob, baselines};
+use crate::state::{Priorities, Standing, State, Underway, retime, share};
+use crate::{Class, CoRates, Problem, TrainingJob, baselines};
 use units::UnitError;
 
 pub use outlook::{Deviations, JobStanding, Names, Outlook};
@@ -146,8 +146,16 @@ impl Live {
         &self.problem
     }
 
-    /// A job is announced, which arrives now or later; answers its number.
-    pub fn arrive(&mut self, mut job: TrainingJob, now: f64) -> usize {
+    /// Jobs that arrive with a row may share GPUs at these rates.
+    #[must_use]
+    pub fn sharing(mut self, rates: CoRates) -> Self {
+        self.problem.may_share(rates);
+        self
+    }
+
+    /// A job is announced, which arrives now or later, with its row in the rates of sharing if it has one;
+    /// answers its number.
+    pub fn arrive(&mut self, mut job: TrainingJob, row: Option<usize>, now: f64) -> usize {
         let n = self.jobs.len();
         job.arrival = job.arrival.max(now);
         self.jobs.push(LiveJob {
@@ -158,13 +166,14 @@ impl Live {
             completed: None,
             abandoned: None,
         });
-        self.problem.push(job);
+        self.problem.push_row(job, row);
         let ratio = self.problem.jobs[n].smith_ratio();
         let urgent = |&m: &usize| self.remaining_ratio(m) < ratio;
         let at = self.priorities.order.iter().position(|m| !urgent(m));
         let at = at.unwrap_or(self.priorities.order.len());
         self.priorities.order.insert(at, n);
         self.priorities.allowed.push(u64::MAX);
+        self.priorities.alone.push(false);
         n
     }
 
@@ -190,9 +199,10 @@ impl Live {
         self.find(n, task).map(|i| &self.running[i])
     }
 
-    /// The task that trains on a GPU, if one does.
-    pub fn training_on(&self, gpu: usize) -> Option<&Underway> {
-        self.running.iter().find(|r| r.gpu == gpu && r.training)
+    /// The tasks that train on a GPU.
+    pub fn training_on(&self, gpu: usize) -> impl Iterator<Item = &Underway> {
+        let here = move |r: &&Underway| r.gpu == gpu && r.training;
+        self.running.iter().filter(here)
     }
 
     /// Current round of a job; the number of its rounds once it is complete or abandoned.
@@ -454,6 +464,7 @@ impl Live {
 
     /// Searches priorities for what has not started.
     pub fn replan(&mut self, now: f64) {
+        share(&self.problem, &mut self.running, now);
         let state = self.expected(now);
         let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
         let mut by_ratio: Vec<usize> = self.priorities.order.clone();
@@ -471,7 +482,7 @@ impl Live {
             .count();
         let fresh = Priorities {
             order: by_ratio,
-            allowed: self.priorities.allowed.clone(),
+            ..self.priorities.clone()
         };
         let effort = self.effort(&state, now);
         let mut player = Player::new(&self.problem);
@@ -496,6 +507,18 @@ impl Live {
                 (start, cost) = (matched, found);
             }
         }
+        if self.problem.shares() {
+            // From where whole searches begin: everybody shares, whatever the weights or by them, or nobody does.
+            for (alone, weighed) in [(false, false), (false, true), (true, true)] {
+                let mut other = start.clone();
+                other.alone.fill(alone);
+                other.weighed = weighed;
+                let found = player.cost(&state, now, &other, cost);
+                if found < cost {
+                    (start, cost) = (other, found);
+                }
+            }
+        }
         self.settings.seed = self.settings.seed.wrapping_add(1);
         let search = Search {
             problem: &self.problem,
@@ -514,6 +537,8 @@ impl Live {
 
     /// What starts now; it counts as started.
     pub fn decide(&mut self, now: f64) -> Vec<Decision> {
+        // What has ended since leaves its GPU to what trains beside it.
+        share(&self.problem, &mut self.running, now);
         let state = self.expected(now);
         let starts: Vec<Start> = Player::new(&self.problem)
             .decide(&state, now, &self.priorities)
@@ -538,6 +563,7 @@ impl Live {
                 gpu,
             });
         }
+        share(&self.problem, &mut self.running, now);
         out
     }
 }

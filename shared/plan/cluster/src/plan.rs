@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::bounds::{self, Effort};
+use crate::dispatch::Player;
 use crate::exact::exact;
 use crate::list::{Choice, Fill, job_by_job, place};
 use crate::migrate::migrating;
@@ -148,7 +149,13 @@ pub(crate) const MATCHING_WORK: usize = 100_000_000;
 
 /// Plans with the portfolio: constructive orders and placements, local search, branch and bound
 /// where the problem is small, and the best of the bounds.
+///
+/// Where jobs may share GPUs the plan without sharing is made first, and the search goes on from it with
+/// sharing, so that sharing never makes an answer worse.
 pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
+    if problem.shares() {
+        return plan_shared(problem, options);
+    }
     let relaxed = relaxations(problem);
     let (mut schedule, start) = constructed(problem, &relaxed);
     let mut cost = schedule.cost(problem);
@@ -210,6 +217,57 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
     }
 }
 
+fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
+    let apart = plan(&problem.apart(), options);
+    let state = State::new(problem);
+    let mut player = Player::new(problem);
+    // Who is restricted to a class without sharing need not be with it.
+    let suggested = search::suggested(problem, &apart.schedule);
+    let free = Priorities::new(suggested.order.clone());
+    let starts = [suggested, free, Priorities::new(smith(problem))];
+    // Whether it is better to weigh who loses by it differs from problem to problem.
+    let starts = starts.into_iter().flat_map(|p| {
+        let weighed = p.clone();
+        [
+            weighed,
+            Priorities {
+                weighed: false,
+                ..p
+            },
+        ]
+    });
+    let costs = starts.map(|p| (player.cost(&state, 0.0, &p, f64::INFINITY), p));
+    let start = costs.min_by(|a, b| a.0.total_cmp(&b.0));
+    let search = Search {
+        problem,
+        state: &state,
+        now: 0.0,
+        decoder: Decoder::Events,
+        budget: Budget {
+            starts: options.starts,
+            deadline: options.deadline,
+        },
+        seed: options.seed,
+        fixed: 0,
+    };
+    let found = start.map(|(cost, priorities)| search.improve(priorities, Some(cost)));
+    let tries = apart.tries + found.as_ref().map_or(0, |f| f.tries);
+    let shared = found.map(|f| decode(problem, &f.priorities, Decoder::Events));
+    let shared = shared.filter(|s| s.cost(problem) < apart.cost);
+    let schedule = shared.unwrap_or(apart.schedule);
+    let cost = schedule.cost(problem);
+    let (bound, lower_bound) = bound_of(problem, &schedule);
+    Planned {
+        proven: lower_bound >= cost,
+        schedule,
+        cost,
+        lower_bound,
+        bound,
+        tries,
+        nodes: apart.nodes,
+    }
+}
+
 fn decoders(problem: &Problem) -> &'static [Decoder] {
     if problem.volume() * problem.gpus.len() <= 20_000 {
         &[Decoder::Events, Decoder::Holes]
@@ -220,6 +278,10 @@ fn decoders(problem: &Problem) -> &'static [Decoder] {
 
 /// The best lower bound for a schedule that someone else made.
 pub fn bound_of(problem: &Problem, schedule: &Schedule) -> (Bound, f64) {
+    if problem.shares() {
+        // What bounds a cluster on which everything is possible that sharing makes possible bounds this one.
+        return bound_of(&problem.relaxed(), schedule);
+    }
     certificate(problem, &relaxations(problem), schedule, false)
 }
 

@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 use doc::Gang;
 
 use crate::gang::{Together, Wants};
+use crate::sharing::CoRates;
 
 /// GPUs that no job can tell apart: same type, memory and bus.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +102,10 @@ pub struct Problem {
     pub nodes: Vec<usize>,
     /// The jobs.
     pub jobs: Vec<TrainingJob>,
+    /// Which jobs may share a GPU.
+    rates: CoRates,
+    /// The row of every job in `rates`.
+    rows: Vec<Option<usize>>,
 }
 
 impl Problem {
@@ -125,12 +130,76 @@ impl Problem {
             classes,
             gpus,
             nodes,
+            rows: Vec::with_capacity(jobs.len()),
             jobs: Vec::with_capacity(jobs.len()),
+            rates: CoRates::default(),
         };
         for job in jobs {
             problem.push(job);
         }
         problem
+    }
+
+    /// Jobs may share GPUs at these rates: job n has row n.
+    #[must_use]
+    pub fn sharing(mut self, rates: CoRates) -> Self {
+        self.rows = (0..self.jobs.len()).map(Some).collect();
+        self.rates = rates;
+        self
+    }
+
+    /// Jobs that are pushed later may share GPUs at these rates.
+    pub fn may_share(&mut self, rates: CoRates) {
+        self.rates = rates;
+    }
+
+    /// The same, with every GPU for one task at a time.
+    pub fn apart(&self) -> Self {
+        Self {
+            rates: CoRates::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether some jobs may share a GPU.
+    pub fn shares(&self) -> bool {
+        !self.rates.is_empty()
+    }
+
+    /// Rates of tasks of jobs a and b on one GPU of a class, over those alone; `None`: they do not share it.
+    pub fn beside(&self, class: usize, a: usize, b: usize) -> Option<(f64, f64)> {
+        let (a, b) = self.rows[a].zip(self.rows[b])?;
+        self.rates.of(class, a, b)
+    }
+
+    /// Rates of jobs that share GPUs.
+    pub fn rates(&self) -> &CoRates {
+        &self.rates
+    }
+
+    /// The row of job n in the rates; `None`: it runs alone.
+    pub fn row(&self, n: usize) -> Option<usize> {
+        self.rows[n]
+    }
+
+    /// A problem without sharing whose least cost is no higher: every GPU that two tasks may share is two
+    /// GPUs. A task never trains faster beside another than alone, so that whatever two tasks do on one GPU
+    /// they can do on two.
+    pub fn relaxed(&self) -> Self {
+        let mut gpus = Vec::with_capacity(2 * self.gpus.len());
+        let mut nodes = Vec::with_capacity(2 * self.gpus.len());
+        for (&class, &node) in self.gpus.iter().zip(&self.nodes) {
+            let copies = 1 + usize::from(self.rates.on(class));
+            gpus.extend(std::iter::repeat_n(class, copies));
+            nodes.extend(std::iter::repeat_n(node, copies));
+        }
+        let jobs = self.jobs.clone();
+        let mut relaxed = Self::on_nodes(self.classes.clone(), gpus, nodes, jobs);
+        // Tasks of one job do not share, so that a round takes no less than on the GPUs that there are.
+        for (job, own) in relaxed.jobs.iter_mut().zip(&self.jobs) {
+            job.shortest_round = own.shortest_round;
+        }
+        relaxed
     }
 
     /// Whether some job is a gang.
@@ -180,10 +249,16 @@ impl Problem {
         self.jobs.iter().map(TrainingJob::volume).sum()
     }
 
-    /// Adds a job.
+    /// Adds a job, which runs alone.
     pub fn push(&mut self, job: TrainingJob) {
+        self.push_row(job, None);
+    }
+
+    /// Adds a job, with its row in the rates.
+    pub fn push_row(&mut self, job: TrainingJob, row: Option<usize>) {
         let job = self.measured(job);
         self.jobs.push(job);
+        self.rows.push(row);
     }
 
     /// Puts another in the place of job n.

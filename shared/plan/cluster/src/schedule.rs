@@ -107,11 +107,17 @@ impl Schedule {
 
     /// Part of the GPUs' time until the makespan that is spent training, without switching.
     pub fn utilisation(&self, problem: &Problem) -> f64 {
-        let busy: f64 = self
-            .assignments
-            .iter()
-            .map(|a| a.trained - a.start - a.switch)
-            .sum();
+        // Seconds in which two tasks share a GPU count once.
+        let mut until = vec![0.0_f64; problem.gpus.len()];
+        let busy = self.assignments.iter().map(|a| {
+            let before = until[a.gpu];
+            until[a.gpu] = before.max(a.trained);
+            if problem.shares() && before > a.start {
+                return (a.trained - before).max(0.0);
+            }
+            a.trained - a.start - a.switch
+        });
+        let busy: f64 = busy.sum();
         let whole = self.makespan() * problem.gpus.len() as f64;
         if whole > 0.0 { busy / whole } else { 0.0 }
     }
@@ -131,6 +137,43 @@ impl Schedule {
         self.assignments.iter().map(pace).collect()
     }
 
+    /// Seconds of training alone that each assignment gets done: beside another at the rates of the two.
+    ///
+    /// # Errors
+    /// Tasks on one GPU at once that do not share one.
+    pub(crate) fn works(&self, problem: &Problem) -> Result<Vec<f64>, String> {
+        let alone = |a: &Assignment| a.trained - a.start - a.switch;
+        let mut works: Vec<f64> = self.assignments.iter().map(alone).collect();
+        if !problem.shares() {
+            return Ok(works);
+        }
+        let mut lanes: Vec<Vec<usize>> = vec![Vec::new(); problem.gpus.len()];
+        for (i, a) in self.assignments.iter().enumerate() {
+            let lane = &mut lanes[a.gpu];
+            // Who comes loses what the other takes from it while both train, and the other way round.
+            let mut beside = 0;
+            lane.retain(|&k| self.assignments[k].trained > a.start + 1e-9 * a.start);
+            for &k in lane.iter() {
+                let other = &self.assignments[k];
+                let both = a.trained.min(other.trained) - a.start;
+                if both <= 1e-9 * a.start {
+                    continue;
+                }
+                let rates = problem.beside(problem.gpus[a.gpu], a.job, other.job);
+                let (own, others) =
+                    rates.ok_or_else(|| format!("{a:?} and {other:?} share a GPU"))?;
+                works[i] -= both * (1.0 - own);
+                works[k] -= both * (1.0 - others);
+                beside += 1;
+            }
+            if beside > 1 {
+                return Err(format!("{a:?} is the third on its GPU"));
+            }
+            lane.push(i);
+        }
+        Ok(works)
+    }
+
     /// Checks arrival, precedence, capacity, durations and that every task runs once; for tests
     /// and debug assertions (the checker has code of its own). The error names the first breach.
     pub fn verify(&self, problem: &Problem) -> Result<(), String> {
@@ -140,12 +183,11 @@ impl Schedule {
             .map(|j| vec![Vec::new(); j.rounds])
             .collect();
         let mut per_gpu: Vec<Vec<&Assignment>> = vec![Vec::new(); problem.gpus.len()];
-        for (a, (train, sync)) in self.assignments.iter().zip(self.paces(problem)) {
+        let paces = self.paces(problem).into_iter().zip(self.works(problem)?);
+        for (a, ((train, sync), work)) in self.assignments.iter().zip(paces) {
             let job = &problem.jobs[a.job];
             let slack = 1e-9 * a.synced.max(1.0);
-            if (a.trained - a.start - a.switch - train).abs() > slack
-                || (a.synced - a.trained - sync).abs() > slack
-            {
+            if (work - train).abs() > slack || (a.synced - a.trained - sync).abs() > slack {
                 return Err(format!("durations of {a:?}"));
             }
             if a.start < job.arrival {
@@ -170,6 +212,9 @@ impl Schedule {
                 }
                 ready = tasks.iter().map(|a| a.synced).fold(ready, f64::max);
             }
+        }
+        if problem.shares() {
+            return Ok(());
         }
         for own in &mut per_gpu {
             own.sort_by(|a, b| a.start.total_cmp(&b.start));

@@ -202,12 +202,16 @@ fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut Sm
         (from as isize + reach).clamp(0, movable.len() as isize - 1) as usize
     };
     let (a, b) = (movable[from], movable[to]);
-    match rng.random_range(0..10) {
+    // Who shares is searched for where that is a question.
+    let kinds = if problem.shares() { 13 } else { 10 };
+    match rng.random_range(0..kinds) {
         0..=5 => {
             let n = p.order.remove(a);
             p.order.insert(b, n);
         }
         6..=7 => p.order.swap(a, b),
+        10..=11 => p.alone[p.order[a]] ^= true,
+        12.. => p.weighed ^= true,
         _ => restrict(problem, p, p.order[a], rng),
     }
 }
@@ -243,7 +247,7 @@ pub fn suggested(problem: &Problem, schedule: &Schedule) -> Priorities {
         allowed[a.job] |= 1 << problem.gpus[a.gpu];
     }
     Priorities {
-        order: by(problem, |n| starts[n]),
         allowed,
+        ..Priorities::new(by(problem, |n| starts[n]))
     }
 }

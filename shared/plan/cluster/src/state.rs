@@ -9,13 +9,24 @@ pub struct Priorities {
     pub order: Vec<usize>,
     /// Classes that a job may use, as bits. A faster one that would stay idle it may use, too.
     pub allowed: Vec<u64>,
+    /// Jobs that share no GPU, though they may.
+    pub alone: Vec<bool>,
+    /// Whether a task joins another only if that gains it more, by the weights of the jobs, than the other loses;
+    /// if not, wherever both are done sooner than one after the other.
+    pub weighed: bool,
 }
 
 impl Priorities {
     /// An order, with every class allowed.
     pub fn new(order: Vec<usize>) -> Self {
         let allowed = vec![u64::MAX; order.len()];
-        Self { order, allowed }
+        let alone = vec![false; order.len()];
+        Self {
+            order,
+            allowed,
+            alone,
+            weighed: true,
+        }
     }
 }
 
@@ -39,6 +50,21 @@ pub struct State {
     pub free: Vec<f64>,
     /// How far each job is.
     pub jobs: Vec<Progress>,
+    /// What trains, where jobs may share GPUs: its end depends on what starts beside it.
+    pub residents: Vec<Resident>,
+}
+
+/// A task that trains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resident {
+    /// Number of the job.
+    pub job: usize,
+    /// Number of the GPU.
+    pub gpu: usize,
+    /// Seconds of training that are left, with the GPU to itself.
+    pub left: f64,
+    /// Seconds of synchronisation after it.
+    pub sync: f64,
 }
 
 impl State {
@@ -53,6 +79,7 @@ impl State {
         Self {
             free: vec![0.0; problem.gpus.len()],
             jobs: problem.jobs.iter().map(|j| fresh(j.arrival)).collect(),
+            residents: Vec::new(),
         }
     }
 }
@@ -74,6 +101,13 @@ pub struct Underway {
     pub synced: f64,
     /// Whether it trains; if not, its GPU is free.
     pub training: bool,
+    /// Its rate over that alone: 1, but beside another task.
+    rate: f64,
+    /// Since when it has this rate, and the seconds of training that it had done then.
+    since: f64,
+    done: f64,
+    /// Seconds of training alone that it takes.
+    train: f64,
 }
 
 impl Underway {
@@ -89,13 +123,30 @@ impl Underway {
             trained,
             synced: trained + problem.jobs[job].sync[class],
             training: true,
+            rate: 1.0,
+            since: now,
+            done: 0.0,
+            train: problem.jobs[job].train[class],
         }
     }
 
-    /// It trains and synchronises in so many seconds, as its gang does.
+    /// It trains and synchronises in so many seconds alone, as its gang does.
     pub fn keep_pace(&mut self, (train, sync): (f64, f64)) {
-        self.trained = self.started + train;
+        self.train = train;
+        self.trained = self.since + (train - self.done).max(0.0) / self.rate;
         self.synced = self.trained + sync;
+    }
+
+    /// It trains at another rate from now on; answers whether it does.
+    fn change_rate(&mut self, rate: f64, now: f64) -> bool {
+        let changes = rate != self.rate;
+        if changes {
+            let sync = self.synced - self.trained;
+            self.done += (now - self.since) * self.rate;
+            (self.since, self.rate) = (now, rate);
+            self.keep_pace((self.train, sync));
+        }
+        changes
     }
 
     /// Its training ends now, and what is left moves by as much.
@@ -104,6 +155,26 @@ impl Underway {
         self.synced += now - self.trained;
         self.trained = now;
     }
+}
+
+/// Gives every task that trains the rate that it has beside what trains on its GPU now; returns the places of
+/// those whose rate has changed.
+pub fn share(problem: &Problem, running: &mut [Underway], now: f64) -> Vec<usize> {
+    if !problem.shares() {
+        return Vec::new();
+    }
+    let mut changed = Vec::new();
+    for i in 0..running.len() {
+        let own = running[i];
+        let mut others = running.iter().enumerate();
+        let other = others.find(|(k, r)| *k != i && r.training && r.gpu == own.gpu);
+        let beside = other.and_then(|(_, r)| problem.beside(problem.gpus[own.gpu], own.job, r.job));
+        let rate = beside.map_or(1.0, |rates| rates.0);
+        if own.training && running[i].change_rate(rate, now) {
+            changed.push(i);
+        }
+    }
+    changed
 }
 
 /// Running tasks of job n are expected to take the time that the problem now gives.
@@ -144,26 +215,42 @@ impl State {
         standing: impl Iterator<Item = Standing>,
         now: f64,
     ) -> Self {
+        let mut residents = Vec::new();
+        let shares = problem.shares();
         let free = |&usable: &bool| if usable { now } else { f64::INFINITY };
         let mut free: Vec<f64> = usable.iter().map(free).collect();
         let mut synced = vec![0.0_f64; problem.jobs.len()];
+        let mut training = vec![false; problem.jobs.len()];
         for task in underway {
             let train = problem.jobs[task.job].train[problem.gpus[task.gpu]];
             let later = |t: f64| if t <= now { now + OVERDUE * train } else { t };
             if task.training {
                 free[task.gpu] = free[task.gpu].max(later(task.trained));
             }
+            if task.training && shares {
+                training[task.job] = true;
+                residents.push(Resident {
+                    job: task.job,
+                    gpu: task.gpu,
+                    left: (later(task.trained) - now) * task.rate,
+                    sync: task.synced - task.trained,
+                });
+                continue;
+            }
             synced[task.job] = synced[task.job].max(later(task.synced));
         }
-        let jobs = standing.zip(&problem.jobs).zip(synced);
-        let jobs = jobs.map(|((standing, job), synced)| {
+        let jobs = standing
+            .zip(&problem.jobs)
+            .zip(synced.into_iter().zip(training));
+        let jobs = jobs.map(|((standing, job), (synced, training))| {
             let Standing {
                 round,
                 started,
                 ready,
             } = standing;
             let open = round < job.rounds;
-            let whole = open && started == job.tasks;
+            // Where ends depend on who shares, those of the residents are not known yet.
+            let whole = open && started == job.tasks && !training;
             Progress {
                 // For a round that runs as a whole, the next event is the next round.
                 round: round + usize::from(whole),
@@ -175,6 +262,7 @@ impl State {
         Self {
             free,
             jobs: jobs.collect(),
+            residents,
         }
     }
 }

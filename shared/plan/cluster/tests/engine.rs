@@ -5,6 +5,8 @@ mod common;
 mod gangs;
 #[path = "common/queue.rs"]
 mod queue;
+#[path = "common/sharing.rs"]
+mod sharing;
 
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
@@ -463,7 +465,7 @@ proptest! {
         let problem = dyadic(&random(seed, &size));
         let mut order: Vec<usize> = (0..jobs).collect();
         order.rotate_left(rotation % jobs);
-        let priorities = Priorities { order, allowed: masks[..jobs].to_vec() };
+        let priorities = Priorities { allowed: masks[..jobs].to_vec(), ..Priorities::new(order) };
         let mut state = State::new(&problem);
         state.free = busy.iter().map(|&t| on_grid(t)).collect();
         // One GPU stays that can run everything, so that everything ends.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{
     Assignment, Budget, Decoder, Deviations, JobStanding, Names, Outlook, Player, Priorities,
-    Problem, Schedule, Search, Standing, State, Underway, by, retime,
+    Problem, Schedule, Search, Standing, State, Underway, by, retime, share,
 };
 use doc::JobStatus;
 use units::UnitError;
@@ -47,6 +47,8 @@ pub struct Agenda {
     problem: Problem,
     /// Planned order of what has not started, with planned starts.
     queues: Vec<VecDeque<(Place, f64)>>,
+    /// The task that is planned to train on the GPU when another joins it there.
+    beside: BTreeMap<Place, Place>,
     running: Vec<Underway>,
     jobs: Vec<JobState>,
     usable: Vec<bool>,
@@ -74,6 +76,7 @@ impl Agenda {
         };
         let mut agenda = Self {
             queues: vec![VecDeque::new(); problem.gpus.len()],
+            beside: BTreeMap::new(),
             running: Vec::new(),
             jobs: problem.jobs.iter().map(fresh).collect(),
             usable: vec![true; problem.gpus.len()],
@@ -110,6 +113,12 @@ impl Agenda {
         for queue in &mut self.queues {
             queue.clear();
         }
+        self.beside.clear();
+        // What trains on each GPU, and until when.
+        let mut there: Vec<Vec<(Place, f64)>> = vec![Vec::new(); self.queues.len()];
+        for r in self.running.iter().filter(|r| r.training) {
+            there[r.gpu].push((self.place(r), r.trained));
+        }
         for (a, task) in tasks {
             let place = Place {
                 job: a.job,
@@ -117,19 +126,46 @@ impl Agenda {
                 task,
             };
             self.queues[a.gpu].push_back((place, a.start));
+            if self.problem.shares() {
+                let there = &mut there[a.gpu];
+                // An end that is late by rounding only is one.
+                there.retain(|&(_, end)| end > a.start * (1.0 + 1e-9));
+                if let [(other, _)] = there[..] {
+                    self.beside.insert(place, other);
+                }
+                there.push((place, a.trained));
+            }
         }
     }
 
-    /// Tasks that may start now, with their GPUs: the next of each idle GPU, if its round is ready.
+    fn place(&self, r: &Underway) -> Place {
+        Place {
+            job: r.job,
+            round: self.jobs[r.job].round,
+            task: r.task,
+        }
+    }
+
+    /// Whether a GPU is open to the task at the head of its queue: idle, or with the one task beside which it
+    /// is planned to start.
+    fn open_to(&self, gpu: usize, place: Place) -> bool {
+        let mut there = self.running.iter().filter(|r| r.gpu == gpu && r.training);
+        match (there.next(), there.next()) {
+            (None, _) => true,
+            (Some(one), None) => self.beside.get(&place) == Some(&self.place(one)),
+            _ => false,
+        }
+    }
+
+    /// Tasks that may start now, with their GPUs: the next of each GPU that is open to it, if its round is ready.
     #[must_use]
     pub fn startable(&self, now: f64) -> Vec<(Place, usize)> {
-        let idle = (0..self.queues.len())
-            .filter(|&gpu| self.usable[gpu])
-            .filter(|&gpu| !self.running.iter().any(|r| r.gpu == gpu && r.training));
-        let next = idle.filter_map(|gpu| {
+        let usable = (0..self.queues.len()).filter(|&gpu| self.usable[gpu]);
+        let next = usable.filter_map(|gpu| {
             let &(place, _) = self.queues[gpu].front()?;
             let job = &self.jobs[place.job];
-            (job.round == place.round && job.ready <= now).then_some((place, gpu))
+            let ready = job.round == place.round && job.ready <= now;
+            (ready && self.open_to(gpu, place)).then_some((place, gpu))
         });
         let next: Vec<(Place, usize)> = next.collect();
         // A gang starts when all its tasks can.
@@ -195,6 +231,7 @@ impl Agenda {
             others.for_each(|r| r.keep_pace(pace));
         }
         self.running.push(own);
+        share(&self.problem, &mut self.running, now);
     }
 
     /// Training of a task has ended: its GPU is free. Answers how long it took over what was
@@ -203,6 +240,13 @@ impl Agenda {
         let mut running = self.running.iter_mut();
         let r = running.find(|r| place.is(r) && r.training)?;
         self.deviations.note(r, now);
+        if self.problem.shares() {
+            // Beside another it is expected to take longer than the plan's time alone.
+            let ratio = (now - r.started) / (r.trained - r.started);
+            r.end_training(now);
+            share(&self.problem, &mut self.running, now);
+            return Some(ratio);
+        }
         r.end_training(now);
         // For a gang, those of the slowest.
         let gang = self.problem.jobs[place.job].gang.is_some();
@@ -299,6 +343,7 @@ impl Agenda {
         for queue in &mut self.queues {
             queue.retain(|(p, _)| *p != place);
         }
+        self.beside.remove(&place);
         self.queues[other].push_front((place, now));
         true
     }
@@ -384,6 +429,11 @@ impl Agenda {
 
     /// Forecast of the queues with the times known now.
     fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
+        if self.problem.shares() {
+            let mut out = Vec::new();
+            Player::new(&self.problem).record(state, now, &self.order(), &mut out);
+            return out;
+        }
         let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
         let mut jobs = state.jobs.clone();
         let mut heads = vec![0; self.queues.len()];
@@ -451,14 +501,20 @@ impl Agenda {
         self.problem.drifted(job, factor);
     }
 
-    /// Plans again what has not started, from the order that it has now.
-    pub fn replan(&mut self, now: f64) {
-        let state = self.expected(now);
+    /// The jobs in the order in which they are planned to go on.
+    fn order(&self) -> Priorities {
         let first = |n: usize| {
             let own = self.queues.iter().flatten().filter(|(p, _)| p.job == n);
             own.map(|&(_, start)| start).fold(f64::INFINITY, f64::min)
         };
-        let priorities = Priorities::new(by(&self.problem, first));
+        Priorities::new(by(&self.problem, first))
+    }
+
+    /// Plans again what has not started, from the order that it has now.
+    pub fn replan(&mut self, now: f64) {
+        share(&self.problem, &mut self.running, now);
+        let state = self.expected(now);
+        let priorities = self.order();
         self.seed = self.seed.wrapping_add(1);
         let budget = Budget {
             starts: self.effort,

@@ -309,6 +309,8 @@ impl Driver<'_> {
     }
 
     fn begun(&mut self, id: JobId, running: Running) {
+        let there = |r: &&Running| r.gpu == running.gpu && r.trained.is_none() && r.ended.is_none();
+        let beside = self.running.values().find(there).map(|r| r.place);
         self.running.insert(id, running);
         let pid = self.supervisor.pid(id).and_then(|p| u32::try_from(p).ok());
         self.tell(EventPayload::Start {
@@ -317,6 +319,7 @@ impl Driver<'_> {
             batch: None,
             share: None,
             gpu: Some(self.seats.all[running.gpu].name.clone()),
+            beside: beside.map(|place| self.name(place)),
             pid,
             predicted: None,
         });

@@ -106,7 +106,10 @@ impl Driver<'_> {
         let capacity = self.cluster.groups[groups[gpu]].memory;
         let need = |n: usize| self.cluster.jobs[n].memory.unwrap_or(0.0);
         let running = self.running.values();
-        let running = running.filter(|r| r.gpu == gpu && r.stays);
+        // Where GPUs are shared what trains there stays beside the new one.
+        let shared = !self.cluster.sharing.is_empty();
+        let holds = |r: &&Running| r.stays || (shared && r.trained.is_none());
+        let running = running.filter(|r| r.gpu == gpu).filter(holds);
         let held: f64 = running.map(|r| need(r.place.job)).sum::<f64>();
         let fits = |waiting: &[(JobId, usize)], leaving: &[(JobId, usize)]| {
             let parked: f64 = waiting.iter().chain(leaving).map(|&(_, n)| need(n)).sum();

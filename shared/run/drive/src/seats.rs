@@ -90,6 +90,8 @@ pub(crate) struct Seats {
     pub all: Vec<Seat>,
     place: Where,
     groups: Option<Cgroups>,
+    /// Whether tasks may train on one GPU at once.
+    shared: bool,
 }
 
 /// Who is started, for the words of a prefix.
@@ -150,7 +152,14 @@ impl Seats {
             }
         }
         let place = place.clone();
-        Ok((Self { all, place, groups }, note))
+        let shared = !cluster.sharing.is_empty();
+        let seats = Self {
+            all,
+            place,
+            groups,
+            shared,
+        };
+        Ok((seats, note))
     }
 
     /// Lets a task run on its GPU, as the process number `slot` there.
@@ -175,7 +184,12 @@ impl Seats {
         match &self.place {
             Where::Processors => {
                 if let Some(groups) = &self.groups {
-                    let group = groups.group(&format!("{}.{slot}", seat.name), seat.share);
+                    let slot = slot.to_string();
+                    // Tasks that share a GPU have its part of the machine together, and not each.
+                    let group = match self.shared {
+                        true => groups.group_below(&seat.name, seat.share, &slot),
+                        false => groups.group(&format!("{}.{slot}", seat.name), seat.share),
+                    };
                     spec.cgroup_procs = Some(group.map_err(|e| e.to_string())?.procs());
                 }
             }

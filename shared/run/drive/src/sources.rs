@@ -30,11 +30,16 @@ pub fn solo_rates(arguments: &[String], console: &Console) -> Result<SoloRates, 
     Ok(rates)
 }
 
-/// The cluster of a table of jobs and a table of rates.
+/// The cluster of a table of jobs and a table of rates, and perhaps one of rates of pairs.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a task without length, [`Failure::Input`] for what is wrong in a table.
-pub fn import(jobs: &Path, rates: &Path, lumping: &Lumping) -> Result<Cluster, Failure> {
+pub fn import(
+    jobs: &Path,
+    rates: &Path,
+    pairs: Option<&Path>,
+    mut lumping: Lumping,
+) -> Result<Cluster, Failure> {
     let failed = |error: ImportError| Failure::Input(error.to_string());
     let open = |path: &Path| File::open(path).map_err(|error| Failure::file(path, &error));
     if !(lumping.task_s.is_finite() && lumping.task_s > 0.0) {
@@ -42,8 +47,12 @@ pub fn import(jobs: &Path, rates: &Path, lumping: &Lumping) -> Result<Cluster, F
         return Err(Failure::Usage(text.to_owned()));
     }
     let rates = import::rates(&rates.display().to_string(), open(rates)?).map_err(failed)?;
+    if let Some(pairs) = pairs {
+        let name = pairs.display().to_string();
+        lumping.pairs = import::pairs(&name, open(pairs)?).map_err(failed)?;
+    }
     let name = jobs.display().to_string();
-    import::cluster(&name, open(jobs)?, &rates, lumping).map_err(failed)
+    import::cluster(&name, open(jobs)?, &rates, &lumping).map_err(failed)
 }
 
 /// Writes a cluster that was made here.

@@ -124,6 +124,26 @@ impl Cgroups {
         Ok(group)
     }
 
+    /// Makes the group of one of several jobs that have a share together, and end each for itself: below the group
+    /// `name` that has the share, without a quota of its own.
+    ///
+    /// # Errors
+    /// [`CgroupError::Io`].
+    pub fn group_below(&self, name: &str, share: Share, job: &str) -> Result<Group, CgroupError> {
+        let whole = self.group(name, share)?;
+        let group = Group {
+            dir: whole.dir.join(job),
+            ..whole
+        };
+        if !group.dir.exists() {
+            fs::create_dir(&group.dir).map_err(|source| CgroupError::Io {
+                path: group.dir.clone(),
+                source,
+            })?;
+        }
+        Ok(group)
+    }
+
     /// Kills what still runs in the groups and removes them.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod gangs;
 mod residency;
+mod sharing;
 mod times;
 
 use std::collections::BTreeMap;
@@ -28,18 +29,22 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
     j.same("fingerprint", &schedule.fingerprint, &fingerprint);
     let groups = schedule.cluster.gpu_groups();
     let paces = gangs::paces(schedule, &groups);
+    let worked = sharing::worked(schedule, &groups, j);
     for (i, (task, pace)) in schedule.assignments.iter().zip(&paces).enumerate() {
         let group = &schedule.cluster.groups[groups[task.gpu]];
+        let work = worked.works[i];
         j.field("assignments", |j| {
-            j.index(i, |j| durations(schedule, task, (group, *pace), j))
+            j.index(i, |j| durations(schedule, (task, work), (group, *pace), j))
         });
     }
     gangs::judge(schedule, &groups, j);
-    deviations(schedule, &paces, j);
+    deviations(schedule, &paces, &worked.works, j);
     every_task_once(schedule, j);
     rounds_follow(schedule, j);
-    one_at_a_time(schedule, j);
-    let cost = figures(schedule, j);
+    if schedule.cluster.sharing.is_empty() {
+        one_at_a_time(schedule, j);
+    }
+    let cost = figures(schedule, worked.busy, j);
     bounds(schedule, cost, j);
     baselines(schedule, j);
     residency::judge(schedule, &groups, j);
@@ -52,7 +57,7 @@ fn lasts(duration: f64, expected: f64, scale: f64, noise: f64) -> bool {
 
 fn durations(
     schedule: &Schedule,
-    task: &ScheduledTask,
+    (task, work): (&ScheduledTask, f64),
     (group, pace): (&GpuGroup, Option<(f64, f64)>),
     j: &mut Judge,
 ) {
@@ -62,8 +67,12 @@ fn durations(
     };
     let (start, end) = (task.start.get(), task.trained.get());
     let switch = task.switch.get();
-    if !lasts(end - start - switch, train, end, schedule.noise) {
-        j.contradiction("train_end_s", end, start + switch + train);
+    if !lasts(work, train, end, schedule.noise) {
+        let expected = match schedule.cluster.sharing.is_empty() {
+            true => (start + switch + train).to_string(),
+            false => format!("when {train} s of training alone are done, and {work} s are"),
+        };
+        j.contradiction("train_end_s", end, expected);
     }
     let synced = task.synced.get();
     if !lasts(synced - end, sync, synced, schedule.noise) {
@@ -83,15 +92,14 @@ fn durations(
 
 /// The noise is that of the task that deviates most, and is not just allowed for; what the tasks
 /// take to synchronise, of which nothing else depends where another of the round ends later, adds up.
-fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], j: &mut Judge) {
+fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], works: &[f64], j: &mut Judge) {
     let (mut largest, mut reached, mut sum) = (0.0_f64, schedule.noise <= 0.0, 0.0);
-    for (task, pace) in schedule.assignments.iter().zip(paces) {
+    for ((task, pace), &trained) in schedule.assignments.iter().zip(paces).zip(works) {
         let Some((train, sync)) = *pace else {
             continue;
         };
         let (end, synced) = (task.trained.get(), task.synced.get());
         sum += synced - end;
-        let trained = end - task.start.get() - task.switch.get();
         for (lasted, expected, at) in [(trained, train, end), (synced - end, sync, synced)] {
             if expected > 0.0 {
                 let part = (lasted - expected).abs() / expected;
@@ -179,13 +187,11 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
 }
 
 /// Recomputes the figures; returns the cost.
-fn figures(schedule: &Schedule, j: &mut Judge) -> f64 {
+fn figures(schedule: &Schedule, busy: f64, j: &mut Judge) -> f64 {
     let jobs = &schedule.cluster.jobs;
     let mut ends = vec![0.0_f64; jobs.len()];
-    let mut busy = 0.0;
     for task in &schedule.assignments {
         ends[task.job] = ends[task.job].max(task.synced.get());
-        busy += task.trained.get() - task.start.get() - task.switch.get();
     }
     let (mut cost, mut flow_cost) = (0.0, 0.0);
     let mut flows = Vec::with_capacity(jobs.len());

@@ -8,16 +8,22 @@ use crate::judge::Judge;
 
 /// Judges a status. Why a job waits, and when it ends, stand on what is not in the document.
 pub fn judge(status: &ClusterStatus, j: &mut Judge) {
-    let mut trains: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut trains: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (at, job) in status.jobs.iter().enumerate() {
         j.field("jobs", |j| {
             j.index(at, |j| {
                 state(job, j);
                 times(job, status, j);
                 for task in job.running.iter().filter(|t| t.trains) {
-                    if let Some(other) = trains.insert(&task.gpu, job.job.as_str()) {
+                    // Two jobs may share a GPU, which ones is not in the document; never three, nor one with itself.
+                    let own = job.job.as_str();
+                    let there = trains.entry(&task.gpu).or_default();
+                    there.push(own);
+                    let twice = there.iter().filter(|n| **n == own).count() > 1;
+                    if twice || there.len() > 2 {
                         let claimed = format!("a task on {}", task.gpu);
-                        j.contradiction("running", claimed, format!("{other} trains there"));
+                        let others = there[..there.len() - 1].join(", ");
+                        j.contradiction("running", claimed, format!("{others} train there"));
                     }
                     if status.lost.contains(&task.gpu) {
                         let claimed = format!("a task trains on {}", task.gpu);
@@ -140,7 +146,10 @@ mod tests {
             assert_ne!(changed, waits, "{from}");
             assert!(lies(&changed).contains(&path.to_owned()), "{changed}");
         }
-        let other = runs.replace("\"a\"", "\"c\"");
-        assert!(lies(&format!("{runs},{other}")).contains(&"$.jobs[1].running".to_owned()));
+        let [second, third] = ["\"c\"", "\"d\""].map(|id| runs.replace("\"a\"", id));
+        let two = format!("{runs},{second}");
+        assert!(!lies(&two).contains(&"$.jobs[1].running".to_owned()));
+        let three = format!("{two},{third}");
+        assert!(lies(&three).contains(&"$.jobs[2].running".to_owned()));
     }
 }

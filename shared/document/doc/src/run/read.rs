@@ -218,11 +218,13 @@ fn of_task(f: &mut Fields<'_>) -> Option<EventPayload> {
         EventKind::Start => {
             let batch = f.may("batch", |w| &mut w.batch, Batch::new);
             let share = f.share();
+            let beside = f.may("beside", |w| &mut w.beside, |id| TaskId::new(&id));
             let predicted = f.rate("predicted_samples_per_s", |w| {
                 &mut w.predicted_samples_per_s
             });
             Some(EventPayload::Start {
                 gpu: f.wire.gpu.take(),
+                beside: beside?,
                 pid: f.wire.pid.take(),
                 round: round?,
                 task: task?,

@@ -27,11 +27,13 @@ pub(super) fn to_wire(event: &RunEvent) -> wire::RunEvent {
             batch,
             share,
             gpu,
+            beside,
             pid,
             predicted,
             ..
         } => {
             w.gpu.clone_from(gpu);
+            w.beside = beside.as_ref().map(ToString::to_string);
             w.batch = batch.map(|b| u64::from(b.get()));
             w.share_percent = share.map(Share::percent);
             w.pid = *pid;

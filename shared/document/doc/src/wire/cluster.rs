@@ -19,6 +19,9 @@ pub struct Cluster {
     pub gpus: Vec<ClusterGpu>,
     /// The jobs.
     pub jobs: Vec<ClusterJob>,
+    /// Which two jobs may train on one GPU at the same time, and at what rates; absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sharing: Vec<ClusterSharing>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
@@ -100,6 +103,19 @@ pub struct ClusterJob {
 
 fn one() -> f64 {
     1.0
+}
+
+/// Two jobs of which a task each may train on one GPU of a type at the same time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSharing {
+    /// Names of the two jobs.
+    pub jobs: [String; 2],
+    /// GPU type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Rate of each while both train, over its rate alone, above 0 and at most 1.
+    pub rates: [f64; 2],
 }
 
 /// Neighbouring layers that are copied together.

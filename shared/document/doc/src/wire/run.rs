@@ -32,6 +32,9 @@ pub struct RunEvent {
     /// Name of the GPU on which a task of a schedule is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
+    /// Name of the task that trains on that GPU already, where two share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
     /// Process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -129,6 +132,7 @@ impl RunEvent {
             batch: None,
             share_percent: None,
             gpu: None,
+            beside: None,
             pid: None,
             samples: None,
             samples_per_s: None,
@@ -159,13 +163,14 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 31] {
+    pub fn given(&self) -> [(&'static str, bool); 32] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
             ("batch", self.batch.is_some()),
             ("share_percent", self.share_percent.is_some()),
             ("gpu", self.gpu.is_some()),
+            ("beside", self.beside.is_some()),
             ("pid", self.pid.is_some()),
             ("samples", self.samples.is_some()),
             ("samples_per_s", self.samples_per_s.is_some()),
@@ -215,7 +220,7 @@ fn is_zero(count: &u64) -> bool {
 pub enum EventKind {
     /// The launcher began: `device`, `timeline` or `plan`, `provenance`. First event of a run.
     Launch,
-    /// A job was started: `round task`, `batch share_percent gpu pid predicted_samples_per_s`.
+    /// A job was started: `round task`, `batch share_percent gpu beside pid predicted_samples_per_s`.
     Start,
     /// A job is ready: `round task`.
     Ready,

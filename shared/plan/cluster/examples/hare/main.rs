@@ -3,7 +3,7 @@
 //! `hare OUT DATA [--quick]` writes `OUT/RESULTS.md` and `OUT/summary.json`; DATA holds the traces
 //! of others (`gavel`, `philly`), whose parts are left out where it does not exist. `hare --peers DATA
 //! [--json]` prints what others reach on those traces as rows of a benchmark; `hare --online DATA` how far online is
-//! behind the plan.
+//! behind the plan; `hare --sharing DATA [--quick]` what it is worth that two jobs share a GPU.
 
 mod compare;
 mod online;
@@ -11,6 +11,7 @@ mod page;
 mod peers;
 mod poster;
 mod quality;
+mod sharing;
 mod switching;
 mod traces;
 
@@ -40,15 +41,20 @@ fn main() -> ExitCode {
     if let [first, data] = &args[..]
         && first == "--online"
     {
-        return match online::page(Path::new(data), &mut std::io::stdout().lock()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                writeln!(std::io::stderr(), "hare: {error}").ok();
-                ExitCode::FAILURE
-            }
-        };
+        return told(online::page(Path::new(data), &mut std::io::stdout().lock()));
     }
-    match reproduce(&args) {
+    if let [first, data, rest @ ..] = &args[..]
+        && first == "--sharing"
+    {
+        let quick = rest.iter().any(|a| a == "--quick");
+        let page = sharing::page(Path::new(data), quick, &mut std::io::stdout().lock());
+        return told(page);
+    }
+    told(reproduce(&args))
+}
+
+fn told(done: Outcome<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             writeln!(std::io::stderr(), "hare: {error}").ok();

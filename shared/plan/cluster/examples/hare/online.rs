@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use cluster::generate::{Recipe, generate};
+use cluster::import::Pairs;
 use cluster::{OnlineSettings, PlanOptions, Problem, document, fleet, plan, play};
 
 use crate::Outcome;
@@ -72,7 +73,7 @@ pub fn page(data: &Path, out: &mut impl Write) -> Outcome<()> {
     ];
     if traces::there(data) {
         let rates = traces::gavel_rates(data)?;
-        let whole = traces::gavel(data, &rates, Cut::Whole)?;
+        let whole = traces::gavel(data, &rates, &Pairs::new(), Cut::Whole)?;
         sets.insert(0, ("Gavel's 71 on 18 GPUs, all there, whole", vec![whole]));
     }
     write!(out, "{HEAD}")?;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cluster::Policy;
+use cluster::import::Pairs;
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -323,7 +324,7 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
     let mut rows = Vec::new();
     let mut means = serde_json::Map::new();
     for (_, label, cut) in CUTS.into_iter().take(if quick { 1 } else { 3 }) {
-        let c = compare(&traces::gavel(data, &rates, cut)?, starts)?;
+        let c = compare(&traces::gavel(data, &rates, &Pairs::new(), cut)?, starts)?;
         let allox = c.others[index(Policy::Allox)].mean;
         let less = 100.0 * (1.0 - c.ours.mean / allox);
         rows.push(vec![
@@ -349,7 +350,8 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
     ];
     let jobs = traces::philly_jobs(data)?;
     let count = if quick { 1 } else { PHILLY };
-    let all = (0..count).map(|seed| compare(&traces::philly(&jobs, &rates, seed)?, starts));
+    let all = (0..count)
+        .map(|seed| compare(&traces::philly(&jobs, &rates, &Pairs::new(), seed)?, starts));
     let philly = Means::of(all.collect::<Outcome<_>>()?);
     let mut lines = vec![vec![
         "hare".to_owned(),

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use cluster::Policy;
+use cluster::import::Pairs;
 use testkit::bench::Row;
 
 use crate::Outcome;
@@ -35,7 +36,7 @@ pub fn rows(data: &Path, starts: u64) -> Outcome<Vec<Row>> {
     let rates = traces::gavel_rates(data)?;
     let mut rows = Vec::new();
     for (short, cut, how) in CUTS {
-        let c = compare(&traces::gavel(data, &rates, how)?, starts)?;
+        let c = compare(&traces::gavel(data, &rates, &Pairs::new(), how)?, starts)?;
         let over = c.ours.flow / c.flow_bound;
         for (policy, seconds) in GAVEL {
             rows.push(Row::new(
@@ -47,7 +48,8 @@ pub fn rows(data: &Path, starts: u64) -> Outcome<Vec<Row>> {
         }
     }
     let jobs = traces::philly_jobs(data)?;
-    let all = (0..PHILLY).map(|seed| compare(&traces::philly(&jobs, &rates, seed)?, starts));
+    let all = (0..PHILLY)
+        .map(|seed| compare(&traces::philly(&jobs, &rates, &Pairs::new(), seed)?, starts));
     let philly = Means::of(all.collect::<Outcome<_>>()?);
     rows.extend(Policy::BASELINES.map(|policy| {
         Row::new(

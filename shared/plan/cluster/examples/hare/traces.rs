@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cluster::import::{self, Lumping, Rates};
+use cluster::import::{self, Lumping, Pairs, Rates};
 use cluster::{Problem, document};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
@@ -44,6 +44,27 @@ pub fn gavel_rates(data: &Path) -> Outcome<Rates> {
     Ok(rates)
 }
 
+/// Gavel's rates in steps per second of two jobs of one GPU each on one GPU; without pairs that did not fit.
+pub fn gavel_pairs(data: &Path) -> Outcome<Pairs> {
+    let text = std::fs::read_to_string(data.join("gavel/simulation_throughputs.json"))?;
+    let table: Value = serde_json::from_str(&text)?;
+    let mut out = Pairs::new();
+    for kind in TYPES {
+        for (job, others) in table[kind].as_object().into_iter().flatten() {
+            for (other, rates) in others.as_object().into_iter().flatten() {
+                let (Some((a, 1)), Some((b, 1))) = (job_key(job), job_key(other)) else {
+                    continue;
+                };
+                let rate = |i: usize| rates[i].as_f64().filter(|&r| r > 0.0);
+                if let Some(both) = rate(0).zip(rate(1)) {
+                    out.insert((a.to_owned(), b.to_owned(), kind.to_owned()), both);
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// `('ResNet-18 (batch size 16)', 4)` as the model and its GPUs.
 fn job_key(text: &str) -> Option<(&str, u32)> {
     let (model, gpus) = text
@@ -63,7 +84,7 @@ pub enum Cut {
 }
 
 /// The single-GPU jobs of Gavel's `minimize_makespan.trace` on 6 GPUs of each type.
-pub fn gavel(data: &Path, rates: &Rates, cut: Cut) -> Outcome<Problem> {
+pub fn gavel(data: &Path, rates: &Rates, pairs: &Pairs, cut: Cut) -> Outcome<Problem> {
     let text = std::fs::read_to_string(data.join("gavel/minimize_makespan.trace"))?;
     let mut jobs = "model,arrival_s,gpus,steps\n".to_owned();
     for line in text.lines() {
@@ -82,6 +103,7 @@ pub fn gavel(data: &Path, rates: &Rates, cut: Cut) -> Outcome<Problem> {
             Cut::Seconds(s) => s,
         },
         reference: None,
+        pairs: pairs.clone(),
     };
     let cluster = import::cluster("gavel", jobs.as_bytes(), rates, &lumping)?;
     Ok(document::problem(&cluster))
@@ -144,7 +166,7 @@ const LOAD: f64 = 2.0;
 /// 40 jobs that arrived one after another, a third of them on several GPUs, on 15 GPUs: a model of
 /// Gavel's drawn for each, tasks of 30 s on the fastest GPU, rounds by the recorded duration (as on
 /// P100s), gaps compressed to a load of 2, weights 1 to 5.
-pub fn philly(jobs: &[Recorded], rates: &Rates, seed: u64) -> Outcome<Problem> {
+pub fn philly(jobs: &[Recorded], rates: &Rates, pairs: &Pairs, seed: u64) -> Outcome<Problem> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let start = rng.random_range(0..jobs.len() * 3 / 4);
     let chosen = |several: bool, count: usize| {
@@ -180,6 +202,7 @@ pub fn philly(jobs: &[Recorded], rates: &Rates, seed: u64) -> Outcome<Problem> {
         gpus: TYPES.map(|kind| (kind.to_owned(), EACH)).to_vec(),
         task_s: 30.0,
         reference: Some("p100".to_owned()),
+        pairs: pairs.clone(),
     };
     let cluster = import::cluster("philly", table.as_bytes(), rates, &lumping)?;
     Ok(compressed(document::problem(&cluster)))
@@ -197,5 +220,6 @@ fn compressed(problem: Problem) -> Problem {
     for job in &mut jobs {
         job.arrival *= span / last.max(1.0);
     }
-    Problem::new(problem.classes.clone(), problem.gpus.clone(), jobs)
+    let rates = problem.rates().clone();
+    Problem::new(problem.classes.clone(), problem.gpus.clone(), jobs).sharing(rates)
 }

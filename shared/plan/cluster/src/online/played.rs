@@ -6,6 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::{Decision, Live, OnlineSettings};
+use crate::state::{Underway, share};
 use crate::{Assignment, Problem, Schedule};
 
 /// How a played cluster went.
@@ -27,8 +28,65 @@ enum Event {
     Finished(usize, usize),
 }
 
+/// What really trains, and when it will have ended.
+#[derive(Debug, Default)]
+struct Truth {
+    /// The earliest last; of equals the one that was known first comes last.
+    events: Vec<(f64, Event)>,
+    /// What has been started; where GPUs are shared, what trains of it and its place in `out`.
+    running: Vec<Underway>,
+    places: Vec<usize>,
+    out: Vec<Assignment>,
+}
+
+impl Truth {
+    fn expect(&mut self, at: f64, event: Event) {
+        let place = self.events.partition_point(|e| e.0 > at);
+        self.events.insert(place, (at, event));
+    }
+
+    /// A task has been started that will take these seconds alone.
+    fn start(&mut self, problem: &Problem, started: Assignment, (train, sync): (f64, f64)) {
+        let (n, task, gpu) = (started.job, started.task, started.gpu);
+        self.expect(started.trained, Event::Trained(n, task));
+        self.expect(started.synced, Event::Finished(n, task));
+        if problem.shares() {
+            let mut own = Underway::new(problem, (n, task), gpu, started.start);
+            own.keep_pace((train, sync));
+            self.running.push(own);
+            self.places.push(self.out.len());
+        }
+        self.out.push(started);
+    }
+
+    fn trained(&mut self, n: usize, task: usize) {
+        let own = |r: &Underway| (r.job, r.task) == (n, task);
+        if let Some(at) = self.running.iter().position(own) {
+            self.running.swap_remove(at);
+            self.places.swap_remove(at);
+        }
+    }
+
+    /// Who shares a GPU with others than before will have ended at another moment.
+    fn share(&mut self, problem: &Problem, now: f64) {
+        for at in share(problem, &mut self.running, now) {
+            let own = self.running[at];
+            let (trained, finished) = (
+                Event::Trained(own.job, own.task),
+                Event::Finished(own.job, own.task),
+            );
+            self.events.retain(|e| e.1 != trained && e.1 != finished);
+            self.expect(own.trained, trained);
+            self.expect(own.synced, finished);
+            let told = &mut self.out[self.places[at]];
+            (told.trained, told.synced) = (own.trained, own.synced);
+        }
+    }
+}
+
 /// Plays `problem` as time passes: a job is known from its arrival on, and a task takes its time
-/// multiplied by a factor uniform in `1 +- noise` (0 to below 1).
+/// multiplied by a factor uniform in `1 +- noise` (0 to below 1); beside another task at the rates that
+/// are known.
 pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     let mut rng = SmallRng::seed_from_u64(settings.seed);
     let mut live = Live::new(
@@ -36,29 +94,32 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
         problem.gpus.clone(),
         problem.nodes.clone(),
         settings,
-    );
-    let mut events: Vec<(f64, Event)> = Vec::new();
+    )
+    .sharing(problem.rates().clone());
+    let mut truth = Truth::default();
     for (n, job) in problem.jobs.iter().enumerate() {
-        events.push((job.arrival, Event::Arrival(n)));
+        truth.events.push((job.arrival, Event::Arrival(n)));
     }
     // The earliest last; of equals the job that is listed first.
-    events.sort_by(|a, b| b.0.total_cmp(&a.0));
+    truth.events.sort_by(|a, b| b.0.total_cmp(&a.0));
     // Numbers of jobs here and there.
     let mut theirs = vec![usize::MAX; problem.jobs.len()];
     let mut ours = Vec::new();
-    let mut out: Vec<Assignment> = Vec::with_capacity(problem.volume());
     let (mut slowest, mut whole, mut answers) = (Duration::ZERO, Duration::ZERO, 0_u32);
-    while let Some(&(now, _)) = events.last() {
+    while let Some(&(now, _)) = truth.events.last() {
         let mut again = false;
         let started = Instant::now();
-        while let Some((_, event)) = events.pop_if(|e| e.0 <= now) {
+        while let Some((_, event)) = truth.events.pop_if(|e| e.0 <= now) {
             match event {
                 Event::Arrival(n) => {
-                    theirs[n] = live.arrive(problem.jobs[n].clone(), now);
+                    theirs[n] = live.arrive(problem.jobs[n].clone(), problem.row(n), now);
                     ours.push(n);
                     again = true;
                 }
-                Event::Trained(n, task) => live.trained(theirs[n], task, now),
+                Event::Trained(n, task) => {
+                    live.trained(theirs[n], task, now);
+                    truth.trained(n, task);
+                }
                 Event::Finished(n, task) => {
                     let complete = live.finished(theirs[n], task, now);
                     // Only the end of a job changes much; rounds continue as planned.
@@ -89,8 +150,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             };
             gang = Some((n, (train, sync)));
             let trained = now + train;
-            let synced = trained + sync;
-            out.push(Assignment {
+            let started = Assignment {
                 job: n,
                 round: d.round,
                 task: d.task,
@@ -98,23 +158,18 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                 switch: 0.0,
                 start: now,
                 trained,
-                synced,
-            });
-            for (at, event) in [
-                (trained, Event::Trained(n, d.task)),
-                (synced, Event::Finished(n, d.task)),
-            ] {
-                let place = events.partition_point(|e| e.0 > at);
-                events.insert(place, (at, event));
-            }
+                synced: trained + sync,
+            };
+            truth.start(problem, started, (train, sync));
         }
+        truth.share(problem, now);
         let took = started.elapsed();
         slowest = slowest.max(took);
         whole += took;
         answers += 1;
     }
     Played {
-        schedule: Schedule::new(problem.jobs.len(), out),
+        schedule: Schedule::new(problem.jobs.len(), truth.out),
         slowest,
         mean: whole / answers.max(1),
     }

@@ -9,6 +9,7 @@ use units::{Seconds, UnitError};
 
 use super::{Decision, Live, Names, OnlineSettings};
 use crate::document;
+use crate::state::Underway;
 
 /// Why an event cannot be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -132,13 +133,14 @@ impl Queue {
         let (classes, gpus, representatives) = document::fleet(&cluster);
         let groups = cluster.gpu_groups();
         Self {
-            representatives,
             gpus: cluster.gpu_names(),
             nodes: groups
                 .iter()
                 .map(|&g| cluster.groups[g].node.clone())
                 .collect(),
-            live: Live::new(classes, gpus, document::nodes(&cluster), settings),
+            live: Live::new(classes, gpus, document::nodes(&cluster), settings)
+                .sharing(document::co_rates(&cluster, &representatives)),
+            representatives,
             names: Vec::new(),
             numbers: BTreeMap::new(),
             confirmed: BTreeSet::new(),
@@ -207,12 +209,12 @@ impl Queue {
     fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
         match what {
             QueueNews::Arrival(job) => {
-                let mut listed = self.cluster.jobs.iter();
-                let found = listed.find(|j| j.id == *job).cloned();
-                let found = found.ok_or_else(|| Refused::NotListed(job.to_string()))?;
-                self.arrive(&found, now)?;
+                let row = self.cluster.jobs.iter().position(|j| j.id == *job);
+                let row = row.ok_or_else(|| Refused::NotListed(job.to_string()))?;
+                self.arrive(&self.cluster.jobs[row].clone(), Some(row), now)?;
             }
-            QueueNews::New(job) => self.arrive(job, now)?,
+            // Nothing is known of how a new job shares: it runs alone.
+            QueueNews::New(job) => self.arrive(job, None, now)?,
             QueueNews::Started(task, gpu) => {
                 self.started(task, gpu, now)?;
                 return Ok(false);
@@ -264,7 +266,7 @@ impl Queue {
         Ok(true)
     }
 
-    fn arrive(&mut self, job: &ClusterJob, now: f64) -> Result<(), Refused> {
+    fn arrive(&mut self, job: &ClusterJob, row: Option<usize>, now: f64) -> Result<(), Refused> {
         let name = job.id.as_str();
         if self.numbers.contains_key(name) {
             return Err(Refused::ArrivedTwice(name.to_owned()));
@@ -284,7 +286,7 @@ impl Queue {
             let (job, tasks) = (name.to_owned(), known.tasks);
             return Err(Refused::TooWide { job, tasks, most });
         }
-        let n = self.live.arrive(known, now);
+        let n = self.live.arrive(known, row, now);
         self.names.push(job.id.clone());
         self.numbers.insert(name.to_owned(), n);
         Ok(())
@@ -301,9 +303,11 @@ impl Queue {
             let (task, gpu) = (shown(task), gpu.to_owned());
             return Err(Refused::Unsuitable { task, gpu });
         }
-        if let Some(other) = self.live.training_on(m)
-            && self.confirmed.contains(&(other.job, other.task))
-        {
+        let confirmed = |r: &&Underway| self.confirmed.contains(&(r.job, r.task));
+        let others: Vec<&Underway> = self.live.training_on(m).filter(confirmed).collect();
+        let beside = |r: &Underway| problem.beside(problem.gpus[m], n, r.job).is_some();
+        let joins = others.len() == 1 && others.iter().all(|r| beside(r));
+        if let Some(other) = others.first().filter(|_| !joins) {
             let other = format!("task {} of {}", other.task, self.names[other.job]);
             let gpu = gpu.to_owned();
             return Err(Refused::Busy { gpu, other });

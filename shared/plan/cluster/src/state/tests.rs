@@ -115,7 +115,7 @@ fn gpus(decisions: &[Decision]) -> Vec<usize> {
 #[test]
 fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
     let mut live = live();
-    live.arrive(job(), 0.0);
+    live.arrive(job(), None, 0.0);
     let first = live.decide(0.0);
     assert_eq!(first.len(), 2);
     // Nobody says that the task has failed: a dead node cannot.
@@ -138,7 +138,7 @@ fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
 fn a_gang_is_started_again_as_a_whole_when_one_of_it_fails() {
     let mut live = live();
     let gang = Some(doc::Gang::Anywhere);
-    live.arrive(TrainingJob { gang, ..job() }, 0.0);
+    live.arrive(TrainingJob { gang, ..job() }, None, 0.0);
     assert_eq!(live.decide(0.0).len(), 2);
     live.failed(0, 1);
     assert_eq!(live.decide(1.0).len(), 2, "both start again");
@@ -155,9 +155,9 @@ fn a_gang_is_started_again_as_a_whole_when_one_of_it_fails() {
 #[test]
 fn an_abandoned_job_leaves_its_gpus_to_others() {
     let mut live = live();
-    live.arrive(TrainingJob { rounds: 1, ..job() }, 0.0);
+    live.arrive(TrainingJob { rounds: 1, ..job() }, None, 0.0);
     assert_eq!(live.decide(0.0).len(), 2);
-    let next = live.arrive(job(), 1.0);
+    let next = live.arrive(job(), None, 1.0);
     assert!(live.decide(1.0).is_empty());
     live.abandon(0);
     live.replan(2.0);

@@ -1,4 +1,4 @@
-use cluster::{Class, TrainingJob, decode, smith};
+use cluster::{Class, CoRates, TrainingJob, decode, smith};
 use proptest::prelude::*;
 
 use super::*;
@@ -15,8 +15,15 @@ fn take_out(agenda: &mut Agenda, gpu: usize) -> Vec<usize> {
 fn run_as_planned(agenda: &mut Agenda) {
     let mut now = 0.0;
     loop {
-        for (_, gpu) in agenda.startable(now) {
-            agenda.start(gpu, now);
+        // One task a GPU at a time: another may join the one that has just been started.
+        loop {
+            let startable = agenda.startable(now);
+            startable
+                .iter()
+                .for_each(|&(_, gpu)| agenda.start(gpu, now));
+            if startable.is_empty() {
+                break;
+            }
         }
         let next = |r: &Underway| if r.training { r.trained } else { r.synced };
         now = agenda
@@ -192,6 +199,63 @@ fn a_job_given_up_while_its_last_tasks_run_leaves_the_plan_to_others() {
     assert_eq!(agenda.completions()[0], None);
 }
 
+/// The same jobs, all of which may share a GPU of the first class.
+fn sharing(problem: Problem) -> Problem {
+    let count = problem.jobs.len();
+    let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (0, [a, b], [0.9, 0.7])));
+    problem.sharing(CoRates::new(count, pairs))
+}
+
+#[test]
+fn a_plan_that_shares_gpus_is_followed_on_time() {
+    let problem = sharing(problem(&[
+        (2, 3, 1.0),
+        (3, 2, 0.5),
+        (2, 2, 2.0),
+        (1, 1, 4.0),
+    ]));
+    let schedule = planned(&problem);
+    let shares = |a: &Assignment| {
+        let beside = |b: &&Assignment| b.job != a.job && b.gpu == a.gpu && b.start <= a.start;
+        let all = schedule.assignments.iter().filter(beside);
+        all.filter(|b| b.trained > a.start + 1e-9).count() == 1
+    };
+    assert!(schedule.assignments.iter().any(shares));
+    let mut agenda = Agenda::new(problem, &schedule, 1);
+    run_as_planned(&mut agenda);
+    for (happened, planned) in agenda.completions().iter().zip(&schedule.completions) {
+        let happened = happened.expect("all complete");
+        assert!((happened - planned).abs() < 1e-9, "{happened} {planned}");
+    }
+}
+
+#[test]
+fn no_task_joins_one_beside_which_it_was_not_planned() {
+    let problem = sharing(problem(&[(1, 1, 4.0), (1, 1, 4.0)]));
+    let mut schedule = planned(&problem);
+    for a in &mut schedule.assignments {
+        // One after the other on the first GPU, whatever the rates.
+        a.gpu = 0;
+        a.start = 4.0 * a.job as f64;
+        a.trained = a.start + 4.0;
+    }
+    let mut agenda = Agenda::new(problem, &schedule, 1);
+    agenda.start(0, 0.0);
+    assert_eq!(agenda.startable(1.0), []);
+    assert_eq!(
+        agenda.trained(
+            Place {
+                job: 0,
+                round: 0,
+                task: 0
+            },
+            4.0
+        ),
+        Some(1.0)
+    );
+    assert_eq!(agenda.startable(4.0).len(), 1);
+}
+
 fn gangs(jobs: &[(usize, usize, f64)]) -> Problem {
     let mut problem = problem(jobs);
     for n in 0..jobs.len() {
@@ -278,8 +342,10 @@ proptest! {
         jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),
         factors in prop::collection::vec(0.3..3.0_f64, 1..6),
         lose in prop::option::of(0_usize..3),
+        shares in any::<bool>(),
     ) {
         let problem = problem(&jobs);
+        let problem = if shares { sharing(problem) } else { problem };
         let mut agenda = agenda(&problem);
         let mut complete = follow(&mut agenda, &factors, lose);
         let whole = complete.len();

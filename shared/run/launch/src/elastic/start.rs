@@ -77,6 +77,7 @@ impl ElasticLaunch<'_> {
             batch: Batch::new(batch).ok(),
             share: None,
             gpu: None,
+            beside: None,
             // A process id is never negative.
             pid: pid.and_then(|p| u32::try_from(p).ok()),
             predicted: None,

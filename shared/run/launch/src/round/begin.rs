@@ -76,6 +76,7 @@ impl RoundRun<'_> {
             batch,
             share: Some(self.tasks[i].share),
             gpu: None,
+            beside: None,
             // A process id is never negative.
             pid: pid.and_then(|p| u32::try_from(p).ok()),
             predicted,

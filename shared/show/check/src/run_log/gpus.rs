@@ -1,4 +1,4 @@
-//! The GPUs of a schedule that is run: one task at a time trains on each.
+//! The GPUs of a schedule that is run: one task at a time trains on each, or two that are said to.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,35 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// Judges the GPU that a start names: the task before has trained, or its process has ended. A
-/// synchronising task does not occupy it.
+/// Judges the GPU that a start names: every task before has trained, or its process has ended, except for the one
+/// beside which it is started. A synchronising task does not occupy it.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
-    let mut busy: BTreeMap<&str, (&TaskId, u32)> = BTreeMap::new();
+    let mut busy: BTreeMap<&str, Vec<(&TaskId, u32)>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         match &event.payload {
             EventPayload::Start {
                 gpu: Some(gpu),
+                beside,
                 task,
                 round,
                 ..
             } => {
-                if let Some((other, of)) = busy.insert(gpu, (task, *round)) {
-                    at_event(at, j, |j| {
-                        let truth = format!("another: {other} of round {of} trains there");
+                let there = busy.entry(gpu).or_default();
+                let names: Vec<&TaskId> = there.iter().map(|t| t.0).collect();
+                let told: Vec<&TaskId> = beside.iter().collect();
+                at_event(at, j, |j| match (&names[..], &told[..]) {
+                    (names, told) if names == told => {}
+                    ([], [other, ..]) => {
+                        j.contradiction("beside", other, "absent: nothing trains there");
+                    }
+                    ([others @ .., other], _) => {
+                        let more = others.len();
+                        let truth = format!("another: {other} and {more} more train there");
                         j.contradiction("gpu", gpu, truth);
-                    });
-                }
+                    }
+                    _ => {}
+                });
+                there.push((task, *round));
             }
             EventPayload::Phase {
                 phase: PhaseKind::Compute,
@@ -34,7 +45,9 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 ..
             }
             | EventPayload::Exit { task, round, .. } => {
-                busy.retain(|_, own| *own != (task, *round));
+                for there in busy.values_mut() {
+                    there.retain(|own| *own != (task, *round));
+                }
             }
             _ => {}
         }

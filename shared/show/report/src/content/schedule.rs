@@ -85,6 +85,7 @@ pub fn report(schedule: &Schedule) -> Report {
         report.fact("durations", format!("deviate by up to {percent:.0} %"));
     }
     switching(&mut report, schedule);
+    shared(&mut report, schedule);
     report.table(policies(schedule));
     let ends = completions(schedule);
     report.table(jobs(schedule, &ends));
@@ -107,6 +108,31 @@ fn switching(report: &mut Report, schedule: &Schedule) {
     );
     report.fact("switching", hits);
     report.fact("switching time", time);
+}
+
+/// How many tasks train beside another.
+fn shared(report: &mut Report, schedule: &Schedule) {
+    if schedule.cluster.sharing.is_empty() {
+        return;
+    }
+    let beside = seats(schedule).iter().filter(|s| s.1).count();
+    let all = schedule.assignments.len();
+    let text = format!("{beside} of {all} tasks start beside another on their GPU");
+    report.fact("sharing", text);
+}
+
+/// Of every task on which of two rows of its GPU it is drawn, and whether another trains there when it starts.
+fn seats(schedule: &Schedule) -> Vec<(usize, bool)> {
+    let mut until = vec![[0.0_f64; 2]; schedule.cluster.gpu_groups().len()];
+    let seat = |a: &doc::ScheduledTask| {
+        let start = a.start.get();
+        // An end that is late by rounding only is one.
+        let busy = until[a.gpu].map(|end| end > start * (1.0 + 1e-9));
+        let seat = usize::from(busy[0]);
+        until[a.gpu][seat] = a.trained.get();
+        (seat, busy[0] || busy[1])
+    };
+    schedule.assignments.iter().map(seat).collect()
 }
 
 /// When each job starts and ends.
@@ -242,25 +268,31 @@ fn pictures(report: &mut Report, schedule: &Schedule, ends: &[(f64, f64)]) {
     );
 }
 
+/// A row for each GPU, and another where two tasks train at once.
 fn lanes(schedule: &Schedule) -> Vec<Lane> {
     let names = schedule.cluster.gpu_names();
-    let mut lanes: Vec<Lane> = names
+    let lane = |name: String| Lane {
+        name,
+        planned: Vec::new(),
+        measured: Vec::new(),
+    };
+    let mut lanes: Vec<[Lane; 2]> = names
         .into_iter()
-        .map(|name| Lane {
-            name,
-            planned: Vec::new(),
-            measured: Vec::new(),
-        })
+        .map(|name| [lane(name.clone()), lane(format!("{name} beside"))])
         .collect();
-    for a in &schedule.assignments {
-        lanes[a.gpu].measured.push(Span {
+    for (a, (seat, _)) in schedule.assignments.iter().zip(seats(schedule)) {
+        lanes[a.gpu][seat].measured.push(Span {
             task: schedule.cluster.jobs[a.job].id.as_str().to_owned(),
             index: a.job,
             start: a.start.get(),
             end: a.trained.get(),
         });
     }
-    lanes
+    let rows = lanes.into_iter().flat_map(|[first, second]| {
+        let shared = !second.measured.is_empty();
+        std::iter::once(first).chain(shared.then_some(second))
+    });
+    rows.collect()
 }
 
 /// Part of the jobs that have completed within a time from their arrival.

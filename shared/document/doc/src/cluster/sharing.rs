@@ -1,0 +1,137 @@
+//! Which jobs of a cluster may share a GPU.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Cluster, Sharing};
+use crate::wire;
+use crate::{Checker, Code};
+
+pub(super) fn to_wire(cluster: &Cluster) -> Vec<wire::ClusterSharing> {
+    let name = |n: usize| cluster.jobs[n].id.as_str().to_owned();
+    let one = |s: &Sharing| wire::ClusterSharing {
+        jobs: s.jobs.map(name),
+        kind: s.kind.clone(),
+        rates: s.rates,
+    };
+    cluster.sharing.iter().map(one).collect()
+}
+
+/// The pairs of a document whose GPUs and jobs are sound.
+pub(super) fn read(
+    wire: &wire::Cluster,
+    cluster: &Cluster,
+    c: &mut Checker,
+) -> Option<Vec<Sharing>> {
+    let jobs = cluster.jobs.iter().map(|j| j.id.as_str()).zip(0..);
+    let jobs: HashMap<&str, usize> = jobs.collect();
+    let mut seen = HashSet::new();
+    c.list("sharing", &wire.sharing, |pair, c| {
+        let pair = pair_of(pair, &jobs, cluster, c)?;
+        let [a, b] = pair.jobs;
+        if !seen.insert((a.min(b), a.max(b), pair.kind.clone())) {
+            let (a, b) = (&cluster.jobs[a].id, &cluster.jobs[b].id);
+            let problem = format_args!("there are other rates of {a} and {b} on {}", pair.kind);
+            c.fault(
+                Code::Duplicate,
+                problem,
+                "give one entry for each pair and type",
+            );
+            return None;
+        }
+        Some(pair)
+    })
+}
+
+fn pair_of(
+    wire: &wire::ClusterSharing,
+    jobs: &HashMap<&str, usize>,
+    cluster: &Cluster,
+    c: &mut Checker,
+) -> Option<Sharing> {
+    let numbers = c.field("jobs", |c| {
+        let mut number = |i: usize| {
+            let name = wire.jobs[i].as_str();
+            let found = jobs.get(name).copied();
+            if found.is_none() {
+                let problem = format_args!("the cluster has no job called {name:?}");
+                c.index(i, |c| {
+                    c.fault(Code::UnknownName, problem, "name a job of the cluster")
+                });
+            }
+            found
+        };
+        let (a, b) = (number(0), number(1));
+        let (a, b) = (a?, b?);
+        if a == b {
+            let problem = format_args!("{} with itself", cluster.jobs[a].id);
+            c.fault(
+                Code::Conflict,
+                problem,
+                "name two jobs: tasks of one job do not share a GPU",
+            );
+            return None;
+        }
+        Some([a, b])
+    });
+    let rates = c.field("rates", |c| {
+        let mut sound = true;
+        for (i, rate) in wire.rates.into_iter().enumerate() {
+            if !(rate > 0.0 && rate <= 1.0) {
+                sound = false;
+                let problem = format_args!("{rate} is no part of the rate alone");
+                let advice =
+                    "give a number above 0, at most 1; leave out pairs that cannot run together";
+                c.index(i, |c| c.fault(Code::OutOfRange, problem, advice));
+            }
+        }
+        sound.then_some(wire.rates)
+    });
+    let numbers = numbers?;
+    can_run(wire, numbers, cluster, c)?;
+    Some(Sharing {
+        jobs: numbers,
+        kind: wire.kind.clone(),
+        rates: rates?,
+    })
+}
+
+/// Whether each of the two is known to run on the type, and runs task by task.
+fn can_run(
+    wire: &wire::ClusterSharing,
+    jobs: [usize; 2],
+    cluster: &Cluster,
+    c: &mut Checker,
+) -> Option<()> {
+    let kind = &wire.kind;
+    if !cluster.groups.iter().any(|g| g.kind == *kind) {
+        c.field("type", |c| {
+            let problem = format_args!("no GPU of the cluster is of type {kind:?}");
+            c.fault(
+                Code::UnknownName,
+                problem,
+                "name the type of a GPU of the cluster",
+            );
+        });
+        return None;
+    }
+    for n in jobs {
+        let job = &cluster.jobs[n];
+        let (problem, advice) = if job.gang.is_some() && job.tasks > 1 {
+            let advice = "leave the pair out, or the job's `gang`: a gang has its GPUs to itself";
+            (format!("{} is a gang", job.id), advice)
+        } else if !job.train.contains_key(kind) {
+            let problem = format!("{} has no training time on {kind}", job.id);
+            (
+                problem,
+                "give its `train_s` on this type, or leave the pair out",
+            )
+        } else {
+            continue;
+        };
+        c.field("jobs", |c| {
+            c.fault(Code::Conflict, format_args!("{problem}"), advice)
+        });
+        return None;
+    }
+    Some(())
+}
