@@ -545,6 +545,28 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.look_above(point, f64::NEG_INFINITY, None)
     }
 
+    /// Whether the objective is a minimum over the tasks and one of them keeps it below `cutoff` at a point: then
+    /// most points take the predictions of one or two tasks. `order` says who is asked first, and moves the one who
+    /// answered to the front: of a choice nearby it mostly is the same.
+    pub fn one_falls_short(&self, point: &Point, cutoff: f64, order: &mut [usize]) -> bool {
+        if !(self.folds() && self.fold() == Fold::Min && cutoff.is_finite()) {
+            return false;
+        }
+        let mut short = None;
+        self.rates
+            .means_until(&self.settings(point), order, &mut |i, rate| {
+                let gain = self.gain(i, usize::from(point.batch[i]), rate);
+                if gain < cutoff {
+                    short = Some(i);
+                }
+                short.is_none()
+            });
+        if let Some(at) = short.and_then(|i| order.iter().position(|&k| k == i)) {
+            order[..=at].rotate_right(1);
+        }
+        short.is_some()
+    }
+
     /// A point as a choice with what it reaches.
     pub fn solution(&self, point: &Point) -> Solution {
         let (rates, judged) = self.look(point);
@@ -597,3 +619,6 @@ pub(crate) fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

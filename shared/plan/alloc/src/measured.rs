@@ -24,6 +24,9 @@ const UNKNOWN_ERROR: f64 = 0.01;
 /// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
 /// half a percent of the round.
 const LEAST_PART: f64 = 0.05;
+/// Part of the compute of a round that measured sets must make up, beside each that matters: with 16 tasks, 30 sets
+/// may follow one another in a round, each for a moment only.
+const MEASURED_PART: f64 = 0.5;
 /// Standard errors by which all rates of a round are low at its lower end: two rates that are both one
 /// standard error low are as rare (2.5 %) as one that is 1.96 low. With 1.96 of all at once hardly any
 /// round of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured
@@ -230,7 +233,9 @@ fn best<'k, C: Throughput + ?Sized>(
         inner: rates,
         known,
     };
-    let kept = known.iter().filter(|k| keeps(rates, problem, k));
+    let kept = known
+        .iter()
+        .filter(|k| keeps(rates, problem, k) && may_be_measured(rates, problem, known, k));
     let each = kept.filter_map(|one| {
         let (value, low) = match (problem.objective, &problem.round) {
             (_, None) if problem.is_timed() => return None,
@@ -311,6 +316,43 @@ impl Problem {
         all.sort_by(|a, b| b.value.total_cmp(&a.value));
         all
     }
+}
+
+/// Whether the sets of tasks that were measured as they meet in the round of `whole` can make up [`MEASURED_PART`]
+/// of its compute; `true` where no round is ordered. It takes no prediction, and most rounds that were not
+/// measured are refused so before their transfers are ordered.
+///
+/// A set computes for no longer than the soonest of its tasks takes for its samples, and all sets together for no
+/// less than the longest task takes alone.
+fn may_be_measured<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    known: &[MeasuredConfig],
+    whole: &MeasuredConfig,
+) -> bool {
+    let Some(round) = problem.round.as_ref().filter(|_| problem.is_timed()) else {
+        return true;
+    };
+    let everyone: Vec<usize> = (0..problem.tasks.len()).collect();
+    let work = problem.work(&everyone);
+    let longest = |k: &MeasuredConfig| {
+        let each = k.settings.iter().zip(&k.rates);
+        let seconds = each.map(|(s, rate)| work[s.task] / rate);
+        seconds.fold(f64::INFINITY, f64::min)
+    };
+    let meets = |k: &&MeasuredConfig| {
+        let mut computes = vec![false; whole.settings.len()];
+        for s in &k.settings {
+            computes[s.task] = true;
+        }
+        round.corun(&whole.settings, &computes) == k.settings
+    };
+    let measured: f64 = known.iter().filter(meets).map(longest).sum();
+    let alone = whole
+        .settings
+        .iter()
+        .map(|s| work[s.task] / rates.solo(s.task, s.batch));
+    measured >= MEASURED_PART * alone.fold(0.0, f64::max)
 }
 
 /// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be

@@ -45,11 +45,6 @@ impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
         Self { inner, active }
     }
 
-    /// The rates without the penalty.
-    pub(crate) fn inner(&self) -> &'a C {
-        self.inner
-    }
-
     /// Whether any choice is penalised.
     pub(crate) fn is_active(&self) -> bool {
         self.active
@@ -91,6 +86,20 @@ impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
                 o.iter_mut().for_each(|r| *r *= factor);
             }
         }
+    }
+
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        let factor = self.factor(active);
+        let mut penalised = |at: usize, rate: f64| match factor < 1.0 {
+            true => look(at, rate * factor),
+            false => look(at, rate),
+        };
+        self.inner.means_until(active, places, &mut penalised);
     }
 
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {

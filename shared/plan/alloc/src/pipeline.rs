@@ -61,7 +61,9 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     }
     let measured = if request.measured { measured } else { &[] };
     let top = request.options.top;
-    let candidates = best.prefer_measured(rates, workload, &problem, measured, top);
+    // The plan and what it is compared with are ordered with care, some of them more than once.
+    let judged = Remembered::new(&known, problem.is_ordered());
+    let candidates = best.prefer_measured(&judged, workload, &problem, measured, top);
     let search = search_report(best.report);
     if best.parts.is_empty() {
         tell_what_fits(workload, &problem, &mut best.reasons);
@@ -77,7 +79,8 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         return Ok(written(workload, Vec::new(), Answer::Infeasible(none)));
     }
     let parts = &best.parts;
-    let mut found = feasible(&penalised, workload, &problem, request, parts, search)?;
+    let rates = (&penalised, &judged);
+    let mut found = feasible(rates, workload, &problem, request, parts, search)?;
     found.alternatives = best.alternatives;
     found.candidates = candidates;
     let tasks = tasks(workload, parts, loads.as_deref());

@@ -393,23 +393,13 @@ impl Round {
         let computes: Vec<&Phase> = phases.filter(|p| p.kind == PhaseKind::Compute).collect();
         let mut times: Vec<f64> = computes.iter().flat_map(|p| [p.start_s, p.end_s]).collect();
         times.sort_by(f64::total_cmp);
-        let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
         let mut met: Vec<(Vec<Setting>, f64)> = Vec::new();
         for (from, to) in times.iter().zip(times.iter().skip(1)) {
             let mut now = vec![false; settings.len()];
             for phase in &computes {
                 now[phase.task] |= phase.start_s <= *from && phase.end_s >= *to;
             }
-            let shares = if self.divides {
-                overlap::divided(&planned, &now)
-            } else {
-                planned.clone()
-            };
-            let each = settings.iter().zip(shares).zip(&now);
-            let set: Vec<Setting> = each
-                .filter(|(_, now)| **now)
-                .map(|((s, share), _)| Setting { share, ..*s })
-                .collect();
+            let set = self.corun(settings, &now);
             match met.iter_mut().find(|(known, _)| *known == set) {
                 Some((_, seconds)) => *seconds += to - from,
                 None if set.is_empty() => {}
@@ -420,6 +410,19 @@ impl Round {
         let whole: f64 = met.iter().map(|(_, seconds)| seconds).sum();
         let long = met.into_iter().filter(|(_, s)| *s >= least * whole);
         long.map(|(set, _)| set).collect()
+    }
+
+    /// What the tasks that compute run with; the settings are of all tasks, in order.
+    pub(crate) fn corun(&self, settings: &[Setting], computes: &[bool]) -> Vec<Setting> {
+        let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
+        let shares = match self.divides {
+            true => overlap::divided(&planned, computes),
+            false => planned,
+        };
+        let each = settings.iter().zip(shares).zip(computes);
+        each.filter(|(_, computes)| **computes)
+            .map(|((s, share), _)| Setting { share, ..*s })
+            .collect()
     }
 
     /// Seconds with one task at a time on the whole device, transfers beside the compute of

@@ -35,7 +35,7 @@ pub struct OrderOptions {
     pub batches: Vec<Vec<Batch>>,
     /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
     /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
-    /// proof is searched for, and the lower bound is that of the link.
+    /// proof is searched for, and the lower bound is that of the link and of the rates alone.
     pub nodes: u64,
     /// Most rounds simulated by the descent, over all batch combinations.
     pub plays: u64,
@@ -230,7 +230,7 @@ impl<'a, 'r> Search<'a, 'r> {
             self.rates.set_levels(levels);
         }
         let small = self.instance.len() <= SMALL_TASKS;
-        let mut floor = Floor::without_workload(self.instance, self.rates);
+        let mut floor = self.floor(self.instance);
         self.assumed |= floor.bounds(self.instance).assumes_falling_rates;
         if self.excluded(&floor) {
             return;
@@ -267,7 +267,7 @@ impl<'a, 'r> Search<'a, 'r> {
             return;
         }
         self.bound_met = false;
-        let complete = self.branch_and_bound(levels, &floor);
+        let complete = self.options.nodes > 0 && self.branch_and_bound(levels, &floor);
         self.note_bound(&mut floor);
         if complete {
             return;
@@ -275,6 +275,14 @@ impl<'a, 'r> Search<'a, 'r> {
         self.complete = false;
         let bound = floor.bounds(self.instance).best();
         self.iterated(levels, descended, bound);
+    }
+
+    /// The bounds of `instance` without that of the processor.
+    fn floor(&mut self, instance: &Instance) -> Floor {
+        match self.options.nodes {
+            0 => Floor::by_rates_alone(instance, self.rates),
+            _ => Floor::without_workload(instance, self.rates),
+        }
     }
 
     /// Merges these bounds into that of all combinations; the bound of the processor is expensive,

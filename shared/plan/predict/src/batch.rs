@@ -41,8 +41,7 @@ impl Predictor {
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
             for (k, run) in active.chunks_exact(n).enumerate() {
-                let by_tasks = self.unseen(run).is_none() && self.pooled(run).is_none();
-                if n == 1 || !by_tasks || self.line(n).is_some() {
+                if n == 1 || !self.task_by_task(run) {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }

@@ -1,10 +1,11 @@
 use doc::Method;
 use doc::params::{Evidence, KindError};
-use units::corun::{MAX_TASKS, Setting};
+use units::corun::{MAX_TASKS, Setting, look_at};
 use units::{Batch, Share};
 
 use crate::base::Base;
 use crate::crowd::Line;
+use crate::features::CorunInputs;
 use crate::model::Regressors;
 use crate::pool::{Pool, Weights};
 use crate::trust::{self, Trust};
@@ -26,6 +27,13 @@ pub struct Prediction {
     /// One standard deviation of it, samples per second, as a measurement would scatter.
     pub std_error: f64,
 }
+
+/// What serves a co-run that the models of its tasks do not know, and the process of all tasks with its weight where
+/// they do; one of them at most.
+type Beside<'p> = (
+    Option<(&'p Pool, &'p PoolCorrection)>,
+    Option<(&'p Pool, f64)>,
+);
 
 /// A fitted model of the co-runs of one workload.
 #[derive(Debug, Clone)]
@@ -63,7 +71,7 @@ impl Predictor {
     }
 
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
-    /// least as long. A task is active at most once. Allocates nothing.
+    /// least as long. A task is active at most once.
     ///
     /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
     /// on the whole device.
@@ -96,6 +104,45 @@ impl Predictor {
         }
     }
 
+    /// [`Predictor::means`] of the tasks at these places alone, one after another until `look` says `false`, to the
+    /// same bits.
+    pub fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        let beside = self.beside(active);
+        let sums = self.unseen.as_ref().is_some_and(|u| u.sums.is_some());
+        let joined = sums && (beside.0.is_some() || beside.1.is_some());
+        if active.len() == 1 || joined || self.line(active.len()).is_some() {
+            let mut all = [0.0; MAX_TASKS];
+            self.means(active, &mut all);
+            return look_at(&all, places, look);
+        }
+        let inputs = self.base.inputs(active);
+        let pool = match beside {
+            (Some((pool, _)), _) => Some(pool),
+            (None, pooled) => pooled.map(|(pool, _)| pool),
+        };
+        for &at in places {
+            let a = &active[at];
+            let by_all = pool.map_or(0.0, |pool| pool.ln_step(&self.base, &inputs, at));
+            let ln_step = self.ln_step(a.task, &inputs, at, beside, by_all);
+            let rate = a.batch.as_f64() * math::exp(-ln_step);
+            if !look(at, self.at_most_solo(a, rate)) {
+                return;
+            }
+        }
+    }
+
+    /// Whether each task of a co-run is predicted by its own model alone.
+    pub(crate) fn task_by_task(&self, active: &[Setting]) -> bool {
+        self.unseen(active).is_none()
+            && self.pooled(active).is_none()
+            && self.line(active.len()).is_none()
+    }
+
     /// Extrapolates the measured co-runs to this many tasks, if used.
     pub(crate) fn line(&self, running: usize) -> Option<Line> {
         let domain = self
@@ -109,21 +156,16 @@ impl Predictor {
     /// [`Predictor::means`] by the models of the tasks, the process of all and that of sums.
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let inputs = self.base.inputs(active);
-        let unseen = self.unseen(active);
-        let pooled = self.pooled(active).filter(|_| unseen.is_none());
+        let (unseen, pooled) = self.beside(active);
+        let mut by_all = [0.0; MAX_TASKS];
+        if let Some((pool, _)) = pooled {
+            pool.ln_steps(&self.base, &inputs, &mut by_all);
+        } else if let Some((pool, _)) = unseen {
+            pool.ln_steps(&self.base, &inputs, &mut by_all);
+        }
         let mut ln_steps = [0.0; MAX_TASKS];
         for (at, a) in active.iter().enumerate() {
-            let answer = self
-                .parts_of(a.task)
-                .answer(&self.base, &inputs, at, a.task, false);
-            let mut ln_step = answer.of(self.method);
-            if let Some((pool, learnt)) = unseen {
-                let pooled = pool.ln_step(&self.base, &inputs, at);
-                ln_step = learnt.ln_step(ln_step, pooled, inputs.ln_step(at));
-            } else if let Some((pool, weight)) = pooled {
-                ln_step += weight * (pool.ln_step(&self.base, &inputs, at) - ln_step);
-            }
-            ln_steps[at] = ln_step;
+            ln_steps[at] = self.ln_step(a.task, &inputs, at, (unseen, pooled), by_all[at]);
         }
         let sums = self.unseen.as_ref().and_then(|u| u.sums.as_ref());
         let shift = sums
@@ -137,6 +179,33 @@ impl Predictor {
             });
         for ((a, ln), out) in active.iter().zip(ln_steps).zip(out) {
             *out = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln - shift));
+        }
+    }
+
+    /// What stands beside the models of the tasks in a co-run: for one that they do not know, or for one that they
+    /// do.
+    fn beside(&self, active: &[Setting]) -> Beside<'_> {
+        let unseen = self.unseen(active);
+        (unseen, self.pooled(active).filter(|_| unseen.is_none()))
+    }
+
+    /// `ln(step seconds)` of one task of a co-run by its model and by the process of all, which says `by_all`.
+    fn ln_step(
+        &self,
+        task: usize,
+        inputs: &CorunInputs,
+        at: usize,
+        (unseen, pooled): Beside<'_>,
+        by_all: f64,
+    ) -> f64 {
+        let parts = self.parts_of(task);
+        let own = parts
+            .answer(&self.base, inputs, at, task, false)
+            .of(self.method);
+        match (unseen, pooled) {
+            (Some((_, learnt)), _) => learnt.ln_step(own, by_all, inputs.ln_step(at)),
+            (None, Some((_, weight))) => own + weight * (by_all - own),
+            (None, None) => own,
         }
     }
 

@@ -20,6 +20,15 @@ impl Throughput for Predictor {
         self.means_many(n, active, out);
     }
 
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        self.means_until(active, places, look);
+    }
+
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
         self.predict(active).iter().map(|p| p.std_error).collect()
     }

@@ -13,4 +13,4 @@ mod throughput;
 
 pub use memory::shrink_to_fit;
 pub use setting::{MAX_TASKS, Setting};
-pub use throughput::{SampleTime, Throughput};
+pub use throughput::{SampleTime, Throughput, look_at};

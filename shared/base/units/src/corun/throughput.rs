@@ -25,6 +25,19 @@ pub trait Throughput: Sync {
         }
     }
 
+    /// The rates of the tasks at these places of a co-run, one after another until `look` has seen enough and says
+    /// `false`: what one task makes of it may settle the question.
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        let mut all = vec![0.0; active.len()];
+        self.means(active, &mut all);
+        look_at(&all, places, look);
+    }
+
     /// One standard deviation of each rate, samples per second; 0 where it is certain.
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
         vec![0.0; active.len()]
@@ -57,6 +70,15 @@ pub trait Throughput: Sync {
         let mut rate = [0.0];
         self.means(&active, &mut rate);
         SampleTime::added(1.0 / rate[0], 0.0)
+    }
+}
+
+/// Shows the rates at these places until `look` says `false`.
+pub fn look_at(rates: &[f64], places: &[usize], look: &mut dyn FnMut(usize, f64) -> bool) {
+    for &at in places {
+        if !look(at, rates[at]) {
+            return;
+        }
     }
 }
 

@@ -44,16 +44,16 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
     }
 }
 
-/// The result and its comparisons; without alternatives.
-pub(super) fn feasible<C: Throughput + ?Sized>(
-    penalised: &DomainPenalty<'_, C>,
+/// The result and its comparisons; without alternatives. Searches use the first rates, everything else the second,
+/// which have no penalty.
+pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
+    (penalised, rates): (&DomainPenalty<'_, C>, &R),
     workload: &Workload,
     problem: &Problem,
     request: &Request,
     parts: &[Part],
     search: Search,
 ) -> Result<Feasible, AllocError> {
-    let rates = penalised.inner();
     let one = workload.device.gpus == 1;
     let front = |wanted: bool, fairness: bool| {
         if !(one && wanted) {

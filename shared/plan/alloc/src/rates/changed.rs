@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use units::corun::{SampleTime, Setting, Throughput};
+use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
 
 /// The rates of `inner`, this many standard deviations above their means. There is no law of
@@ -120,6 +120,20 @@ impl<C: Throughput + ?Sized> Throughput for Remembered<'_, C> {
         for (&k, rates) in missing.iter().zip(rates.chunks_exact(n)) {
             out[corun(k)].copy_from_slice(rates);
             Self::keep(&mut known, &active[corun(k)], rates);
+        }
+    }
+
+    /// Rates of some of the tasks are not kept.
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        let known = self.known.as_ref();
+        match known.and_then(|known| lock(known).get(active).cloned()) {
+            Some(rates) => look_at(&rates, places, look),
+            None => self.inner.means_until(active, places, look),
         }
     }
 

@@ -45,6 +45,20 @@ impl<C: Throughput + ?Sized> Throughput for Subset<'_, C> {
         self.inner.means(&self.renamed(active), out);
     }
 
+    fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
+        self.inner.means_many(n, &self.renamed(active), out);
+    }
+
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        let renamed = self.renamed(active);
+        self.inner.means_until(&renamed, places, look);
+    }
+
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
         self.inner.std_errors(&self.renamed(active))
     }

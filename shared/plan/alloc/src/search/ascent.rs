@@ -57,6 +57,8 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     /// Buffer for the point under trial, to avoid an allocation for each.
     next: Point,
     guide: Guide,
+    /// Tasks by when they last showed that a point is no better ([`Instance::one_falls_short`]).
+    worst: Vec<usize>,
     x: Vec<f64>,
     demand: Vec<f64>,
     points: u64,
@@ -83,6 +85,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             memo: HashMap::new(),
             next: Point::empty(),
             guide: Guide::default(),
+            worst: (0..inst.n).collect(),
             points: 0,
             most_points: 0,
             inst,
@@ -529,10 +532,18 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             None => self.points += 1,
         }
         self.guide.forget();
-        let (_, judged) = self.inst.look_above(point, cutoff, Some(&mut self.guide));
-        let score = Score {
-            violation: judged.violation,
-            value: judged.value,
+        let score = match self.inst.one_falls_short(point, cutoff, &mut self.worst) {
+            true => Score {
+                violation: 0.0,
+                value: f64::NEG_INFINITY,
+            },
+            false => {
+                let (_, judged) = self.inst.look_above(point, cutoff, Some(&mut self.guide));
+                Score {
+                    violation: judged.violation,
+                    value: judged.value,
+                }
+            }
         };
         if score.violation == 0.0 {
             self.list.offer(score.value, point);

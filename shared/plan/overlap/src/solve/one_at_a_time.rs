@@ -62,7 +62,7 @@ impl Search<'_, '_> {
         if !levels.is_empty() {
             self.rates.set_levels(levels);
         }
-        let floor = Floor::without_workload(&half, self.rates);
+        let floor = self.floor(&half);
         if meets(self.best_s, &floor, &half) {
             return;
         }

@@ -31,7 +31,9 @@ impl Search<'_, '_> {
         if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
             return;
         }
-        if self.rates.source_independent() || (total <= 1 && self.rates.is_independent()) {
+        // To look whether they depend takes all sets, which only a proof is worth.
+        let looked_at = total <= 1 && self.options.nodes > 0;
+        if self.rates.source_independent() || (looked_at && self.rates.is_independent()) {
             self.class = Schedules::Any;
             return;
         }

@@ -61,6 +61,15 @@ fn many_at_once_are_what_they_are_one_by_one() {
             for (a, m) in asked.chunks_exact(n).zip(many.chunks_exact(n)) {
                 model.means(a, &mut one);
                 assert_eq!(&one[..n], m, "{method:?} {a:?}");
+                // In any order, and no more than are wanted.
+                let places: Vec<usize> = (0..n).rev().collect();
+                let mut seen = Vec::new();
+                model.means_until(a, &places, &mut |at, rate| {
+                    seen.push((at, rate));
+                    seen.len() < 2
+                });
+                let wanted: Vec<_> = places.iter().map(|&at| (at, one[at])).take(2).collect();
+                assert_eq!(seen, wanted, "{method:?} {a:?}");
             }
         }
     }
