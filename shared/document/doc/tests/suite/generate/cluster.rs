@@ -111,11 +111,21 @@ pub fn cluster() -> BoxedStrategy<wire::Cluster> {
             };
             let gpus: Vec<_> = gpus.into_iter().zip(kinds).enumerate().map(named).collect();
             let jobs = jobs.into_iter().zip(names);
+            let jobs: Vec<_> = jobs.map(|(job, name)| fit(job, name, &gpus[0])).collect();
+            let sharing = match &jobs[..] {
+                [a, b, ..] if !a.gang && !b.gang => vec![wire::ClusterSharing {
+                    jobs: [a.id.clone(), b.id.clone()],
+                    kind: gpus[0].kind.clone(),
+                    rates: [0.75, 1.0],
+                }],
+                _ => Vec::new(),
+            };
             wire::Cluster {
                 schema: wire::Cluster::SCHEMA.to_owned(),
                 id,
-                jobs: jobs.map(|(job, name)| fit(job, name, &gpus[0])).collect(),
+                jobs,
                 gpus,
+                sharing,
                 provenance,
             }
         })

@@ -79,6 +79,7 @@ pub fn event() -> BoxedStrategy<wire::RunEvent> {
                     w.batch = Some(64);
                     w.share_percent = Some(12.5);
                     w.gpu = Some(text.clone());
+                    w.beside = (small % 2 == 0).then(|| "beside".to_owned());
                     w.pid = Some(small);
                     w.predicted_samples_per_s = Some(n[1]);
                 }
