@@ -120,7 +120,7 @@ fn a_report_tells_the_verdict_of_what_was_measured() {
     let folder = Folder::new();
     let workload = example("quickstart/workload.json");
     let ran = folder.run(&format!(
-        "set -e; mt-profile --budget 12 {workload} | mt-fit -q | mt-solve -o plan
+        "set -e; mt-profile --budget 16 {workload} | mt-fit -q | mt-solve -o plan
          mt-profile --configs plan --baselines -o measured; mt-report plan measured"
     ));
     ran.assert_code(0);

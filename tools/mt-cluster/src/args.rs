@@ -149,15 +149,13 @@ pub struct GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ImportArgs {
-    /// Table of jobs: model, arrival_s, gpus, steps (of each GPU) or duration_s; optionally id,
-    /// weight
+    /// Table of jobs: model, arrival_s, gpus, steps (of each GPU) or duration_s; optionally id, weight
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
     pub jobs: PathBuf,
     /// Table of rates: model, type, steps_per_s; optionally gpus
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
     pub rates: PathBuf,
-    /// Table of rates of two models on one GPU, which lets jobs share GPUs: model, beside, type, steps_per_s,
-    /// beside_steps_per_s (0: they do not run together)
+    /// Rates of two models on one GPU, if jobs may share: model, beside, type, steps_per_s, beside_steps_per_s
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
     pub pairs: Option<PathBuf>,
     /// GPUs: TYPE=COUNT, separated by commas

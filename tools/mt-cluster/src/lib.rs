@@ -17,7 +17,6 @@ pub fn main() -> ExitCode {
     cli::run::<Args>("mt-cluster", run)
 }
 
-/// Runs a subcommand.
 fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));

@@ -2,10 +2,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use units::{MOST, Seconds, TaskId, Weight};
 
-use crate::wire::{self, LayerGroup, Wire as _};
+use crate::wire::{self, Wire as _};
 use crate::{Checker, Code, Document, Job, Provenance};
 
+mod parts;
 mod sharing;
+
+pub use parts::{ClusterJob, Gang, GpuGroup, Sharing};
 
 /// Most GPUs of a cluster.
 const MOST_GPUS: usize = 65_536;
@@ -27,109 +30,6 @@ pub struct Cluster {
     pub sharing: Vec<Sharing>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
-}
-
-/// A GPU, or several of one kind.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GpuGroup {
-    /// Name; absent: the type.
-    pub id: Option<String>,
-    /// Type.
-    pub kind: String,
-    /// How many; absent: one, called by its name alone.
-    pub count: Option<u32>,
-    /// The machine that it is in.
-    pub node: Option<String>,
-    /// Stable name of the device.
-    pub uuid: Option<String>,
-    /// Device memory in bytes, above 0.
-    pub memory: Option<f64>,
-    /// Bytes per second between host and device, above 0.
-    pub bus: Option<f64>,
-}
-
-impl GpuGroup {
-    /// Names of its GPUs.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        let name = self.id.as_ref().unwrap_or(&self.kind);
-        match self.count {
-            None => vec![name.clone()],
-            Some(count) => (0..count).map(|i| format!("{name}-{i}")).collect(),
-        }
-    }
-}
-
-/// A job: rounds of parallel tasks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClusterJob {
-    /// Name.
-    pub id: TaskId,
-    /// Weight of its completion time.
-    pub weight: Weight,
-    /// Arrival.
-    pub arrival: Seconds,
-    /// Rounds, 1 or more.
-    pub rounds: u32,
-    /// Tasks of a round, 1 or more.
-    pub tasks: u32,
-    /// Whether they run at the same time, and where; absent: they may run one after another.
-    pub gang: Option<Gang>,
-    /// Training time on each GPU type that can run it, above 0.
-    pub train: BTreeMap<String, Seconds>,
-    /// Synchronisation time on each GPU type; absent: none.
-    pub sync: BTreeMap<String, Seconds>,
-    /// Samples of a task, above 0.
-    pub samples: Option<f64>,
-    /// Size of the model in bytes.
-    pub model_bytes: Option<f64>,
-    /// The model in groups of layers.
-    pub layers: Vec<LayerGroup>,
-    /// Device memory that a task needs, in bytes.
-    pub memory: Option<f64>,
-    /// The program of a task.
-    pub job: Option<Job>,
-}
-
-/// Two jobs of which one task each may train on one GPU of a type at the same time. Neither is a gang, and a job does
-/// not share with itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sharing {
-    /// Numbers of the jobs.
-    pub jobs: [usize; 2],
-    /// GPU type.
-    pub kind: String,
-    /// Rate of each while both train over its rate alone, above 0 and at most 1.
-    pub rates: [f64; 2],
-}
-
-/// Where the tasks of a gang run: at the same time, each on its own GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gang {
-    /// On any GPUs.
-    Anywhere,
-    /// On GPUs of one node.
-    SameNode,
-}
-
-impl ClusterJob {
-    /// Tasks of all its rounds.
-    #[must_use]
-    pub fn volume(&self) -> u64 {
-        u64::from(self.rounds) * u64::from(self.tasks)
-    }
-
-    /// Seconds of training and of synchronisation on a GPU of the group; `None` if it cannot run it.
-    #[must_use]
-    pub fn times(&self, group: &GpuGroup) -> Option<(f64, f64)> {
-        let fits = self
-            .memory
-            .zip(group.memory)
-            .is_none_or(|(need, have)| need <= have);
-        let train = self.train.get(&group.kind).filter(|_| fits)?;
-        let sync = self.sync.get(&group.kind).map_or(0.0, |s| s.get());
-        Some((train.get(), sync))
-    }
 }
 
 impl Cluster {
@@ -228,7 +128,7 @@ impl Document for Cluster {
         if !sound_jobs(&cluster, c) {
             return None;
         }
-        let sharing = sharing::read(wire, &cluster, c)?;
+        let sharing = sharing::read(&wire.sharing, &cluster.groups, &cluster.jobs, c)?;
         Some(Self { sharing, ..cluster })
     }
 
@@ -250,7 +150,7 @@ impl Document for Cluster {
                 })
                 .collect(),
             jobs: self.jobs.iter().map(job_to_wire).collect(),
-            sharing: sharing::to_wire(self),
+            sharing: sharing::to_wire(&self.sharing, &self.jobs),
             provenance: self.provenance.clone(),
         }
     }

@@ -18,17 +18,8 @@ use shared::Hall;
 use together::Floor;
 
 use crate::search::by;
-use crate::state::{Priorities, Progress, State};
+use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem, Schedule};
-
-/// A started task: job, GPU, and its class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// Number of the job.
-    pub job: usize,
-    /// Number of the GPU.
-    pub gpu: usize,
-}
 
 /// Plays the event-driven placement; keeps its memory between plays.
 #[derive(Debug)]
@@ -186,7 +177,7 @@ impl<'p> Player<'p> {
         // A lower bound that becomes the cost: completed jobs exactly, the others by their chain.
         let mut bound = 0.0;
         for (job, p) in self.problem.jobs.iter().zip(&self.jobs) {
-            bound += job.cost_at(chain_end(job, p));
+            bound += job.cost_at(p.chain_end(job));
         }
         loop {
             self.starts.clear();
@@ -436,14 +427,9 @@ impl<'p> Player<'p> {
             self.events.push(Reverse((Moment(next.ready), n)));
         }
         self.jobs[n] = next;
-        let rise = job.cost_at(chain_end(job, &next)) - job.cost_at(chain_end(job, &progress));
+        let rise = job.cost_at(next.chain_end(job)) - job.cost_at(progress.chain_end(job));
         (rise, true)
     }
-}
-
-/// Earliest end of a job that continues at full speed from the start of its present round.
-fn chain_end(job: &crate::TrainingJob, p: &Progress) -> f64 {
-    p.ready + (job.rounds - p.round) as f64 * job.shortest_round
 }
 
 /// The class with the earliest synchronised end of a task; of equals the faster.

@@ -32,7 +32,7 @@ mod state;
 pub mod switching;
 
 pub use answer::{NoAnswer, Request, SoloRates, answer, answer_online, explained};
-pub use dispatch::{Player, Start, packed};
+pub use dispatch::{Player, packed};
 pub use document::Beyond;
 pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
@@ -47,4 +47,4 @@ pub use problem::{Class, Problem, TrainingJob};
 pub use schedule::{Assignment, Schedule};
 pub use search::{Budget, Decoder, Search, by, decode, shortest_chain, smith};
 pub use sharing::CoRates;
-pub use state::{Priorities, Progress, Resident, Standing, State, Underway, retime, share};
+pub use state::{Priorities, Progress, Resident, Standing, Start, State, Underway, retime, share};

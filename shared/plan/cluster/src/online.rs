@@ -9,9 +9,10 @@ mod outlook;
 mod played;
 mod queue;
 
-use crate::dispatch::{Player, Start};
+use crate::dispatch::Player;
 use crate::plan::MATCHING_WORK;
 use crate::search::{Budget, Decoder, Search, suggested};
+use crate::state::Start;
 use crate::state::{Priorities, Standing, State, Underway, retime, share};
 use crate::{Class, CoRates, Problem, TrainingJob, baselines};
 use units::UnitError;

@@ -1,6 +1,6 @@
 //! What is known of a cluster at a given time.
 
-use crate::Problem;
+use crate::{Problem, TrainingJob};
 
 /// Priority among ready tasks.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,23 @@ pub struct Progress {
     pub ready: f64,
     /// Latest synchronisation of the tasks of the present round started so far.
     pub synced: f64,
+}
+
+impl Progress {
+    /// Earliest end of a job that continues at full speed from the start of its present round.
+    #[must_use]
+    pub const fn chain_end(&self, job: &TrainingJob) -> f64 {
+        self.ready + (job.rounds - self.round) as f64 * job.shortest_round
+    }
+}
+
+/// A started task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Number of the job.
+    pub job: usize,
+    /// Number of the GPU.
+    pub gpu: usize,
 }
 
 /// The cluster at one moment.

@@ -373,7 +373,7 @@ fn without_progress_the_exit_status_decides() {
     assert_eq!(ran.code, Some(1));
     let reasons = ran.reasons(EventKind::Exit);
     assert!(
-        reasons.contains("0 of 30 samples (it told nothing; "),
+        reasons.contains("0 of 30 samples (it reported nothing; "),
         "{reasons}"
     );
 }
@@ -398,7 +398,7 @@ fn a_job_that_says_that_it_tells_nothing_is_judged_by_its_exit_status_beside_one
     assert_eq!(finished, [true, false, true, false]);
     let reasons = ran.reasons(EventKind::Exit);
     assert!(
-        reasons.contains("not ready after 1 s (it told nothing; "),
+        reasons.contains("not ready after 1 s (it reported nothing; "),
         "{reasons}"
     );
 }

@@ -2,34 +2,36 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Cluster, Sharing};
+use super::parts::{ClusterJob, GpuGroup, Sharing};
 use crate::wire;
 use crate::{Checker, Code};
 
-pub(super) fn to_wire(cluster: &Cluster) -> Vec<wire::ClusterSharing> {
-    let name = |n: usize| cluster.jobs[n].id.as_str().to_owned();
+pub(super) fn to_wire(sharing: &[Sharing], jobs: &[ClusterJob]) -> Vec<wire::ClusterSharing> {
+    let name = |n: usize| jobs[n].id.as_str().to_owned();
     let one = |s: &Sharing| wire::ClusterSharing {
         jobs: s.jobs.map(name),
         kind: s.kind.clone(),
         rates: s.rates,
     };
-    cluster.sharing.iter().map(one).collect()
+    sharing.iter().map(one).collect()
 }
 
 /// The pairs of a document whose GPUs and jobs are sound.
 pub(super) fn read(
-    wire: &wire::Cluster,
-    cluster: &Cluster,
+    wire: &[wire::ClusterSharing],
+    groups: &[GpuGroup],
+    jobs: &[ClusterJob],
     c: &mut Checker,
 ) -> Option<Vec<Sharing>> {
-    let jobs = cluster.jobs.iter().map(|j| j.id.as_str()).zip(0..);
-    let jobs: HashMap<&str, usize> = jobs.collect();
+    let numbers = jobs.iter().map(|j| j.id.as_str()).zip(0..);
+    let numbers: HashMap<&str, usize> = numbers.collect();
     let mut seen = HashSet::new();
-    c.list("sharing", &wire.sharing, |pair, c| {
-        let pair = pair_of(pair, &jobs, cluster, c)?;
+    c.list("sharing", wire, |pair, c| {
+        let pair = pair_of(pair, &numbers, jobs, c)?;
+        can_run(&pair, groups, jobs, c)?;
         let [a, b] = pair.jobs;
         if !seen.insert((a.min(b), a.max(b), pair.kind.clone())) {
-            let (a, b) = (&cluster.jobs[a].id, &cluster.jobs[b].id);
+            let (a, b) = (&jobs[a].id, &jobs[b].id);
             let problem = format_args!("there are other rates of {a} and {b} on {}", pair.kind);
             c.fault(
                 Code::Duplicate,
@@ -44,14 +46,14 @@ pub(super) fn read(
 
 fn pair_of(
     wire: &wire::ClusterSharing,
-    jobs: &HashMap<&str, usize>,
-    cluster: &Cluster,
+    numbers: &HashMap<&str, usize>,
+    jobs: &[ClusterJob],
     c: &mut Checker,
 ) -> Option<Sharing> {
-    let numbers = c.field("jobs", |c| {
+    let pair = c.field("jobs", |c| {
         let mut number = |i: usize| {
             let name = wire.jobs[i].as_str();
-            let found = jobs.get(name).copied();
+            let found = numbers.get(name).copied();
             if found.is_none() {
                 let problem = format_args!("the cluster has no job called {name:?}");
                 c.index(i, |c| {
@@ -63,7 +65,7 @@ fn pair_of(
         let (a, b) = (number(0), number(1));
         let (a, b) = (a?, b?);
         if a == b {
-            let problem = format_args!("{} with itself", cluster.jobs[a].id);
+            let problem = format_args!("{} with itself", jobs[a].id);
             c.fault(
                 Code::Conflict,
                 problem,
@@ -86,10 +88,8 @@ fn pair_of(
         }
         sound.then_some(wire.rates)
     });
-    let numbers = numbers?;
-    can_run(wire, numbers, cluster, c)?;
     Some(Sharing {
-        jobs: numbers,
+        jobs: pair?,
         kind: wire.kind.clone(),
         rates: rates?,
     })
@@ -97,13 +97,13 @@ fn pair_of(
 
 /// Whether each of the two is known to run on the type, and runs task by task.
 fn can_run(
-    wire: &wire::ClusterSharing,
-    jobs: [usize; 2],
-    cluster: &Cluster,
+    pair: &Sharing,
+    groups: &[GpuGroup],
+    jobs: &[ClusterJob],
     c: &mut Checker,
 ) -> Option<()> {
-    let kind = &wire.kind;
-    if !cluster.groups.iter().any(|g| g.kind == *kind) {
+    let kind = &pair.kind;
+    if !groups.iter().any(|g| g.kind == *kind) {
         c.field("type", |c| {
             let problem = format_args!("no GPU of the cluster is of type {kind:?}");
             c.fault(
@@ -114,8 +114,8 @@ fn can_run(
         });
         return None;
     }
-    for n in jobs {
-        let job = &cluster.jobs[n];
+    for n in pair.jobs {
+        let job = &jobs[n];
         let (problem, advice) = if job.gang.is_some() && job.tasks > 1 {
             let advice = "leave the pair out, or the job's `gang`: a gang has its GPUs to itself";
             (format!("{} is a gang", job.id), advice)

@@ -10,9 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pool::Moment;
-use super::{Start, chain_end};
 use crate::sharing::ends_together;
-use crate::state::{Priorities, Progress, State};
+use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem};
 
 /// A task that trains.
@@ -128,7 +127,7 @@ impl Hall {
         self.jobs.clear();
         self.cost = 0.0;
         for (job, progress) in problem.jobs.iter().zip(&state.jobs) {
-            let booked = chain_end(job, progress);
+            let booked = progress.chain_end(job);
             self.cost += job.cost_at(booked);
             self.jobs.push(Going {
                 progress: *progress,
@@ -258,7 +257,7 @@ impl Hall {
         if next.round < job.rounds {
             self.events.push(Reverse((Moment(next.ready), n)));
         }
-        self.book(problem, n, chain_end(job, &next));
+        self.book(problem, n, next.chain_end(job));
     }
 
     /// Counts that a job ends no earlier than at `end`.
@@ -494,7 +493,7 @@ impl Hall {
             ..p
         };
         // A rounding error must not count more than the end will be.
-        self.book(problem, n, chain_end(job, &next) * (1.0 - 1e-12));
+        self.book(problem, n, next.chain_end(job) * (1.0 - 1e-12));
         true
     }
 

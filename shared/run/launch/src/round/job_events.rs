@@ -12,7 +12,7 @@ use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
 /// Said of a job that told nothing.
-const TELLS_NONE: &str = "(it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
+const TELLS_NONE: &str = " (it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
 
 impl RoundRun<'_> {
     /// Takes in one event of a job.
