@@ -17,7 +17,6 @@ use pool::{Moment, Pool};
 use shared::Hall;
 use together::Floor;
 
-use crate::search::by;
 use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem, Schedule};
 
@@ -50,7 +49,7 @@ pub struct Player<'p> {
 pub fn packed(problem: &Problem) -> Schedule {
     let mut player = Player::new(problem);
     player.hall = Some(Hall::packing());
-    let order = by(problem, |n| problem.jobs[n].arrival);
+    let order = problem.jobs_by(|n| problem.jobs[n].arrival);
     let mut out = Vec::with_capacity(problem.volume());
     player.record(&State::new(problem), 0.0, &Priorities::new(order), &mut out);
     Schedule::new(problem.jobs.len(), out)

@@ -331,7 +331,7 @@ fn certificate(
 fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Schedule, Priorities) {
     let mut orders = vec![smith(problem), shortest_chain(problem)];
     for (_, r) in relaxed {
-        orders.push(search::by(problem, |n| r.completions[n]));
+        orders.push(problem.jobs_by(|n| r.completions[n]));
     }
     let mut best: Option<(f64, Schedule)> = None;
     let mut keep = |schedule: Schedule| {

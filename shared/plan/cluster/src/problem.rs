@@ -109,6 +109,13 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Jobs in ascending order of a key.
+    pub fn jobs_by(&self, key: impl Fn(usize) -> f64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.jobs.len()).collect();
+        order.sort_by(|&a, &b| total(key(a), key(b)).then(a.cmp(&b)));
+        order
+    }
+
     /// Numbers the GPUs class by class (as `gpus` lists their classes) and computes the least
     /// round of every job. Every job must be able to run on some class.
     pub fn new(classes: Vec<Class>, gpus: Vec<usize>, jobs: Vec<TrainingJob>) -> Self {

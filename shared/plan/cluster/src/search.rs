@@ -38,22 +38,15 @@ pub enum Decoder {
 
 /// Jobs by Smith's ratio `R D min Tc / w`, the order WSPT.
 pub fn smith(problem: &Problem) -> Vec<usize> {
-    by(problem, |n| problem.jobs[n].smith_ratio())
+    problem.jobs_by(|n| problem.jobs[n].smith_ratio())
 }
 
 /// Jobs by the length of their chain over their weight.
 pub fn shortest_chain(problem: &Problem) -> Vec<usize> {
-    by(problem, |n| {
+    problem.jobs_by(|n| {
         let job = &problem.jobs[n];
         job.rounds as f64 * job.shortest_round / job.weight
     })
-}
-
-/// Jobs in ascending order of a key.
-pub fn by(problem: &Problem, key: impl Fn(usize) -> f64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..problem.jobs.len()).collect();
-    order.sort_by(|&a, &b| total(key(a), key(b)).then(a.cmp(&b)));
-    order
 }
 
 /// The schedule of priorities from the start.
@@ -248,6 +241,6 @@ pub fn suggested(problem: &Problem, schedule: &Schedule) -> Priorities {
     }
     Priorities {
         allowed,
-        ..Priorities::new(by(problem, |n| starts[n]))
+        ..Priorities::new(problem.jobs_by(|n| starts[n]))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{
     Assignment, Budget, Decoder, Deviations, JobStanding, Names, Outlook, Player, Priorities,
-    Problem, Schedule, Search, Standing, State, Underway, by, retime, share,
+    Problem, Schedule, Search, Standing, State, Underway, retime, share,
 };
 use doc::JobStatus;
 use units::UnitError;
@@ -507,7 +507,7 @@ impl Agenda {
             let own = self.queues.iter().flatten().filter(|(p, _)| p.job == n);
             own.map(|&(_, start)| start).fold(f64::INFINITY, f64::min)
         };
-        Priorities::new(by(&self.problem, first))
+        Priorities::new(self.problem.jobs_by(first))
     }
 
     /// Plans again what has not started, from the order that it has now.
