@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 /// Cost of a step on each number of GPUs.
 ///
-/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs: `t(g) = c0
-/// + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner and Gropp,
-/// *Optimization of Collective Communication Operations in MPICH*, 2005, for the last term). A
-/// measured number of GPUs uses the measurement, not the model: more GPUs are not assumed to be
-/// faster, nor the gain to shrink.
+/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs:
+/// `t(g) = c0 + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner
+/// and Gropp, *Optimization of Collective Communication Operations in MPICH*, 2005, for the last
+/// term). A measured number of GPUs uses the measurement, not the model: more GPUs are not assumed
+/// to be faster, nor the gain to shrink.
 #[derive(Debug, Clone, Default)]
 pub struct Speed {
     measured: BTreeMap<u32, Measured>,
