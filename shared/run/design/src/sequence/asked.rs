@@ -117,9 +117,7 @@ impl Asked {
         let best = found.into_iter().flatten().next();
         best.map_or_else(Vec::new, |best| problem.met(model, &best.settings))
     }
-}
 
-impl Asked {
     /// A search for the `top` best choices between two measurements.
     fn search(&self, seed: u64, top: usize) -> SearchOptions {
         let max_points = match self.objective {
