@@ -232,8 +232,9 @@ fn domain(params: &ModelParams) -> Result<Option<Domain>, PredictError> {
     if params.domain.crowds.is_empty() {
         return Ok(None);
     }
-    if params.domain.crowds.windows(2).any(|w| w[0] >= w[1]) {
-        return Err(bad("$.predictor.domain.crowds", "not ascending"));
+    let crowds = &params.domain.crowds;
+    if crowds[0] < 2 || crowds.windows(2).any(|w| w[0] >= w[1]) {
+        return Err(bad("$.predictor.domain.crowds", "not ascending from 2"));
     }
     let levels = |(i, t): (usize, &TaskParams)| {
         let path = format!("$.predictor.tasks[{i}].together_shares_percent");

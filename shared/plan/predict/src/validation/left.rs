@@ -13,6 +13,10 @@ use crate::pool::{Pooled, Weights};
 /// Parts that are held out one after another.
 pub(super) const FOLDS: usize = 5;
 
+/// Largest error that is told apart, as a part of the throughput: a polynomial far outside of what it has seen may
+/// predict more than any number holds.
+const MOST_GAP: f64 = 1e6;
+
 /// One throughput that the model had not seen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeldOut {
@@ -64,12 +68,16 @@ impl HeldOut {
 
     /// Relative error of the throughput.
     pub fn error(&self, method: Method) -> f64 {
-        ((self.ln_step - self.predicted(method)).exp() - 1.0).abs()
+        ((self.ln_step - self.predicted(method)).exp() - 1.0)
+            .abs()
+            .min(MOST_GAP)
     }
 
     /// How far the throughput lies from its prediction, as a part of that: intervals are symmetric in it.
     pub fn gap(&self, method: Method) -> f64 {
-        ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
+        ((self.predicted(method) - self.ln_step).exp() - 1.0)
+            .abs()
+            .min(MOST_GAP)
     }
 
     /// The same over [`HeldOut::deviation`].
