@@ -109,19 +109,23 @@ impl Cgroups {
     /// # Errors
     /// [`CgroupError::Io`].
     pub fn group(&self, name: &str, share: Share) -> Result<Group, CgroupError> {
-        let group = Group {
-            version: self.version,
-            dir: self.dir.join(name),
-            cores: self.cores,
-        };
-        if !group.dir.exists() {
-            fs::create_dir(&group.dir).map_err(|source| CgroupError::Io {
-                path: group.dir.clone(),
+        let group = self.made(self.dir.join(name))?;
+        group.set_share(share)?;
+        Ok(group)
+    }
+
+    fn made(&self, dir: PathBuf) -> Result<Group, CgroupError> {
+        if !dir.exists() {
+            fs::create_dir(&dir).map_err(|source| CgroupError::Io {
+                path: dir.clone(),
                 source,
             })?;
         }
-        group.set_share(share)?;
-        Ok(group)
+        Ok(Group {
+            version: self.version,
+            dir,
+            cores: self.cores,
+        })
     }
 
     /// Makes the group of one of several jobs that have a share together, and end each for itself: below the group
@@ -131,17 +135,7 @@ impl Cgroups {
     /// [`CgroupError::Io`].
     pub fn group_below(&self, name: &str, share: Share, job: &str) -> Result<Group, CgroupError> {
         let whole = self.group(name, share)?;
-        let group = Group {
-            dir: whole.dir.join(job),
-            ..whole
-        };
-        if !group.dir.exists() {
-            fs::create_dir(&group.dir).map_err(|source| CgroupError::Io {
-                path: group.dir.clone(),
-                source,
-            })?;
-        }
-        Ok(group)
+        self.made(whole.dir.join(job))
     }
 
     /// Kills what still runs in the groups and removes them.

@@ -219,20 +219,17 @@ pub(crate) fn children() -> Vec<Identity> {
 /// A process with its children, their children, and so on; only itself where the kernel does not list children.
 #[must_use]
 pub fn family(pid: i32) -> Vec<i32> {
-    let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
     let mut all = vec![pid];
     let mut next = 0;
     while let Some(pid) = all.get(next) {
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
-        let lists = threads.into_iter().flatten().flatten().filter_map(children);
-        let found: Vec<i32> = lists
-            .flat_map(|list| {
+        for thread in threads.into_iter().flatten().flatten() {
+            let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            all.extend(
                 list.split_whitespace()
-                    .filter_map(|p| p.parse().ok())
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        all.extend(found);
+                    .filter_map(|p| p.parse::<i32>().ok()),
+            );
+        }
         next += 1;
     }
     all

@@ -53,10 +53,9 @@ const EPOCHS: Form = Form {
     regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
     unit: "epochs",
 };
-/// The expressions of [`FORMS`], compiled once: a queue begins a detector for each job that it starts, and to
-/// compile them takes 4 ms. They are constants, and a test compiles them.
-static EXPRESSIONS: LazyLock<Vec<(Form, Option<Regex>)>> =
-    LazyLock::new(|| FORMS.map(|form| (form, Regex::new(form.regex).ok())).into());
+/// Counters of [`FORMS`] that have seen nothing, made once: a queue begins a detector for each job that it starts,
+/// and compiling the expressions takes 4 ms.
+static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| FORMS.map(Counter::new).into());
 const PROTOCOL: Form = Form {
     regex: "",
     unit: "samples",
@@ -85,12 +84,15 @@ pub struct Counter {
 }
 
 impl Counter {
-    fn new(form: Form, regex: Option<Regex>) -> Self {
+    fn new(form: Form) -> Self {
         Self {
             form,
             marks: Marks::default(),
             of: None,
-            regex,
+            // The expressions are constants and a test compiles them.
+            regex: Some(form.regex)
+                .filter(|regex| !regex.is_empty())
+                .and_then(|regex| Regex::new(regex).ok()),
             work: 0.0,
             last: None,
             advances: 0,
@@ -157,11 +159,8 @@ const REPEATED: u32 = 5;
 impl Default for Detector {
     fn default() -> Self {
         Self {
-            protocol: Counter::new(PROTOCOL, None),
-            counters: EXPRESSIONS
-                .iter()
-                .map(|(form, regex)| Counter::new(*form, regex.clone()))
-                .collect(),
+            protocol: Counter::new(PROTOCOL),
+            counters: COUNTERS.clone(),
             epochs: None,
             names_epochs: false,
             shapes: Vec::new(),
@@ -217,7 +216,7 @@ impl Detector {
         if let Some((_, counter)) = self.shapes.iter_mut().find(|(known, _)| *known == shape) {
             counter.add(at, 1.0);
         } else if self.shapes.len() < SHAPES {
-            let mut counter = Counter::new(LINES, None);
+            let mut counter = Counter::new(LINES);
             counter.add(at, 1.0);
             self.shapes.push((shape, counter));
         }
