@@ -13,7 +13,7 @@ mod together;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pool::{Moment, Pool};
+use pool::{Moment, Pool, arrive};
 use shared::Hall;
 use together::Floor;
 
@@ -206,14 +206,7 @@ impl<'p> Player<'p> {
             for pool in &mut self.pools {
                 pool.release(now);
             }
-            while let Some(Reverse((at, n))) = self.events.peek().copied() {
-                if at.0 > now {
-                    break;
-                }
-                self.events.pop();
-                let rank = &self.rank;
-                let at = self.ready.partition_point(|&m| rank[m] < rank[n]);
-                self.ready.insert(at, n);
+            if arrive(&mut self.events, &mut self.ready, &self.rank, now) {
                 self.reserved = false;
             }
         }

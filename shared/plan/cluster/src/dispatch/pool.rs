@@ -19,6 +19,25 @@ impl Ord for Moment {
     }
 }
 
+/// Jobs whose round may start by now become ready, by rank; whether any did.
+pub(super) fn arrive(
+    events: &mut BinaryHeap<Reverse<(Moment, usize)>>,
+    ready: &mut Vec<usize>,
+    rank: &[usize],
+    now: f64,
+) -> bool {
+    let before = ready.len();
+    while let Some(Reverse((at, n))) = events.peek().copied() {
+        if at.0 > now {
+            break;
+        }
+        events.pop();
+        let at = ready.partition_point(|&m| rank[m] < rank[n]);
+        ready.insert(at, n);
+    }
+    ready.len() > before
+}
+
 /// GPUs of one class.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {

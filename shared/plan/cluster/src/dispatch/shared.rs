@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::pool::Moment;
+use super::pool::{Moment, arrive};
 use crate::sharing::ends_together;
 use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem};
@@ -97,7 +97,7 @@ impl Hall {
         self.set(problem, state, now, priorities);
         loop {
             self.finish(problem, now, &mut note);
-            self.arrive(now);
+            arrive(&mut self.events, &mut self.ready, &self.rank, now);
             self.scan(problem, now, priorities);
             if self.cost >= cutoff {
                 return f64::INFINITY;
@@ -160,20 +160,7 @@ impl Hall {
                 self.events.push(Reverse((Moment(p.ready), n)));
             }
         }
-        self.arrive(now);
-    }
-
-    /// Jobs whose round may start by now are looked at.
-    fn arrive(&mut self, now: f64) {
-        while let Some(Reverse((at, n))) = self.events.peek().copied() {
-            if at.0 > now {
-                break;
-            }
-            self.events.pop();
-            let rank = &self.rank;
-            let at = self.ready.partition_point(|&m| rank[m] < rank[n]);
-            self.ready.insert(at, n);
-        }
+        arrive(&mut self.events, &mut self.ready, &self.rank, now);
     }
 
     fn sit(&mut self, gpu: usize, trains: Trains) {
