@@ -27,6 +27,7 @@ FIXED = [1, 2, 3, 4, 6, 8]
 LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 40
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
+TOOLS = ["parallel", "pueue"]
 # Seconds of one processor that the smallest job of a template computes.
 WORK = 0.12
 # name, parts of compute, fetch and threads, whether all are there at once, whether they come template by template
@@ -243,7 +244,7 @@ def best_of(rows, mix, what):
 
 def summarise(rows, facts):
     mixes = []
-    for name in dict.fromkeys(row["mix"] for row in rows):
+    for name, *_ in MIXES:
         of = {row["scheme"]: row for row in rows if row["mix"] == name}
         if not {"mt", "mt, known", "fixed 1"} <= of.keys():
             continue
@@ -263,11 +264,14 @@ def summarise(rows, facts):
             "exploration_percent": round(100 * (over(mine, known) - 1), 2),
             "load": max(row["load"] for row in of.values()),
             "learnt": mine.get("learnt"),
+            # Beside tools with a process of their own for each job, as it has; they were given the best number.
+            **{f"over_{tool}": over(mine, of[tool]) for tool in TOOLS if tool in of},
         })
-    column = lambda name: [mix[name] for mix in mixes]
+    column = lambda name: [mix[name] for mix in mixes if name in mix]
     totals = {}
-    for name in ("over_best_fixed", "known_over_best_fixed", "over_serial", "over_all_at_once",
-                 "mean_completion_over_best_fixed", "exploration_percent"):
+    names = ["over_best_fixed", "known_over_best_fixed", "over_serial", "over_all_at_once",
+             "mean_completion_over_best_fixed", "exploration_percent", *(f"over_{tool}" for tool in TOOLS)]
+    for name in filter(column, names):
         totals[f"{name}_median"] = round(statistics.median(column(name)), 4)
         totals[f"{name}_worst"] = max(column(name))
     totals["below_best_fixed"] = sum(over < 1 for over in column("over_best_fixed"))
@@ -277,7 +281,7 @@ def summarise(rows, facts):
 def page(summary):
     s = summary
     schemes = ["fixed 1", "fixed 2", "fixed 3", "fixed 4", "fixed 6", "fixed 8", "all at once", "mt", "mt, known",
-               "parallel", "pueue"]
+               *TOOLS]
     shown = [scheme for scheme in schemes if any(scheme in mix["makespan_s"] for mix in s["mixes"])]
 
     def table(what):
@@ -293,8 +297,14 @@ def page(summary):
         ratios.append(f"| {m['mix']} | {m['best_fixed']} | {m['over_best_fixed']:.3f} | "
                       f"{m['known_over_best_fixed']:.3f} | {m['over_serial']:.3f} | {m['over_all_at_once']:.3f} | "
                       f"{m['mean_completion_over_best_fixed']:.3f} | {m['exploration_percent']:+.1f} % |")
-    absent = [tool for tool in ("parallel", "pueue") if tool not in shown]
+    absent = [tool for tool in TOOLS if tool not in shown]
     absent = f" Not installed, so not measured: {', '.join(absent)}." if absent else ""
+    beside = "; ".join(f"`{tool}` median {s[f'over_{tool}_median']:.3f}, worst {s[f'over_{tool}_worst']:.3f}"
+                       for tool in TOOLS if tool in shown)
+    beside = f"""
+Over tools that start a process or two for each job, as `mt` does, and were given the number that was best:
+{beside}.
+""" if beside else ""
     return f"""# Sweeps on the processors, by each way to decide how many run at once
 
 Made by `{s['command']}` on {s['processors']} processors; load average before {s['load_before']:.2f}, largest on
@@ -313,7 +323,7 @@ Makespan over the best fixed number, known in hindsight only (the least of {s['f
 {s['known_over_best_fixed_worst']:.3f}. Over one at a time: median {s['over_serial_median']:.3f}. Over all at once:
 median {s['over_all_at_once_median']:.3f}. Exploration (a queue that knows nothing over one that knows): median
 {s['exploration_percent_median']:+.1f} %, worst {s['exploration_percent_worst']:+.1f} %.
-
+{beside}
 {chr(10).join(ratios)}
 
 ## Makespan, s

@@ -9,7 +9,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
 /// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
-const SENTENCES: [(&str, &str, &str); 7] = [
+const SENTENCES: [(&str, &str, &str); 8] = [
     (
         REGRET,
         REGRET_SUMMARY,
@@ -46,6 +46,13 @@ const SENTENCES: [(&str, &str, &str); 7] = [
         FEDERATION_SUMMARY,
         "from {/mixes} of {/all_mixes} mixes",
     ),
+    (
+        SWEEP,
+        SWEEP_SUMMARY,
+        "median {/over_best_fixed_median:3}, worst {/over_best_fixed_worst:3}, below 1 in {/below_best_fixed} of 10 \
+         mixes; with what the store remembers {/known_over_best_fixed_median:3} and {/known_over_best_fixed_worst:3}. \
+         Over one at a time: median {/over_serial_median:3}. Over all at once: median {/over_all_at_once_median:3}.",
+    ),
 ];
 const ACCURACY: &str = "docs/accuracy.md";
 const STRANGERS_SUMMARY: &str = "shared/run/gpusim/examples/strangers/summary.json";
@@ -53,6 +60,8 @@ const REGRET: &str = "shared/run/design/examples/regret/RESULTS.md";
 const REGRET_SUMMARY: &str = "shared/run/design/examples/regret/summary.json";
 const FEDERATION: &str = "examples/federation/RESULTS.md";
 const FEDERATION_SUMMARY: &str = "examples/federation/summary.json";
+const SWEEP: &str = "examples/sweep/RESULTS.md";
+const SWEEP_SUMMARY: &str = "examples/sweep/summary.json";
 
 fn read(path: &str) -> String {
     fs::read_to_string(format!("{TOP}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
@@ -131,6 +140,20 @@ fn the_table_of_the_simulator_is_its_summary() {
             false => " {/product/error:3}, {/product/rank:2} |",
         };
         let expected = filled(&format!("{head}{product}"), row);
+        assert!(page.contains(&expected), "the page does not say {expected}");
+    }
+}
+
+/// The table of sweeps has a row for each mix, and there are ten.
+#[test]
+fn the_table_of_sweeps_is_its_summary() {
+    let (page, summary) = (read(SWEEP), summary(SWEEP_SUMMARY));
+    let mixes = summary["mixes"].as_array().expect("an array");
+    assert_eq!(mixes.len(), 10);
+    for mix in mixes {
+        let row = "| {/mix} | {/best_fixed} | {/over_best_fixed:3} | {/known_over_best_fixed:3} | {/over_serial:3} | \
+                   {/over_all_at_once:3} | {/mean_completion_over_best_fixed:3} | {/exploration_percent:+1} % |";
+        let expected = filled(row, mix);
         assert!(page.contains(&expected), "the page does not say {expected}");
     }
 }
