@@ -11,6 +11,6 @@ pub mod search;
 mod share;
 mod task;
 
-pub use quantity::{Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight};
+pub use quantity::{Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight, shown};
 pub use share::{Share, TotalShare};
 pub use task::{Batch, Samples, TaskId};

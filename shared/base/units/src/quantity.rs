@@ -27,7 +27,8 @@ impl UnitError {
 }
 
 /// A number as people write it: `1e307`, not three hundred digits.
-fn shown(value: f64) -> String {
+#[must_use]
+pub fn shown(value: f64) -> String {
     match value.abs() {
         0.0 | 1e-5..1e16 => value.to_string(),
         _ => format!("{value:e}"),

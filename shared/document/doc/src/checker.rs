@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use units::{MOST, UnitError};
+use units::{MOST, UnitError, shown};
 
 use crate::{Code, Fault};
 
@@ -191,7 +191,7 @@ pub(crate) fn positive(
         let advice = format_args!("give a number {bound}, at most 1e30");
         c.fault(
             Code::OutOfRange,
-            format_args!("{value} is not a {what}"),
+            format_args!("{} is not a {what}", shown(value)),
             advice,
         );
     });

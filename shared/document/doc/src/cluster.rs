@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
-use units::{MOST, Seconds, TaskId, Weight};
+use units::{MOST, Seconds, TaskId, Weight, shown};
 
 use crate::wire::{self, Wire as _};
 use crate::{Checker, Code, Document, Job, Provenance};
@@ -183,7 +183,7 @@ fn positive(name: &str, value: Option<f64>, c: &mut Checker) -> Option<Option<f6
     match value {
         Some(v) if !(v <= MOST && v > 0.0) => {
             c.field(name, |c| {
-                let problem = format_args!("{v} is out of range");
+                let problem = format_args!("{} is out of range", shown(v));
                 c.fault(
                     Code::OutOfRange,
                     problem,

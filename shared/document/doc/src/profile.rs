@@ -1,4 +1,4 @@
-use units::{Batch, Samples, SamplesPerSec, Seconds, Share, TaskId};
+use units::{Batch, Samples, SamplesPerSec, Seconds, Share, TaskId, shown};
 
 use crate::checker::{optional, positive, unique_ids};
 use crate::plan::choice;
@@ -198,7 +198,7 @@ pub(crate) fn aim(wire: &Aim, c: &mut Checker) -> Option<Aim> {
         return Some(*wire);
     }
     c.field("starvation_floor", |c| {
-        let problem = format_args!("{floor} is not a fraction of a rate");
+        let problem = format_args!("{} is not a fraction of a rate", shown(floor));
         c.fault(Code::OutOfRange, problem, "give 0 to 1");
     });
     None
@@ -319,7 +319,7 @@ pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<Gradient
     }
     let (field, value) = wrong.unwrap_or(("steps", 0.0));
     c.field(field, |c| {
-        let problem = format_args!("{value} is not a mean over the steps of a training");
+        let problem = format_args!("{} is not a mean over the steps of a training", shown(value));
         let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
         c.fault(Code::OutOfRange, problem, advice);
     });

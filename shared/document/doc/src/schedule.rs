@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use units::Seconds;
+use units::{Seconds, shown};
 
 use crate::wire::{self, ScheduleBaseline, ScheduleBound, SchedulePolicy, Switching, Wire as _};
 use crate::{Checker, Cluster, Code, Document, Provenance};
@@ -102,7 +102,7 @@ impl Document for Schedule {
         let assignments = assignments.map(|all| expanded(&wire.assignments, all));
         if !(0.0..1.0).contains(&wire.noise) {
             c.field("noise", |c| {
-                let problem = format_args!("{} is no part", wire.noise);
+                let problem = format_args!("{} is no part", shown(wire.noise));
                 c.fault(Code::OutOfRange, problem, "give a number from 0 to below 1");
             });
             return None;
@@ -379,7 +379,7 @@ fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
     let sound = wire.period_s >= least && Seconds::new(last).is_ok();
     if !sound {
         c.field("period_s", |c| {
-            let problem = format_args!("{} s from one round to the next", wire.period_s);
+            let problem = format_args!("{} s from one round to the next", shown(wire.period_s));
             let advice =
                 format_args!("give at least {least}, what a round takes, and at most 1e30 in all");
             c.fault(Code::OutOfRange, problem, advice);

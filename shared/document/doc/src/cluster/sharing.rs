@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use units::shown;
+
 use super::parts::{ClusterJob, GpuGroup, Sharing};
 use crate::wire;
 use crate::{Checker, Code};
@@ -80,7 +82,7 @@ fn pair_of(
         for (i, rate) in wire.rates.into_iter().enumerate() {
             if !(rate > 0.0 && rate <= 1.0) {
                 sound = false;
-                let problem = format_args!("{rate} is no part of the rate alone");
+                let problem = format_args!("{} is no part of the rate alone", shown(rate));
                 let advice =
                     "give a number above 0, at most 1; leave out pairs that cannot run together";
                 c.index(i, |c| c.fault(Code::OutOfRange, problem, advice));

@@ -1,4 +1,4 @@
-use units::Batch;
+use units::{Batch, shown};
 
 use crate::checker::positive;
 use crate::wire;
@@ -127,7 +127,7 @@ fn noise_scale(
     if !(samples > 0.0 && samples <= Efficiency::LARGEST_NOISE_SCALE) {
         c.field("noise_scale", |c| {
             let advice = "give samples, above 0 and at most 1e9; if you do not know it, leave `efficiency` out";
-            let problem = format_args!("{samples} is not a noise scale");
+            let problem = format_args!("{} is not a noise scale", shown(samples));
             c.fault(Code::OutOfRange, problem, advice);
         });
         return None;
@@ -136,7 +136,7 @@ fn noise_scale(
         && !(low > 0.0 && low <= samples && samples <= high && high <= units::MOST)
     {
         c.field("interval", |c| {
-            let problem = format_args!("{low} to {high} is not an interval around {samples}");
+            let problem = format_args!("{} to {} is not an interval around {samples}", shown(low), shown(high));
             let advice = "give [low, high] with 0 < low <= noise_scale <= high";
             c.fault(Code::OutOfRange, problem, advice);
         });
@@ -217,7 +217,7 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
     // Beyond 1e9 the reciprocal of rounds would say nothing; no training takes a thousand million.
     if !(value > 1e-9 && value < 1e9) {
         c.field(name, |c| {
-            let problem = format_args!("{value} is not a figure of {name}");
+            let problem = format_args!("{} is not a figure of {name}", shown(value));
             c.fault(
                 Code::OutOfRange,
                 problem,
