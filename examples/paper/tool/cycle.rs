@@ -132,7 +132,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     let (low, high) = reported::claim(data, "inter-device speed-up")?;
     writeln!(
         page.md,
-        "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nOver temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing are at batch size 128, too. From the lowest to the highest of all orders of the volumes. *Throughput* is that while all tasks run, what the paper plots as the average within one synchronisation cycle: ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. Fairness is `sum P/S` at the same time, `S` alone at batch size 128. *Round* is the time until every task has trained on its volume: isolated and sharing start all tasks at once and keep their shares, at the rates measured for the tasks that are left; ours is the plan for the shortest round from {} samples, which may hold a task back and, on processors, move shares, as `mt-launch` played it, with the start of its jobs; `limit` is the longest task alone at its fastest batch size, which no schedule can beat. The paper reports {low:.2} to {high:.2}, and does not say which of the two it means; ours reaches neither.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nAll figures are relative to temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing also use batch size 128. Each range is from the lowest to the highest of all orders of the volumes. *Throughput* is measured while all tasks run, which the paper plots as the average within one synchronisation cycle; ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. *Fairness* is `sum P/S` at the same time, with `S` alone at batch size 128. *Round* is the time until every task has trained on its volume. Isolated and sharing start all tasks at once and keep their shares; after each end, the remaining tasks have the rates that were measured for them together. Ours is the plan for the shortest round from {} samples, as `mt-launch` ran it, including the start of its jobs; it may hold a task back and, on processors, move shares. `limit` is given by the longest task alone at its fastest batch size; no schedule can beat it. The paper reports {low:.2} to {high:.2}, and does not say whether it means throughput or round; ours reaches it in neither.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
         std::env::var("BUDGET").unwrap_or_else(|_| "60".to_owned())
     )?;
     let mut steady = Range::default();
@@ -164,7 +164,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     page.summary.cycle_round_max = round.high;
     writeln!(
         page.md,
-        "\nOurs over all of these: throughput {}, round {}; the paper's {low:.2}-{high:.2}.\n",
+        "\nRange of ours in all rows: throughput {}, round {}; the paper's {low:.2}-{high:.2}.\n",
         steady.text(),
         round.text()
     )?;

@@ -111,15 +111,15 @@ pub fn write(data: &Path, out: &Path, about: &About<'_>, md: &mut dyn Write) -> 
     let label = if simulated { "simulated" } else { "measured" };
     writeln!(
         md,
-        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together. The figures that the reproduction is judged by are in `summary.json` beside this page, with the hash of the inputs.\n"
+        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together. The figures by which the reproduction is judged are in `summary.json` beside this page, with the hash of the inputs.\n"
     )?;
     if !simulated {
         writeln!(
             md,
-            "Measured on `{device}` of this machine, whatever GPU a heading names: its ratios are to be compared, not its rates.{}\n",
+            "Measured on `{device}` of this machine, whatever GPU a heading names: compare its ratios, not its rates.{}\n",
             match device {
                 "cpu" =>
-                    " The tasks are fully connected networks whose operations are in proportion to those of the models, under quotas of processor time.",
+                    " The tasks are fully connected networks with operations in proportion to those of the models, under quotas of processor time.",
                 _ => "",
             }
         )?;
@@ -171,7 +171,7 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     } = *page;
     writeln!(
         page.md,
-        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are over temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is that over the best of an exhaustive search, `samples` counts solo runs too. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns ask what it is worth to give tasks different shares: the best equal share for everyone, and the best shares over that.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are throughputs relative to temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is ours relative to the best of an exhaustive search; `samples` includes solo runs. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns show what different shares are worth: the best equal share for everyone, and the best shares relative to it.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         learnt()
     )?;
     let mut rows = Rows::default();
@@ -194,7 +194,7 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     page.summary.over_equal_shares_max = rows.uniform.iter().copied().fold(0.0, f64::max);
     writeln!(
         page.md,
-        "\nMean absolute error of the ratios: {:.3}; of the RTX 3080 rows, to which nothing was fitted: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares over the best equal ones: mean {:.3}, at most {:.3}. By prediction alone {:.3} of the best is reached in the mean, and {:.3} at least.\n",
+        "\nMean absolute error of the ratios: {:.3}; on the RTX 3080 rows, which no constant was fitted to: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares relative to the best equal ones: mean {:.3}, at most {:.3}. Choices by prediction alone reach {:.3} of the best on average, and {:.3} at worst.\n",
         page.summary.ratio_mae,
         page.summary.ratio_mae_3080,
         page.summary.over_equal_shares_mean,
