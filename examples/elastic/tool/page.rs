@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::clock::PAUSE_S;
 use crate::results::{Change, PARTS, Results, TASKS};
 
-/// What the paper reports; see the folder.
+/// The figures that the paper reports; see the folder.
 const REPORTED: &str = include_str!("../data/reported.csv");
 
 /// A figure of the paper.
@@ -17,7 +17,7 @@ fn reported(experiment: &str, quantity: &str) -> Option<f64> {
     rows.next()?[2].parse().ok()
 }
 
-/// All results for people.
+/// The page with all results.
 pub fn page(results: &Results) -> String {
     let mut page = String::from(
         "# Elastic trainings: results\n\n\

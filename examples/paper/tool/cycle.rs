@@ -19,9 +19,9 @@ struct Cycle {
     steady: [f64; 3],
     /// `sum P_i / S_i` while all run, `S_i` alone at batch size 128.
     fairness: [f64; 3],
-    /// Temporal sharing's time for the round over theirs.
+    /// Time of temporal sharing for the round, relative to theirs.
     makespan: [f64; 3],
-    /// What no schedule can exceed in that: the longest task alone at its fastest batch size.
+    /// Upper limit of that for any schedule: given by the longest task alone at its fastest batch size.
     limit: f64,
 }
 
@@ -43,8 +43,8 @@ fn measured<'a>(table: &'a Table, run: &CoRun) -> Outcome<&'a CoRun> {
         .ok_or_else(|| format!("not measured: {run:?}"))?)
 }
 
-/// Seconds until every task has trained on its volume, all starting at once with fixed shares: from
-/// the end of one task to the next at the rates measured for those that are left.
+/// Seconds until every task has trained on its volume, if all start at once with fixed shares: after each end, the
+/// remaining tasks have the rates that were measured for them together.
 fn makespan(table: &Table, run: &CoRun, volumes: &Volumes) -> Outcome<f64> {
     let of = |task: &str| volumes.iter().find(|v| v.0 == task).map(|v| v.1);
     let mut left: Vec<f64> = Vec::new();
@@ -62,13 +62,13 @@ fn makespan(table: &Table, run: &CoRun, volumes: &Volumes) -> Outcome<f64> {
             left[i] -= rate * step;
         }
         now += step;
-        // Rounding leaves a little of the task that ends.
+        // Rounding leaves a little work of the task that ends.
         active.retain(|&i| left[i] > 1e-6);
     }
     Ok(now)
 }
 
-/// Seconds of a round that mt-launch played.
+/// Seconds of a round that mt-launch ran.
 fn launched(run: &Path) -> Outcome<f64> {
     let name = run.display().to_string();
     let file = File::open(run).map_err(|e| format!("{name}: {e}"))?;
@@ -171,7 +171,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Lowest and highest of some values.
+/// Minimum and maximum of some values.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     pub low: f64,
@@ -193,7 +193,7 @@ impl Range {
         self.high = self.high.max(value);
     }
 
-    /// `1.23-1.45`, or `1.23` where both are the same to the digit; nothing where there are none.
+    /// `1.23-1.45`, or `1.23` if both have the same digits; empty if there are none.
     pub fn text(&self) -> String {
         if self.low > self.high {
             return String::new();

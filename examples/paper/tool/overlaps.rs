@@ -10,10 +10,10 @@ use crate::reported::{self, Overlap};
 use crate::settings::{Reading, read, splits};
 use crate::summary::{Page, Speedups, there};
 
-/// The reading that the table is shown with: a model is moved once in a round, half of it each way.
+/// The reading in the table: a model is moved once per round, half of it each way.
 const ADOPTED: Reading = Reading::Half;
 
-/// The split that the table is shown with: images in proportion to the planned rates.
+/// The split in the table: images in proportion to the planned rates.
 const SPLIT: &str = "together";
 
 fn file(row: usize, split: &str, reading: Reading) -> String {
@@ -95,8 +95,8 @@ fn overlap_row(
     Ok(())
 }
 
-/// What the speed-up depends on that the paper does not say: how often a model is moved, and who
-/// has how many of the images.
+/// The assumptions behind the speed-up that the paper does not state: how often a model is moved, and how the images
+/// are divided.
 fn readings(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     let Page { out, .. } = *page;
     writeln!(
@@ -151,7 +151,7 @@ fn readings(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Time of planning over the time of the round that is planned.
+/// Time of planning relative to the time of the planned round.
 fn overhead(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     let Page { data, out, .. } = *page;
     let (low, high) = reported::claim(data, "scheduling overhead")?;

@@ -20,8 +20,8 @@ struct Best {
     batches: Vec<Batch>,
 }
 
-/// Every order of three tasks, with one order for both directions (Algorithm 1 of the paper), by
-/// every combination of batch sizes.
+/// Every order of three tasks, with one order for both directions (Algorithm 1 of the paper), with every combination
+/// of batch sizes.
 fn every_point(instance: &Instance, rates: &dyn Rates, sizes: &[Batch]) -> Outcome<Best> {
     let mut best = Best {
         makespan_s: f64::INFINITY,
@@ -81,7 +81,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     let started = Instant::now();
     let all = every_point(&instance, &rates, &sizes)?;
     let all_ms = 1e3 * started.elapsed().as_secs_f64();
-    // With the planned size first, as mt-overlap varies it.
+    // With the planned size first, in the order of mt-overlap.
     let choices = vec![vec![sizes[1], sizes[0], sizes[2]]; 3];
     let search = |single_order| -> Outcome<(overlap::Outcome, f64)> {
         let options = OrderOptions {

@@ -1,4 +1,4 @@
-//! What was measured on this machine.
+//! Measurements on this machine.
 
 use std::fmt::{Result, Write};
 
