@@ -1,7 +1,7 @@
 """Hatchling's hook that puts the programs and their manual pages into the wheel.
 
-One program is every tool, told apart by the name that it is called by. Elsewhere the other names are links to
-it; a wheel holds none, so that here they are scripts of a shell that become it.
+One program contains every tool, and acts as the one that it is called by. Elsewhere the other names are links to it.
+A wheel cannot contain links, so there they are shell scripts that exec it.
 """
 
 import os
@@ -12,10 +12,10 @@ import sysconfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-# A folder of programs that are built already (`make build` leaves them in target/release).
+# A folder of programs that are already built (`make build` leaves them in target/release).
 BUILT = "MT_TOOLS_PROGRAMS"
 
-# Beside `mt` where the script lies, also by way of a link to it in a folder of its own.
+# Finds `mt` beside the script, or beside the target if the script is called through a link elsewhere.
 SCRIPT = """#!/bin/sh
 mt=${0%%/*}/mt
 [ -x "$mt" ] || mt=$(dirname "$(readlink -f "$0")")/mt
@@ -24,7 +24,7 @@ exec "$mt" %s "$@"
 
 
 def build(root):
-    """Builds the workspace, unless the environment names a folder of programs; where they are."""
+    """Builds the workspace, unless the environment names a folder of programs; returns the folder."""
     given = os.environ.get(BUILT)
     if given:
         return pathlib.Path(given).resolve()

@@ -37,7 +37,7 @@ CLASSES = 10
 PIXELS = 32
 # Reports whose mean loss is compared with --target-loss, as in the paper of Wei and Shudo.
 WINDOW = 10
-# One step in so many tells norms of gradients.
+# Norms of gradients are reported for one step in this many.
 EVERY = 8
 
 
@@ -56,8 +56,8 @@ def vgg(width):
 
 
 class Block(nn.Module):
-    """Two convolutions and a way around them. Group normalisation, unlike batch normalisation, does
-    not depend on how a batch is split over processes."""
+    """Two convolutions and a shortcut around them. Group normalisation, unlike batch normalisation, does not depend
+    on how a batch is split over processes."""
 
     def __init__(self, channels, width, stride):
         super().__init__()
@@ -89,7 +89,7 @@ MODELS = {"vgg": vgg, "resnet": resnet}
 
 
 class Data:
-    """Samples by their number."""
+    """Samples by index."""
 
     def __init__(self, seed, device):
         generator = torch.Generator().manual_seed(seed)
@@ -113,7 +113,8 @@ def split(total, processes):
 
 
 def write(path, state):
-    """To the disk, and then into place: whoever reads finds the old one or the new one whole."""
+    """Writes to disk under another name and then renames, so a reader finds a complete file, the old one or the new
+    one."""
     new = path + ".new"
     with open(new, "wb") as file:
         torch.save(state, file)
@@ -142,10 +143,11 @@ class Training:
             print(json.dumps(members, separators=(",", ":")), flush=True)
 
     def stand_by(self):
-        """Does what does not depend on the checkpoint, and waits for `run`."""
+        """Does everything that does not depend on the checkpoint, and waits for `run`."""
 
         def leave(*_):
-            # Nothing has been trained since the checkpoint. Not `print`: it may be under way.
+            # Nothing has been trained since the checkpoint. os.write, because this signal may have interrupted a
+            # `print`.
             if self.rank == 0:
                 os.write(1, b'{"mt":"parked"}\n')
             os._exit(0)
@@ -157,10 +159,10 @@ class Training:
             dist.barrier()
         self.tell(mt="loaded")
         if sys.stdin.readline().strip() != "run":
-            leave()  # Whoever would tell has gone.
+            leave()  # The process that sends orders has gone.
 
     def load(self):
-        """Every process reads the file, which nobody writes before all have trained a step."""
+        """Every process reads the file; none writes it before all have trained a step."""
         path = self.options.checkpoint
         if path and os.path.exists(path):
             state = torch.load(path, map_location=self.device, weights_only=True)
@@ -171,7 +173,7 @@ class Training:
             self.step, self.samples = int(step), int(samples)
 
     def save(self):
-        """Tensors only: with `weights_only`, PyTorch 1.13 does not read the floats of Python."""
+        """Only tensors, because with `weights_only` PyTorch 1.13 does not read Python floats."""
         if self.rank == 0 and self.options.checkpoint:
             buffers = [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
             progress = torch.tensor([self.step, self.samples, *self.losses], dtype=torch.float64)
@@ -179,7 +181,7 @@ class Training:
             write(self.options.checkpoint, state)
 
     def one(self):
-        """A step of all processes; whether any of them was asked to stop."""
+        """A step of all processes; returns whether any of them was asked to stop."""
         total = sum(self.sizes)
         first = self.samples + sum(self.sizes[: self.rank])
         images, labels = self.data.draw(first, self.sizes[self.rank])
@@ -188,8 +190,8 @@ class Training:
         loss = F.cross_entropy(outputs, labels, reduction="sum") / total
         loss.backward()
         hits = (outputs.argmax(1) == labels).sum().item()
-        # Ranks are parts of the batch: norms of their gradients and of the sum tell the gradient noise
-        # (mt_tools.norms, written out here). Those of the size of the first are compared.
+        # Ranks are parts of the batch: norms of their gradients and of the sum give the gradient noise (as in
+        # mt_tools.norms). Only parts of the same size as the first one are compared.
         looked_at = len(self.sizes) > 1 and self.step % EVERY == 0
         square = 0.0
         if looked_at and self.sizes[self.rank] == self.sizes[0]:
@@ -265,7 +267,7 @@ def main():
     cuda = torch.cuda.is_available()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     if world > 1:
-        # mt-launch shows a process the one GPU that it has.
+        # mt-launch shows each process only its own GPU.
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=world)
     try:

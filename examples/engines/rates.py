@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The table of planned and measured rates: rates.py ENGINE PLAN LOG, one row for each task.
+"""The table of planned and measured rates, with one row per task: rates.py ENGINE PLAN LOG
 
-LOG is what train.py has noted. A task that trained several times, in rounds and at sites, has the mean, and
-the least and the most.
+LOG is the file that train.py writes. A task that trained several times, in rounds and at sites, gets the mean, the
+minimum and the maximum.
 """
 import json
 import statistics

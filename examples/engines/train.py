@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small training that every engine can start: logistic regression on made-up data, in plain Python.
+"""A small training that every engine can start: logistic regression on synthetic data, in plain Python.
 
     train.py [--seconds 10]     the model is that of the task (MT_TASK): the more inputs, the longer a sample takes
 """
@@ -11,7 +11,7 @@ import random
 import sys
 import time
 
-# In the repository mt_tools is found without being installed; one that is installed comes first.
+# In the repository, mt_tools is found without installation; an installed one has precedence.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 from mt_tools import Worker  # noqa: E402
 
@@ -20,7 +20,7 @@ SIZES = {"a": 8, "b": 24, "c": 64}
 
 
 class Data:
-    """Made-up samples of a site: the same rule everywhere, other samples, a tenth of the labels wrong."""
+    """Synthetic samples of a site: the same rule everywhere, different samples, a tenth of the labels wrong."""
 
     def __init__(self, size, site=0, count=2000):
         rule = [random.Random(size).gauss(0, 1) for _ in range(size)]
@@ -39,7 +39,7 @@ def _score(weights, x):
 
 
 def step(weights, data, batch, rate=0.1):
-    """One step of gradient descent, in place; answers the mean loss."""
+    """One step of gradient descent, in place; returns the mean loss."""
     gradient, loss = [0.0] * len(weights), 0.0
     for _ in range(batch):
         i = random.randrange(len(data.labels))
@@ -54,7 +54,7 @@ def step(weights, data, batch, rate=0.1):
 
 
 def train(weights, data, worker, seconds=None):
-    """Trains until the worker's samples are done, or for so many seconds; answers the samples."""
+    """Trains until the worker's samples are done, or for this many seconds; returns the number of samples."""
     begin, before = time.monotonic(), worker.trained
     for batch in worker.steps():
         worker.step(batch, step(weights, data, batch))
@@ -67,7 +67,7 @@ def train(weights, data, worker, seconds=None):
 
 
 def _note(rate):
-    """Appends what came out to the file $RATES, for the table of planned and measured rates."""
+    """Appends the result to the file $RATES, for the table of planned and measured rates."""
     if "RATES" in os.environ:
         with open(os.environ["RATES"], "a") as log:
             log.write(json.dumps({"task": os.environ["MT_TASK"], "samples_per_s": rate}) + "\n")

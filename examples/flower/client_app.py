@@ -1,4 +1,4 @@
-"""A site's part of one task: the task, its batch size and its share came with the SuperNode's process."""
+"""A site's part of one task; task, batch size and share come with the process of the SuperNode."""
 import os
 import sys
 

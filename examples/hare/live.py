@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Drive a live system by a pipe: mt-cluster decides, this script starts and watches.
+"""Drive a live system through a pipe: mt-cluster decides, this script starts tasks and reports their events.
 
 usage: live.py CLUSTER.json [SPEED]
 
-Every job of the cluster arrives at its arrival_s, and every task sleeps as long as the cluster says,
-both SPEED times as fast (default 1). A system of your own starts processes where this one sleeps.
+Every job of the cluster arrives at its arrival_s, and every task sleeps as long as the cluster says, both sped up by
+SPEED (default 1). In your own system, start processes where this script sleeps.
 """
 import json
 import os

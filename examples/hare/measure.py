@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Run schedules on emulated GPUs of the cpu device for real, and measure them.
+"""Run schedules for real on emulated GPUs of the cpu device, and measure them.
 
-usage: measure.py [PYTHON] > MEASURED.md    (the tools are on PATH; PYTHON has torch, else it is left out)
-       measure.py work MODULES              the job: what it imports, then one task or many
+usage: measure.py [PYTHON] > MEASURED.md    (the tools are on PATH; a PYTHON without torch skips that row)
+       measure.py work MODULES              the job: imports the modules, then trains one task or many
 
-First what three jobs on four GPUs (jobs.json) take against the plan. Then the switch between two jobs on a
-GPU, a process for each task against parked ones: they take turns, since each trains while the other
-synchronises. A task trains for a known time; what its compute phase takes beyond that is the switch.
+First it compares three jobs on four GPUs (jobs.json) with their plan. Then it measures the switch between two jobs on
+a GPU, with a process per task and with parked processes. The jobs take turns, since each trains while the other
+synchronises. A task trains for a known time; the rest of its compute phase is the switch.
 """
 import json
 import os
@@ -38,7 +38,7 @@ def work(modules):
 
 
 def run(cluster, policy):
-    """Plans and runs a cluster; answers its events, and what the tool says at the end."""
+    """Plans and runs a cluster; returns its events, and the final message of the tool."""
     plan = subprocess.run(["mt-cluster", "plan", "--policy", policy], input=json.dumps(cluster), text=True,
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def run(cluster, policy):
 
 
 def completions(policy):
-    """Weighted completion of the three jobs, planned and in every repetition measured."""
+    """Weighted completion of the three jobs: planned, and measured in every repetition."""
     cluster = json.loads(HERE.with_name("jobs.json").read_text())
     said = [run(cluster, policy)[1] for _ in range(REPETITIONS)]
     pairs = [re.search(r"completion ([0-9.]+) measured, ([0-9.]+) planned", text) for text in said]
@@ -59,7 +59,7 @@ def completions(policy):
 
 
 def switches(python, modules, pool):
-    """Milliseconds of every switch but the first of each job, which starts its process either way."""
+    """Milliseconds of every switch, except the first of each job, which starts its process in both cases."""
     argv = [python, str(HERE), "work", modules]
     jobs = [{"id": name, "rounds": ROUNDS, "tasks_per_round": 1, "train_s": {"t": TRAIN},
              "sync_s": {"t": SYNC}, "job": {"argv": argv, "pool": pool}} for name in ("a", "b")]

@@ -1,4 +1,4 @@
-"""A site's part of one job: its batch size and its share came with the process."""
+"""A site's part of one job; the process got its batch size and its share at the start."""
 import json
 import os
 import sys
@@ -21,6 +21,6 @@ while flare.is_running():
     accuracy = data.accuracy(weights)
     with open(os.environ["ACCURACY"], "a") as log:
         log.write(json.dumps({"task": task, "site": site, "round": model.current_round, "accuracy": accuracy}) + "\n")
-    # By its own number of samples is a site weighted.
+    # A site is weighted by its number of samples.
     flare.send(flare.FLModel(params={"numpy_key": numpy.array(weights)}, params_type=flare.ParamsType.FULL,
                              metrics={"accuracy": accuracy}, meta={"NUM_STEPS_CURRENT_ROUND": samples}))

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Run a schedule of mt-cluster on Ray: one actor for each GPU, which keeps the order that was planned.
+"""Run a schedule of mt-cluster on Ray, with one actor per GPU, which keeps the planned order.
 
 usage: schedule.py SCHEDULE.json > run.ndjson
 
-A task waits for the tasks of the round before (they are arguments of its call), and an actor takes its
-calls one after another, so that Ray itself follows the schedule. An actor that dies is started again,
-and its task with it. GPU types are resources of Ray (`ray start --resources '{"v100": 8}'`); without a
-cluster they are emulated here.
+A task waits for the tasks of the previous round (they are arguments of its call), and an actor makes its calls one
+after another, so Ray itself follows the schedule. If an actor dies, Ray restarts it and its task. GPU types are
+resources of Ray (`ray start --resources '{"v100": 8}'`); without a cluster they are emulated here.
 """
 import json
 import os

@@ -3,9 +3,9 @@
 
 usage: share.py PLAN SECONDS
 
-The resource `percent` admits as many percents as the node is started with (`ray start --resources
-'{"percent": 300}'`): the shares of a plan may add up to more than 100. The share is applied by
-`mt-launch exec` in the place of Python's path, so that Ray's own processes know nothing of it.
+The resource `percent` limits the sum of the shares (`ray start --resources '{"percent": 300}'`), which may be above
+100 in a plan. `mt-launch exec`, given in the place of Python's path, applies the share; Ray's own processes are not
+affected.
 """
 import os
 import pathlib
@@ -34,7 +34,7 @@ class Trainer:
 
 ray.init(resources={"percent": 300}, include_dashboard=False, log_to_driver=False)
 tasks = documents.read(plan)[0]["tasks"]
-# A node is a processor here.
+# Here a node is one processor.
 prefix = f"taskset -c 0 mt-launch exec --plan {plan}"
 actors = [
     Trainer.options(

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A link of limited rate, and transfers over it.
 
-    transfer.py serve SOCKET BYTES_PER_SECOND   the far end: sends and takes at that rate
-    transfer.py down SOCKET BYTES               fetches so many bytes
-    transfer.py up SOCKET BYTES                 hands over so many bytes
+    transfer.py serve SOCKET BYTES_PER_SECOND   the far end: sends and receives at that rate
+    transfer.py down SOCKET BYTES               downloads this many bytes
+    transfer.py up SOCKET BYTES                 uploads this many bytes
 """
 
 import contextlib

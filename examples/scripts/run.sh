@@ -36,7 +36,7 @@ by_hand() {
     fi
 }
 
-# Of a script that never ends: its steps in 20 s alone, and of both copies beside each other.
+# For a script that never ends: its steps in 20 s alone, and those of two copies at once.
 by_count() {
     timeout 20 $1 > alone 2> /dev/null || true
     timeout 20 $1 > first 2> /dev/null & first=$!
@@ -46,15 +46,15 @@ by_count() {
         END { printf "%d steps in 20 s alone, %d + %d together (%+.0f %%)", n[1], n[2], n[3], 100 * ((n[2] + n[3]) / n[1] - 1) }'
 }
 
-# The verdict of `mt run` with a few configurations, and the seconds of what it launched. Where `mt try` wrote no
-# workload, `mt init` does.
+# The verdict of `mt run` with a few configurations, and how long its launch took. If `mt try` wrote no workload,
+# `mt init` does.
 by_run() {
     workload=out/workload.json
     if [ ! -f "$workload" ]; then
         mkdir -p out
         mt init --script "$1" --tasks 2 -o "$workload" > /dev/null 2>&1
     fi
-    # What never ends is launched until it is stopped.
+    # A script that never ends runs until it is stopped.
     timeout -s INT 300 mt run "$workload" --budget 4 > run 2>&1 || true
     verdict=$(grep -oE '(Share|Do not share|[Cc]annot tell|alone, task)[^|]*' run | head -1)
     real=$(grep -oE 'one after another, measured: [0-9.]+ s' run || grep -oE '^makespan +[0-9.]+ s' run | tail -1)
@@ -81,8 +81,8 @@ row() {
     echo "# Two copies of each script"
     echo
     echo "Made by \`EXAMPLE_SCALE=$EXAMPLE_SCALE sh examples/scripts/run.sh\` on $(nproc) processors; load average at the"
-    echo "beginning $(cut -d' ' -f1 /proc/loadavg). Every figure is of a single run. Where the length is not known, \`mt try\` compares"
-    echo "a minute of work of each (120 s one after another): the percentages are what compares with the truth then."
+    echo "beginning $(cut -d' ' -f1 /proc/loadavg). Every figure is from a single run. If the length of a script is unknown, \`mt try\` compares"
+    echo "a minute of work of each copy (120 s one after another); then only the percentages can be compared with those by hand."
     echo
     echo "| script | \`mt try\` says | took | \`mt run\` says | took | by hand | load |"
     echo "|---|---|---|---|---|---|---|"

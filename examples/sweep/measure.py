@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sixty trainings that share the processors, in ten mixes, by each way to decide how many run at once.
+"""Sixty trainings that share the processors, in ten mixes, under each way to decide how many run at once.
 
-usage: measure.py [--seed N] [--quick] [--kept]     (make sweep; QUICK=1: two mixes of 30; KEPT=1: goes on)
+usage: measure.py [--seed N] [--quick] [--kept]     (make sweep; QUICK=1: two mixes of 30; KEPT=1: continues)
 
-`mt` and `mt-worker` are on PATH, and GNU parallel and pueue where they are installed. Rows go to
-target/sweep/rows.ndjson as they are measured, RESULTS.md and summary.json beside this file are written after
-every mix (--quick: into target/sweep).
+`mt` and `mt-worker` must be on PATH; GNU parallel and pueue are used if they are installed. Rows go to
+target/sweep/rows.ndjson as they are measured. RESULTS.md and summary.json beside this file are written after every
+mix (--quick: in target/sweep).
 """
 import argparse
 import datetime
@@ -28,9 +28,9 @@ LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
 TOOLS = ["parallel", "pueue"]
-# Seconds of one processor that the smallest job of a template computes.
+# Seconds that the smallest job of a template computes on one processor.
 WORK = 0.12
-# name, parts of compute, fetch and threads, whether all are there at once, whether they come template by template
+# name, fractions of compute, fetch and threads, whether all arrive at once, whether they arrive template by template
 MIXES = [
     ("compute, at once", (1, 0, 0), True, False),
     ("fetch, at once", (0, 1, 0), True, False),
@@ -50,7 +50,7 @@ def say(text):
 
 
 def calibrate():
-    """Steps that one processor does in WORK seconds, by the processor time of a training alone."""
+    """Steps that one processor makes in WORK seconds, from the processor time of a training alone."""
     steps = 2000
     command = ["mt-worker", "--threads", "1", "--width", "64", "--depth", "2", "--steps"]
     used = []
@@ -63,7 +63,7 @@ def calibrate():
 
 
 def jobs_of(mix, number, steps, seed):
-    """Commands with the second at which each comes."""
+    """Commands with the second at which each arrives."""
     name, parts, at_once, in_order = mix
     rng = random.Random(f"{seed} {name}")
     kinds = [kind for kind in range(3) for _ in range(number * parts[kind] // sum(parts))]
@@ -72,7 +72,7 @@ def jobs_of(mix, number, steps, seed):
     if not in_order:
         rng.shuffle(kinds)
     jobs, now = [], 0.0
-    # Work comes a little faster than the processors do it, so that a queue grows.
+    # Work arrives a little faster than the processors can do it, so that a queue builds up.
     pause = WORK * statistics.mean(SIZES) / CORES / 1.1
     for kind, size in zip(kinds, sizes):
         word = str(rng.randrange(1, 10**6))
@@ -82,7 +82,7 @@ def jobs_of(mix, number, steps, seed):
         elif kind == 1:
             argv = ["sh", str(HERE / "fetch.sh"), str(3 * size), str(max(1, steps // 6)), word]
         else:
-            # A template of its own: numbers alone make none.
+            # Adds a word to the command: commands that differ only in numbers belong to one template.
             argv = train + ["--device", "cpu", "--threads", str(CORES)]
         jobs.append((0.0 if at_once else now, argv))
         now += rng.expovariate(1 / (pause * (0.5 if kind == 1 else 1.0)))
@@ -90,7 +90,7 @@ def jobs_of(mix, number, steps, seed):
 
 
 def pool(jobs, most):
-    """At most so many at once, the first that came first; seconds at which each ended."""
+    """At most this many at once, in order of arrival; returns the second at which each ended."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
     running, ends, position, begin = {}, [], 0, time.time()
@@ -123,7 +123,7 @@ def at_their_time(jobs, begin, add):
 
 
 def mt(jobs, folder):
-    """The queue, whose server runs already; what it learns stays in the folder."""
+    """The queue, with its server already running; what it learns stays in the folder."""
     env = {**os.environ, "MT_QUEUE": str(folder)}
 
     def call(*words, **more):
@@ -184,7 +184,7 @@ def pueue(jobs, most):
             daemon.terminate()
             daemon.wait()
         ends = [task["status"]["Done"]["end"] for task in tasks]
-        # Nine digits of a second are more than Python reads.
+        # Python does not parse nine decimals of a second.
         read = lambda text: datetime.datetime.fromisoformat(text[:26] + text[29:].replace("Z", "+00:00"))
         return [read(end).timestamp() - begin for end in ends]
 
@@ -196,12 +196,12 @@ def row_of(mix, scheme, ends, number):
 
 
 def measure(mix, jobs, rng, rows, keep, fixed):
-    """Every scheme of a mix that is not among the rows yet, in an order that is drawn."""
+    """Every scheme of a mix that has no row yet, in random order."""
     name, number = mix[0], len(jobs)
     done = {row["scheme"] for row in rows if row["mix"] == name}
     schemes = [f"fixed {n}" for n in fixed] + ["all at once", "mt", "mt, known"]
     rng.shuffle(schemes)
-    # What is known is what the queue learnt in this mix before.
+    # `mt, known` starts with what the queue learnt under `mt`, so it must come later.
     places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
     for place, scheme in zip(places, ("mt", "mt, known")):
         schemes[place] = scheme
@@ -217,7 +217,7 @@ def measure(mix, jobs, rng, rows, keep, fixed):
             elif scheme.startswith("fixed"):
                 ends = pool(jobs, int(scheme.split()[1]))
             elif scheme in others:
-                # Beside the best fixed number: what these tools add to it.
+                # With the best fixed number: the difference is the overhead of these tools.
                 best = best_of(rows, name, "makespan_s")["scheme"].split()[1]
                 ends = gnu_parallel(jobs, best) if scheme == "parallel" else pueue(jobs, best)
             else:
@@ -227,7 +227,7 @@ def measure(mix, jobs, rng, rows, keep, fixed):
                 ends, learnt = mt(jobs, folder)
             row = row_of(name, scheme, ends, number)
         except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-            # The others are worth something without it; KEPT=1 tries it again.
+            # The other rows are useful without it; KEPT=1 tries it again.
             say(f"  {scheme}: failed: {error}")
             continue
         if learnt:

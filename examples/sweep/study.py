@@ -1,7 +1,8 @@
-"""An Optuna study whose trials share one device: 20 at a time ask, as many run as do most.
+"""An Optuna study whose trials share one device: 20 at a time are submitted, and the queue runs the number with the
+highest throughput.
 
-Each trial is a program behind `mt exec`, which waits until the queue has room. Trials that are pruned are
-ended, and leave their place to the next.
+Each trial is a program behind `mt exec`, which waits until the queue has room. Pruned trials are stopped, and leave
+their place to the next.
 """
 import subprocess
 import sys

@@ -1,7 +1,8 @@
-"""A Ray Tune run whose trials share one device: up to 20 at a time ask, as many run as do most.
+"""A Ray Tune run whose trials share one device: up to 20 at a time are submitted, and the queue runs the number with
+the highest throughput.
 
-Each trial is a program behind `mt exec`, which waits until the queue has room. Ray must not ration the processors
-as well, so a trial asks it for a tenth of one. A trial that the scheduler stops leaves its place to the next.
+Each trial is a program behind `mt exec`, which waits until the queue has room. Ray must not limit the processors as
+well, so a trial requests only a tenth of one. A trial that the scheduler stops leaves its place to the next.
 """
 import pathlib
 import subprocess

@@ -1,9 +1,9 @@
 """Measures co-runs of trainings that share a GPU by time slices: plain processes, no MPS, no control groups.
 
-Part of campaign.sh --survey, for machines on which neither is allowed. Every task of a workload gets one process, which
-is parked while others are measured (the worker protocol: `run`, `park` and `batch N` on standard input, JSON lines on
-standard output). Rows are those that `mt-profile --import` reads. What the output has already is not measured
-again; a row that was half written by a kill is dropped.
+Part of campaign.sh --survey, for machines that allow neither. Every task of a workload gets one process, which is
+parked while others are measured (the worker protocol: `run`, `park` and `batch N` on standard input, JSON lines on
+standard output). The rows have the format of `mt-profile --import`. Configurations that the output already contains
+are not measured again; a row that a kill left incomplete is dropped.
 
     slices.py --workload FILE --configurations FILE.csv --output FILE.csv [--window S] [--longest S] [--logs DIR]
 """
@@ -20,15 +20,16 @@ import sys
 import threading
 import time
 
-# A start of PyTorch with a warm-up takes some ten seconds; a worker that tells nothing for so long hangs.
+# PyTorch takes some ten seconds to start and warm up; a worker that is silent for this long hangs.
 PATIENCE_S = 120
-# Relative standard error that ends a window, and the stretches that it comes from: steps that follow one another are alike.
+# Relative standard error that ends a window, and the number of stretches that it is computed from: consecutive steps
+# are alike.
 PRECISION, STRETCHES = 0.02, 5
 HEAD = ["config", "task", "batch", "share_percent", "throughput", "stderr"]
 
 
 class Failed(Exception):
-    """A training ended, or told nothing."""
+    """A training ended or stayed silent."""
 
 
 class Worker:
@@ -38,7 +39,8 @@ class Worker:
         names = {"MT_TASK": task, "MT_BATCH_SIZE": str(batch), "MT_SHARE_PERCENT": "100", "MT_POOL": "1", "MT_DEVICE": "cuda"}
         self.task, self.lines = task, queue.Queue()
         self.log = open(os.path.join(logs, f"{task}.log"), "ab")
-        # A group of its own, so that what it starts ends with it; the end of its input ends it if this program is killed.
+        # In its own process group, so that everything it starts ends with it. If this program is killed, the end of
+        # its input ends it.
         self.process = subprocess.Popen(argv, env={**os.environ, **names}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
@@ -59,7 +61,7 @@ class Worker:
         self.lines.put((time.monotonic(), None))
 
     def next(self, seconds):
-        """What it tells next, with the moment; None if nothing within so many seconds."""
+        """Its next message and the time; None if there is none within this many seconds."""
         try:
             now, told = self.lines.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -94,9 +96,10 @@ class Worker:
 
 
 def rate(steps, begun, ended):
-    """Samples per second of whole steps within a window, and the standard error over its stretches; None: too few."""
+    """Samples per second of whole steps within a window, and the standard error over its stretches; None if there are
+    too few."""
     inside = [(at, samples) for at, samples in steps if begun <= at <= ended]
-    # Each stretch begins and ends with a step, so that no part of one is counted.
+    # Each stretch begins and ends with a step, so that no partial step is counted.
     size = (len(inside) - 1) // STRETCHES
     if size < 1:
         return None
@@ -124,13 +127,13 @@ def measure(workers, least, longest):
                 got = worker.next(0)
         now = time.monotonic()
         if begun is None:
-            # The first steps after a change of the batch size are slower: kernels are chosen anew.
+            # The first steps after a change of the batch size are slower, because kernels are selected again.
             if all(len(told) >= 3 for told in steps.values()):
                 begun = now
         elif now - begun >= least:
             rates = [rate(steps[worker], begun, now) for worker in workers]
             sure = all(r and r[1] <= PRECISION * r[0] for r in rates)
-            # Where a step is longer than a window holds five of, it goes on until there are enough.
+            # Long steps: the window continues until it has enough of them for a rate.
             if sure or (now - begun >= longest and all(rates)):
                 break
         if now > patience:
@@ -143,7 +146,7 @@ def measure(workers, least, longest):
 
 
 def wanted(workload, path):
-    """Every task alone at each batch size, then the configurations of the list: lists of (task, batch)."""
+    """Every task alone at each batch size, then the configurations of the list, as lists of (task, batch)."""
     alone = [[(task["id"], batch)] for task in workload["tasks"] for batch in task["batch_sizes"]]
     listed = {}
     with open(path, newline="") as file:
@@ -153,7 +156,7 @@ def wanted(workload, path):
 
 
 def measured(path, configurations):
-    """How many configurations the output has whole; what follows them is cut off."""
+    """The number of complete configurations in the output; anything after them is cut off."""
     done, kept = 0, 0
     if os.path.exists(path):
         with open(path, newline="") as file:
@@ -200,16 +203,16 @@ def main():
                 except Failed as error:
                     print(f"slices.py: configuration {number}: {error}", file=sys.stderr)
                     if len(runs) == 1:
-                        # Nothing could be compared with a task that does not run alone.
+                        # Without a solo run of the task there would be nothing to compare with.
                         return 1
-                    # What is known of the state of those that took part is nothing.
+                    # The state of its processes is unknown.
                     for task, _ in runs:
                         if task in workers:
                             workers.pop(task).end()
                     rates = [None] * len(runs)
                 rows = [f"{number},{task},{batch},100,{r[0]:.6g},{r[1]:.3g}" if r else f"{number},{task},{batch},100,,"
                         for (task, batch), r in zip(runs, rates)]
-                # All rows of a configuration at once, and on the disk before the next begins.
+                # All rows of a configuration are written at once, and to disk before the next begins.
                 output.write("\n".join(rows) + "\n")
                 output.flush()
                 os.fsync(output.fileno())

@@ -15,7 +15,7 @@ import os
 import pickle
 import sys
 
-# In the repository mt_tools is found without being installed; one that is installed comes first.
+# In the repository, mt_tools is found without installation; an installed one has precedence.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 from mt_tools import Pipeline, Worker  # noqa: E402
 from mt_tools.norms import GradientNorms  # noqa: E402
@@ -65,7 +65,7 @@ def arguments(argv=None):
 
 
 def build(name, stem, pixels):
-    """The model; heads have 1000 classes, except the two that the paper's sizes give ten."""
+    """The model. Heads have 1000 classes, except for two models whose sizes in the paper imply ten."""
     from torch import nn
 
     if name == "small":
@@ -82,7 +82,7 @@ def build(name, stem, pixels):
         return net
     full = stem == "cifar"
     if name == "alexnet":
-        # The stock stem shrinks 32 pixels to nothing; three poolings by two and the wide head stay.
+        # The stock stem would shrink 32 pixels to nothing; three poolings by two and the wide head remain.
         net.features[0] = nn.Conv2d(3, 64, 3, stride=1 if full else 2, padding=1)
         net.features[3] = nn.Conv2d(64, 192, 3, padding=1)
         for i in (2, 5, 12):
@@ -111,12 +111,12 @@ def build(name, stem, pixels):
 
 
 def load_images(args, torch):
-    """All images as bytes (N, 3, side, side) and their classes, on the processor."""
+    """All images as bytes (N, 3, side, side) and their classes, in the memory of the host."""
     if args.data == "synthetic":
         generator = torch.Generator().manual_seed(args.seed)
         images = torch.randint(0, 256, (2048, 3, args.pixels, args.pixels), dtype=torch.uint8, generator=generator)
         labels = torch.arange(2048) % 10
-        # A class shows as a brighter band, so that there is something to learn.
+        # A class is a brighter band, so that there is something to learn.
         band = max(1, args.pixels // 10)
         for c in range(10):
             images[labels == c, :, c * band:(c + 1) * band] |= 192
@@ -137,7 +137,7 @@ def load_images(args, torch):
 
 
 class Batches:
-    """Batches in a random order that never ends."""
+    """Batches in random order, without end."""
 
     def __init__(self, images, labels, args, device, torch):
         self.torch, self.device, self.on_host = torch, device, args.input == "host"
@@ -159,17 +159,17 @@ class Batches:
 
 
 def grad_scaler(torch, device, enabled):
-    """Before PyTorch 2.3 there is only that of CUDA."""
+    """Before PyTorch 2.3 only CUDA has one."""
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device.type, enabled=enabled)
     return torch.cuda.amp.GradScaler(enabled=enabled and device.type == "cuda")
 
 
 class Checkpoint:
-    """Where a training stands: weights, momentum, scale, and the samples that it was trained on.
+    """The state of a training: weights, momentum, scale, and the number of samples trained on.
 
-    It is written beside FILE and renamed into its place, so that a kill at any moment leaves one that is
-    whole: the one before, or this.
+    It is written beside FILE and then renamed, so a kill at any moment leaves a complete file: the old one or the new
+    one.
     """
 
     def __init__(self, path, every, trainer, worker):
@@ -193,11 +193,11 @@ class Checkpoint:
             os.replace(self.path + ".new", self.path)
 
     def step(self, size):
-        """A step of training, and after every so many of them a checkpoint of what has been finished."""
+        """A training step, and a checkpoint of the finished steps after every given number of them."""
         finished = self.trainer.step(size)
         self.steps += 1
         if self.path and self.steps % self.every == 0:
-            # The weights are those after this step: it has to be counted with them.
+            # The weights are those after this step, so it must be counted.
             finished += self.trainer.pipeline.drain()
             self.save(self.worker.trained + sum(samples for samples, *_ in finished))
         return finished
@@ -237,8 +237,8 @@ class Trainer:
         return self.pipeline.add(size, self.token(whole, norms))
 
     def token(self, loss, norms):
-        """A copy of the loss and of squared norms on its way to the processor, the sizes of these, and the
-        event after it: waiting for that does not wait for the steps started since."""
+        """Starts copies of the loss and the squared norms to the host; returns them, their sizes, and the event after
+        the copy. Waiting for this event does not wait for later steps."""
         sizes = norms and (norms[0], norms[2])
         told = self.torch.stack([loss, *(norms[1::2] if norms else ())])
         if self.device.type != "cuda":
@@ -258,7 +258,7 @@ class Trainer:
 
 
 def mps_enabled():
-    """Whether this process is an MPS client (CUDA device attribute 133); None if CUDA does not tell."""
+    """Whether this process is an MPS client (CUDA device attribute 133); None if CUDA does not say."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
         device, value = ctypes.c_int(), ctypes.c_int()
@@ -295,7 +295,7 @@ def main():
     for _ in range(args.warm_up):
         trainer.step(worker.batch)
     trainer.pipeline.drain()
-    # After the warm-up, whose steps are not told and are not to count.
+    # After the warm-up, whose steps are neither reported nor counted.
     checkpoint.load()
     sms = mps = None
     if device.type == "cuda":

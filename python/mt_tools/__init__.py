@@ -7,7 +7,7 @@
     from mt_tools import documents                  documents.read("plan.json")
     mt_tools.nvflare                                components for a site of NVFlare
 
-Nothing is imported but Python's own library until a module that needs more is.
+Only Python's standard library is needed, except by the modules for other packages.
 """
 
 from importlib import metadata

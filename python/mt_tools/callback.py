@@ -1,4 +1,4 @@
-"""What the callbacks of frameworks have in common: a framework trains, and this tells of it."""
+"""What the callbacks of frameworks have in common: a framework trains, and the callback reports its steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .worker import Norms, Worker
 
 
 class Teller:
-    """Tells of the steps of a framework that brings its own loop and its own batches.
+    """Reports the steps of a framework that has its own loop and its own batches.
 
-    The first step is the warm-up, in which kernels are compiled and caches filled: `ready` is told once
-    it is done.
+    The first step is the warm-up, in which kernels are compiled and caches filled: `ready` is reported
+    after it.
     """
 
     def __init__(self, worker: Optional[Worker] = None) -> None:
@@ -20,7 +20,7 @@ class Teller:
         self._ready = False
 
     def step(self, samples: int, loss: Optional[float] = None, norms: Optional[Norms] = None) -> bool:
-        """Answers whether to go on, after a step over so many samples."""
+        """Reports a step of this many samples; returns whether to continue."""
         go_on = True
         if not self._ready:
             self._ready = True
@@ -29,8 +29,8 @@ class Teller:
         go_on = self.worker.step(samples, loss, norms) and go_on
         if self.worker.batch != self._batch:
             raise SystemExit(
-                f"told to train with batches of {self.worker.batch}, but this loop has batches of {self._batch}: "
-                "leave `pool` out of the job in the workload, and each batch size has a process of its own")
+                f"asked to train with batches of {self.worker.batch}, but this loop has batches of {self._batch}: "
+                "leave `pool` out of the job in the workload, so that each batch size gets its own process")
         return go_on
 
     def end(self) -> None:

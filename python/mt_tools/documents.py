@@ -31,7 +31,7 @@ class ToolNotFoundError(FileNotFoundError):
 def read(source: Union[Source, TextIO] = "-") -> List[Dict[str, Any]]:
     """Every document of a file, of standard input (`-`), or of an open text file, as a list of dictionaries.
 
-    Files of one document and of one a line are both read. A ValueError names the file and the line.
+    A file may contain one document, or one per line. A ValueError names the file and the line.
     """
     if hasattr(source, "read"):
         return _parse(source.read(), getattr(source, "name", "input"))
@@ -53,16 +53,16 @@ def _parse(text, name):
             raise ValueError(f"{name}:{error.lineno}: {error.msg}") from None
         if not isinstance(document, dict) or "schema" not in document:
             line = text.count("\n", 0, start) + 1
-            raise ValueError(f"{name}:{line}: this is no document of mt-tools: it has no `schema`")
+            raise ValueError(f"{name}:{line}: not a document of mt-tools: it has no `schema`")
         found.append(document)
 
 
 def table(name: str, *files: Source) -> List[Dict[str, Any]]:
-    """The rows of a table of `mt-report --format csv` as dictionaries, with whole numbers, other numbers and
-    booleans as such and None where a cell is empty.
+    """The rows of a table of `mt-report --format csv` as dictionaries. Numbers and booleans are converted; an empty
+    cell is None.
 
-    The names of tables are those of mt-report; one that a document does not have is a ValueError that
-    lists them.
+    The names of tables are those of mt-report. If no document has the table, a ValueError lists those
+    that exist.
     """
     rows = csv.DictReader(io.StringIO(_csv(name, files)))
     return [{column: _value(text) for column, text in row.items()} for row in rows]

@@ -17,15 +17,15 @@ from .worker import Worker
 
 
 class MtCallback(TrainerCallback):
-    """Tells of every step, and ends the training after MT_SAMPLES samples.
+    """Reports every step, and ends the training after MT_SAMPLES samples.
 
-    A step counts as `train_batch_size * gradient_accumulation_steps * world_size` samples, the last of an
-    epoch too where it has fewer (`dataloader_drop_last` leaves it out). The loss is that of the latest log
-    (`logging_steps`). Of several processes the first tells.
+    A step counts as `train_batch_size * gradient_accumulation_steps * world_size` samples, even if it is the
+    last of an epoch and has fewer (`dataloader_drop_last` drops it). The loss is that of the latest log
+    (`logging_steps`). If there are several processes, the first one reports.
 
-    With three or more micro-batches to a step (`gradient_accumulation_steps`) it also tells norms of gradients,
-    from which mt-tools estimates what a larger batch is worth: those after the first micro-batch and
-    before the last, since after that the trainer clips.
+    With three or more micro-batches per step (`gradient_accumulation_steps`) it also reports norms of
+    gradients, from which mt-tools estimates what a larger batch is worth: after the first micro-batch, and
+    before the last, because the trainer clips gradients after that.
     """
 
     def __init__(self, worker: Optional[Worker] = None) -> None:
@@ -44,7 +44,7 @@ class MtCallback(TrainerCallback):
         self._loss = (logs or {}).get("loss", self._loss)
 
     def on_substep_end(self, args, state, control, model=None, **kwargs):
-        # Called after each micro-batch but the last. Processes of DistributedDataParallel have not met yet.
+        # Called after each micro-batch but the last, before DistributedDataParallel averages over processes.
         if args.gradient_accumulation_steps < 3 or model is None:
             return
         if self._gradients is None:

@@ -32,11 +32,11 @@ def _loss(outputs):
 
 
 class MtCallback(Callback):
-    """Tells of every step, and ends the training after MT_SAMPLES samples.
+    """Reports every step, and ends the training after MT_SAMPLES samples.
 
-    Of several processes the first tells, and counts its batch for each of them. With
-    `accumulate_grad_batches` it also tells norms of gradients, from which mt-tools estimates what a larger
-    batch is worth; of several processes it does not.
+    If there are several processes, the first one reports, and counts its batch once per process. With
+    `accumulate_grad_batches` in a single process it also reports norms of gradients, from which mt-tools
+    estimates what a larger batch is worth.
     """
 
     def __init__(self, worker: Optional[Worker] = None) -> None:
@@ -54,7 +54,7 @@ class MtCallback(Callback):
         self._samples, self._index = _samples(batch), batch_idx
 
     def on_after_backward(self, trainer, pl_module):
-        # Before gradients are clipped. Those of several processes are averaged already.
+        # Before gradients are clipped. With several processes they are already averaged here.
         if trainer.accumulate_grad_batches < 2 or trainer.world_size > 1:
             return
         if self._gradients is None:

@@ -1,25 +1,25 @@
-"""Squared norms of gradients, from which mt-tools estimates the gradient noise scale: how large a batch is
-worth its samples. Needs PyTorch; no second backward pass.
+"""Squared norms of gradients, from which mt-tools estimates the gradient noise scale: up to which size a batch
+is worth its samples. Needs PyTorch, but no second backward pass.
 
-Gradient accumulation, where the loss of each micro-batch is divided by their number:
+With gradient accumulation, if the loss of each micro-batch is divided by their number:
 
     norms = GradientNorms(model.parameters())
     for micro in batch:
         loss(micro).backward()
         norms.part(len(micro))
-    told = norms.whole()                 before gradients are clipped
+    squares = norms.whole()              before gradients are clipped
     optimiser.step()
-    worker.step(len(batch), loss, norms=told)
+    worker.step(len(batch), loss, norms=squares)
 
-Several processes under DistributedDataParallel, where parts are the ranks:
+With several processes under DistributedDataParallel, where the ranks are the parts:
 
     norms = GradientNorms(ddp.parameters())
     norms.watch(ddp)
     loss(batch).backward()
-    told = norms.whole_of_ranks(len(batch))
+    squares = norms.whole_of_ranks(len(batch))
 
-One step in `every` is looked at: a noise scale is a mean over hundreds of steps anyway. A constant factor
-on the gradients of a step, such as that of a gradient scaler, cancels out of the noise scale.
+Only one step in `every` is measured, because a noise scale is a mean over hundreds of steps anyway. A constant
+factor on the gradients of a step, such as that of a gradient scaler, cancels out of the noise scale.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .worker import Norms
 if TYPE_CHECKING:
     import torch
 
-# As mt-worker.
+# The same as in mt-worker.
 EVERY = 8
 
 
 def square(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
-    """The sum of squares, where the tensors are: reading it as a number is left to who needs it."""
+    """The sum of squares, on the device of the tensors: only reading it as a number waits for the device."""
     import torch
 
     parts = [t.detach().float().pow(2).sum() for t in tensors]
@@ -44,7 +44,7 @@ def square(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
 
 
 class GradientNorms:
-    """Looks at the gradients of a training on their way to a step."""
+    """Measures the gradients of a training before each step."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter], every: int = EVERY) -> None:
         self._parameters = list(parameters)
@@ -59,38 +59,38 @@ class GradientNorms:
 
     @property
     def looks(self) -> bool:
-        """Whether the step under way is one that is looked at."""
+        """Whether the current step is measured."""
         return self._steps % self._every == 0
 
     def _square(self) -> torch.Tensor:
         return square(p.grad for p in self._parameters if p.grad is not None)
 
     def part(self, samples: int) -> None:
-        """After the backward pass of each micro-batch of so many samples."""
+        """Call it after the backward pass of each micro-batch, with its number of samples."""
         if self.looks and self._first is None:
             self._first = samples, self._square()
         self._samples += samples
 
     def whole(self) -> Optional[Norms]:
-        """After the last of them: what `Worker.step` takes, or None where this step is not looked at, or has
-        one part only."""
+        """Call it after the last part: returns the `norms` of `Worker.step`, or None if this step is not
+        measured or has only one part."""
         first, large = self._first, self._samples
         told = None
         if first is not None and large > first[0]:
-            # What stood there after the first part was its share of the mean gradient.
+            # The gradient after the first part was its share of the mean gradient.
             small_sq = first[1] * (large / first[0]) ** 2
             told = first[0], small_sq, large, self._square()
         self.forget()
         return told
 
     def forget(self) -> None:
-        """Ends a step without a figure: in place of `whole` where it had fewer micro-batches than its losses
-        were divided by."""
+        """Ends a step without norms: call it instead of `whole` if the step had fewer micro-batches than its
+        losses were divided by."""
         self._steps += 1
         self._begin()
 
     def watch(self, ddp: Any) -> None:
-        """Looks at the gradients of this rank in DistributedDataParallel, before they are averaged."""
+        """Measures the gradients of this rank in DistributedDataParallel, before they are averaged."""
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
         def hook(group: Any, bucket: Any) -> Any:
@@ -101,7 +101,7 @@ class GradientNorms:
         ddp.register_comm_hook(None, hook)
 
     def whole_of_ranks(self, samples: int) -> Optional[Norms]:
-        """After the backward pass over this rank's samples, of which each rank has as many."""
+        """Call it after the backward pass over this rank's samples; all ranks must have the same number."""
         import torch
 
         ranks = torch.distributed.get_world_size()

@@ -6,7 +6,7 @@ In `local/resources.json` of the site:
     {"id": "resource_consumer", "path": "mt_tools.nvflare.TaskResourceConsumer", "args": {}},
     {"id": "process_launcher", "path": "mt_tools.nvflare.ShareProcessLauncher", "args": {"plan": "plan.json"}}
 
-in the place of those of the same ids, and in a job's `meta.json`, which task of the plan it is at each site:
+instead of those with the same ids, and in a job's `meta.json`, which task of the plan it is at each site:
 
     "resource_spec": {"site-1": {"mt_task": "a"}, "site-2": {"mt_task": "a"}}
 """
@@ -30,8 +30,8 @@ OWN = ("--plan", "--task", "--share")
 class ShareProcessLauncher(ClientProcessJobLauncher):
     """Starts a job's process under the share of its task, by `mt-launch exec`.
 
-    `plan` is a plan or timeline, `options` further options of `mt-launch exec`: a list
-    (`["--log", "FILE"]`), or a text that is split as a shell splits it and never given to one. A job
+    `plan` is a plan or timeline, and `options` are further options of `mt-launch exec`: a list
+    (`["--log", "FILE"]`), or a string that is split like a shell command (but no shell sees it). A job
     without a task is started without a share.
     """
 
@@ -40,7 +40,7 @@ class ShareProcessLauncher(ClientProcessJobLauncher):
         words = shlex.split(options) if isinstance(options, str) else list(options)
         for word in words:
             if not isinstance(word, str):
-                raise TypeError(f"options: {word!r} is no text; give a list such as ['--log', 'FILE']")
+                raise TypeError(f"options: {word!r} is not a string; give a list such as ['--log', 'FILE']")
             if word == "--" or word.split("=")[0] in OWN:
                 raise ValueError(f"options: {word} is set by this launcher; give other options of mt-launch exec")
         self.prefix = shlex.join(["mt-launch", "exec", "--plan", os.path.abspath(plan), *words])
@@ -53,10 +53,10 @@ class ShareProcessLauncher(ClientProcessJobLauncher):
 
 
 class TaskResourceManager(AutoCleanResourceManager):
-    """Admits a job while its task is free: each task of the plan runs once at a time.
+    """Admits a job if its task is free: each task of the plan runs at most once at a time.
 
-    The shares of a plan may add up to more than 100 %; what bounds admission is the plan itself, for
-    which the throughput of every task beside the others was predicted.
+    The shares of a plan may add up to more than 100 %. Admission is bounded by the plan instead, because
+    throughputs were predicted for exactly its tasks together.
     """
 
     def __init__(self, plan: str, expiration_period: int = 30) -> None:
@@ -82,7 +82,7 @@ class TaskResourceManager(AutoCleanResourceManager):
 
 
 class TaskResourceConsumer(ResourceConsumerSpec):
-    """Prepares nothing: the launcher gives each process its share, and by the plan its GPU."""
+    """Does nothing: the launcher gives each process its share, and the GPU of the plan."""
 
     def consume(self, resources):
         pass

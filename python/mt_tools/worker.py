@@ -1,4 +1,4 @@
-"""The worker protocol of mt-tools for a training script. Needs nothing but Python.
+"""The worker protocol of mt-tools for a training script. Needs only Python.
 
 A loop that can train with any batch size:
 
@@ -8,7 +8,7 @@ A loop that can train with any batch size:
     for batch in worker.steps():
         worker.step(batch, loss=train_on(batch))
 
-A loop over somebody else's batches:
+A loop over the batches of a data loader:
 
     worker = Worker.from_environment()
     worker.ready()
@@ -19,22 +19,22 @@ A loop over somebody else's batches:
             break
     worker.done()
 
-A loop on a GPU, where steps are started before those before them are done:
+A loop on a GPU, where a step starts before the previous ones have finished:
 
     worker.train(step, drain)
 
-`step(batch)` starts one training step and returns what was finished meanwhile, as pairs (samples,
-loss), or (samples, loss, norms) with what mt_tools.norms makes of its gradients; a step may only be
-reported once it is done. `drain()` waits for everything that was started and returns it in the same form.
+`step(batch)` starts one training step and returns the steps that have finished meanwhile, as pairs
+(samples, loss), or as (samples, loss, norms) with the result of mt_tools.norms. A step may only be reported
+after it has finished. `drain()` waits for all started steps and returns them in the same form.
 
 Alone (MT_POOL unset) the script trains until MT_SAMPLES is reached, or until it is stopped. With
-MT_POOL=1 it obeys lines on standard input: run, park, batch N, quit; the end of input is quit. After
-`task ROUND RANK`, which mt-cluster says before every task of a schedule, MT_SAMPLES are those of this
-task: the worker says `done`, calls `synchronise(ROUND, RANK)` if the script has given one, says `parked`,
-and waits for the next.
+MT_POOL=1 it obeys lines on standard input: run, park, batch N, quit; the end of input means quit.
+mt-cluster sends `task ROUND RANK` before every task of a schedule. MT_SAMPLES is then the number of samples of
+that task: at its end the worker prints `done`, calls `synchronise(ROUND, RANK)` if the script has set it,
+prints `parked`, and waits for the next task.
 
-Steps that are quicker than a twentieth of a second are told together, in one line with their number, their
-samples and the latest loss: a reader on the same machine would otherwise take time from the training.
+Steps shorter than a twentieth of a second are reported together, in one line with their number, their samples
+and the latest loss. Otherwise a reader on the same machine would take time from the training.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ import time
 from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 Norms = Tuple[int, Any, int, Any]
-"""Samples of a part of a batch, its squared norm, samples of the batch, its squared norm."""
+"""Samples of a part of a batch and its squared norm, then samples of the whole batch and its squared norm."""
 
 Finished = List[Tuple[Any, ...]]
-"""Steps that are done: (samples, loss) of each, or (samples, loss, norms)."""
+"""Finished steps: (samples, loss) for each, or (samples, loss, norms)."""
 
 
 class EnvironmentVariableError(ValueError):
-    """A variable that a training is started with holds something else than it should."""
+    """An environment variable of the training has an invalid value."""
 
 
 def _whole_number(name: str, least: int) -> Optional[int]:
-    """The number that a variable holds; None where it is unset or empty."""
+    """The number in a variable; None if it is unset or empty."""
     text = os.environ.get(name, "").strip()
     if not text:
         return None
@@ -82,8 +82,8 @@ def _nothing() -> Finished:
 
 
 def _norms(norms: Optional[Norms] = None) -> dict:
-    """As a member of a step: squared norms of the mean gradients over a small and a large number of
-    samples; nothing where there are none or they have diverged."""
+    """The member `norms` of a step: squared norms of the mean gradients over a small and a large number of
+    samples. Empty if there are none or they are not finite."""
     if norms is None:
         return {}
     small, small_sq, large, large_sq = norms
@@ -94,14 +94,14 @@ def _norms(norms: Optional[Norms] = None) -> dict:
 
 
 class Worker:
-    """What a training script is told, and how it tells what it does.
+    """What a training script must do, and how it reports what it has done.
 
-    `batch` is the batch size, `samples` how many to train on (None: until told), `trained` how many have
-    been. A script that goes on from a checkpoint sets `trained` before its first step.
+    `batch` is the batch size, `samples` the number of samples to train on (None: until told to stop), and
+    `trained` the number so far. A script that continues from a checkpoint sets `trained` before its first step.
     """
 
     PAUSE_S = 0.05
-    """Least seconds between two lines on steps."""
+    """Minimum seconds between two lines about steps."""
 
     def __init__(
         self,
@@ -131,37 +131,37 @@ class Worker:
 
     @classmethod
     def from_environment(cls, batch: Optional[int] = None) -> Worker:
-        """Reads MT_BATCH_SIZE, MT_SAMPLES and MT_POOL; `batch` holds where the first is unset. An
-        EnvironmentVariableError names a variable that holds no such number."""
+        """Reads MT_BATCH_SIZE, MT_SAMPLES and MT_POOL; `batch` is the size if the first is unset. An
+        EnvironmentVariableError names a variable that is not such a number."""
         size = _whole_number("MT_BATCH_SIZE", 1) or batch or 64
         samples = _whole_number("MT_SAMPLES", 0)
         return cls(size, samples, os.environ.get("MT_POOL", "") not in ("", "0"))
 
     def tell(self, **members: Any) -> None:
-        """Prints one line of the protocol, after the steps that are not told yet."""
+        """Prints one line of the protocol, after the steps that have not been reported yet."""
         self._flush()
         self._print(members)
 
     def _print(self, members):
-        # Not by print(), which some frameworks replace by one that logs. One write, so that nothing of
-        # another thread comes between.
+        # Not print(), which some frameworks replace by a logger. One write, so that output of another thread
+        # cannot come in between.
         self._out.write(json.dumps(members, separators=(",", ":")) + "\n")
         self._out.flush()
 
     def ready(self, mps: Optional[bool] = None, sms: Optional[int] = None) -> None:
-        """Says that the script is warm and what it sees of its share."""
+        """Reports that the script is warm, and what it sees of its share."""
         more = {k: v for k, v in (("mps", mps), ("sms", sms)) if v is not None}
         self.tell(mt="ready", **more)
 
     def done(self) -> None:
-        """Says that all is trained. `steps` and `train` do so themselves."""
+        """Reports the end of the training. `steps` and `train` do so themselves."""
         self.tell(mt="done", samples=self.trained)
 
     def step(self, samples: int, loss: Optional[float] = None, norms: Optional[Norms] = None) -> bool:
-        """Tells of a step that has been made. `norms`: what mt_tools.norms makes of its gradients.
+        """Reports a finished step. `norms`: the result of mt_tools.norms for it.
 
-        Answers whether to go on: False once MT_SAMPLES are trained, or after `quit`. In pool mode it
-        waits here while the script is to be parked. A loop over `steps` need not look at the answer.
+        Returns whether to continue: False once MT_SAMPLES is reached, or after `quit`. In pool mode it
+        waits here while the script is parked. A loop over `steps` can ignore the result.
         """
         self._report([(samples, loss, norms)])
         if self._within_steps:
@@ -173,13 +173,13 @@ class Worker:
         return self.wait()
 
     def wait(self) -> bool:
-        """In pool mode, takes orders, and waits while the script is to be parked; False after `quit`.
-        A loop over somebody else's batches calls it before its first step."""
+        """In pool mode, reads orders, and waits while the script is parked; returns False after `quit`.
+        A loop over the batches of a data loader calls it before its first step."""
         return self._obey(_nothing)
 
     def steps(self, drain: Callable[[], Finished] = _nothing) -> Iterator[int]:
-        """Yields the batch size of every step to make, the last one cut so that MT_SAMPLES are met
-        exactly; then says `done`. `drain` is that of `train`."""
+        """Yields the batch size of every step to make, then reports `done`. The last one is cut so that
+        MT_SAMPLES is met exactly. `drain` is that of `train`."""
         started = self.trained
         self._within_steps = True
         while self._obey(drain):
@@ -199,7 +199,7 @@ class Worker:
         self.done()
 
     def train(self, step: Callable[[int], Finished], drain: Callable[[], Finished] = _nothing) -> None:
-        """Trains until the samples are done or the orders end, then says `done`."""
+        """Trains until MT_SAMPLES is reached or the orders end, then reports `done`."""
         for size in self.steps(drain):
             self._report(step(size))
 
@@ -210,8 +210,8 @@ class Worker:
             steps, untold, latest = self._untold
             # JSON has no NaN: a loss that has diverged is left out.
             known = loss is not None and math.isfinite(loss)
-            # A step without a loss, or without norms, does not take away those of one before it. Of several
-            # norms the last are told: steps that are left out for the clock are a fair sample.
+            # A step without loss or norms keeps those of an earlier step. If several steps have norms, the last
+            # ones are reported: which steps are merged depends only on time, so they are a fair sample.
             members = {"loss": float(loss)} if known else {}
             members.update(_norms(*norms))
             self._untold = (steps + 1, untold + samples, {**latest, **members})
@@ -219,7 +219,7 @@ class Worker:
                 self._flush()
 
     def _flush(self) -> None:
-        """Tells the steps that are not told yet, in one line."""
+        """Reports the steps that have not been reported yet, in one line."""
         steps, samples, members = self._untold
         if not steps:
             return
@@ -229,11 +229,11 @@ class Worker:
         self._print({"mt": "step", "samples": samples, **members})
 
     def _last_words(self) -> None:
-        """A script that ends without `done`, also by an exception, has told all of its steps."""
+        """So that a script that ends without `done`, even by an exception, has reported all of its steps."""
         try:
             self._flush()
         except (OSError, ValueError):
-            pass  # Standard output is closed: nobody is left to tell.
+            pass  # Standard output is closed: there is no reader.
 
     def _end_task(self, drain):
         self._report(drain())
@@ -244,7 +244,7 @@ class Worker:
         self.tell(mt="parked")
 
     def _obey(self, drain):
-        """Takes the orders that have come, and waits while parked; False after `quit`."""
+        """Reads the orders that have arrived, and waits while parked; returns False after `quit`."""
         while self.pool and not self._told_to_quit:
             try:
                 order = self._orders.get(block=not self.running)
@@ -274,9 +274,9 @@ class Worker:
 
 
 class Pipeline:
-    """Steps under way on a device: started now, reported `depth` steps later.
+    """Steps in progress on a device: started now, reported `depth` steps later.
 
-    `wait(token)` blocks until the step of that token is done and returns its loss, or (loss, norms).
+    `wait(token)` blocks until the step of that token has finished and returns its loss, or (loss, norms).
     """
 
     def __init__(self, wait: Callable[[Any], Any], depth: int = 2) -> None:
@@ -285,12 +285,12 @@ class Pipeline:
         self._under_way: Deque[Tuple[int, Any]] = collections.deque()
 
     def add(self, samples: int, token: Any) -> Finished:
-        """Notes a step that was started; returns those that are done, as pairs (samples, loss)."""
+        """Adds a started step; returns the finished ones, as pairs (samples, loss)."""
         self._under_way.append((samples, token))
         return self._finish(self._depth)
 
     def drain(self) -> Finished:
-        """Waits for all; returns them likewise."""
+        """Waits for all steps; returns them in the same form."""
         return self._finish(0)
 
     def _finish(self, left):

@@ -1,6 +1,6 @@
-"""Tests of the callbacks and of NVFlare's components against stand-ins for their frameworks.
+"""Tests of the callbacks and of NVFlare's components with stand-ins for their frameworks.
 
-That the frameworks call them so is tested with the frameworks: frameworks_test.py, examples/nvflare.
+frameworks_test.py and examples/nvflare test them with the frameworks themselves.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from mt_tools import Worker  # noqa: E402
 
 
 def stand_in(**modules):
-    """Modules by their names, with underscores for dots, each with the names it has."""
+    """Modules by name (underscores for dots), each with its attributes."""
     made = {}
     for name, names in modules.items():
         path = name.replace("__", ".")
@@ -56,7 +56,7 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(told(out), [
             {"mt": "ready"}, {"mt": "step", "samples": 32}, {"mt": "step", "samples": 32, "loss": 0.5},
             {"mt": "done", "samples": 64}])
-        # Of several processes the first tells.
+        # If there are several processes, only the first reports.
         callback.on_step_end(arguments, SimpleNamespace(is_world_process_zero=False), control)
         self.assertEqual(len(told(out)), 4)
 

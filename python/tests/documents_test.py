@@ -41,7 +41,7 @@ class Documents(unittest.TestCase):
             self.assertTrue(str(raised.exception).startswith(said), raised.exception)
 
     def test_many_records_are_read_in_time_that_grows_with_their_number(self):
-        # 8 MB: a copy of the rest of the text at every record would move 160 GB.
+        # 8 MB: copying the rest of the text at every record would move 160 GB.
         line = '{"schema":"mt.run/1","event":"progress","time_s":1.5,"fill":"' + "x" * 330 + '"}\n'
         self.assertEqual(len(documents.read(io.StringIO(line * 20_000))), 20_000)
 

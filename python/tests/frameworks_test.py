@@ -1,4 +1,4 @@
-"""Trains with Hugging Face's and Lightning's own trainers; each test is skipped where its library is not."""
+"""Trains with Hugging Face's and Lightning's own trainers; each test is skipped if its library is not installed."""
 
 import importlib.util
 import io
@@ -25,7 +25,7 @@ STEPS, MICRO, PARTS = 400, 8, 4
 
 
 def noisy(count):
-    """Rows of which the gradient of (w - x)^2, at w = 1, has the mean 2 and the variance 36 in each of 4 directions."""
+    """Rows for which the gradient of (w - x)^2, at w = 1, has mean 2 and variance 36 in each of 4 directions."""
     import torch
 
     torch.manual_seed(1)
@@ -43,15 +43,15 @@ class Frameworks(unittest.TestCase):
         self.assertLess(said[-2]["loss"], said[2]["loss"])
 
     def check_norms(self, out, small, large):
-        """A noise scale of 144 / 16, from parts of one step; the norms of all parts and of the whole agree on it."""
+        """A noise scale of 144 / 16, from parts of one step; the norms of all parts and of the whole agree with it."""
         norms = [t["norms"] for t in told(out) if t.get("norms")]
         self.assertGreater(len(norms), STEPS * 0.9)
         self.assertEqual({(n["small"], n["large"]) for n in norms}, {(small, large)})
         b_sq, sq = (sum(n[k] for n in norms) / len(norms) for k in ("small_sq", "large_sq"))
         squared = (large * sq - small * b_sq) / (large - small)
         variance = (b_sq - sq) / (1 / small - 1 / large)
-        # The trainer may scale a step's gradients by a constant, which cancels out. One part of each step tells of the
-        # noise, so that the standard error over 400 steps is 8 %.
+        # The trainer may scale a step's gradients by a constant, which cancels out. One part of each step shows the
+        # noise, so the standard error over 400 steps is 8 %.
         self.assertAlmostEqual(variance / squared, 9, delta=2.2)
 
     @unittest.skipUnless(has("transformers", "accelerate"), "there is no transformers with accelerate")
@@ -80,7 +80,7 @@ class Frameworks(unittest.TestCase):
                 num_train_epochs=1, report_to=[], save_strategy="no", disable_tqdm=True, logging_strategy="no",
                 max_grad_norm=1.0)
             Trainer(net, arguments, train_dataset=data, callbacks=[callback]).train()
-        # The last part comes after the callback is asked for the last time.
+        # The last part comes after the last call of the callback.
         self.check_norms(out, MICRO, MICRO * (PARTS - 1))
 
     @unittest.skipUnless(has("transformers", "accelerate"), "there is no transformers with accelerate")

@@ -1,4 +1,4 @@
-"""Tests of where the wheel takes its programs from, with a stand-in for Hatchling."""
+"""Tests of where the wheel gets its programs from, with a stand-in for Hatchling."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ def hook():
 
 class Programs(unittest.TestCase):
     def wheel(self, tools):
-        """What a wheel gets, from a folder that has `tools`."""
+        """Contents of a wheel that is built from a folder with `tools`."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for tool in ("mt", "mt-fit"):
@@ -46,7 +46,7 @@ class Programs(unittest.TestCase):
                 programs.initialize("0", data)
             self.assertEqual((root / "target/wheels/man/mt.1").read_text(), "page of --man\n")
             self.assertTrue((root / "target/wheels/man/mt-fit.1").is_file())
-            # As an installer lays them side by side, also behind a link that lies elsewhere.
+            # Side by side, as an installer puts them, and behind a link elsewhere.
             (root / "bin").mkdir()
             for source, tool in data["shared_scripts"].items():
                 shutil.copy(source, root / "bin" / tool)

@@ -23,7 +23,7 @@ def lines(text):
 
 class Merging(unittest.TestCase):
     def told(self, times, losses, end):
-        """What is told of steps of 8 samples that end at `times`, and then `end`."""
+        """What is reported about steps of 8 samples that end at `times`, and then `end`."""
         out = io.StringIO()
         worker = Worker(8, stdout=out)
         with mock.patch("mt_tools.worker.time.monotonic") as clock:
@@ -80,7 +80,7 @@ class Protocol(unittest.TestCase):
         out = io.StringIO()
         worker = Worker(32, stdout=out)
         worker.step(32, 0.5, norms=(8, 2.0, 32, 1.0))
-        # A training that diverges tells neither.
+        # A training that diverges reports neither.
         worker.step(32, float("nan"), norms=(8, float("inf"), 32, 1.0))
         pipeline = Pipeline(lambda token: token, depth=0)
         worker._report(pipeline.add(32, (0.25, (8, 2, 32, 1))) + pipeline.add(32, (0.25, None)))
@@ -104,7 +104,7 @@ class Protocol(unittest.TestCase):
         worker = Worker(32, samples=80, pool=True, stdin=orders, stdout=out)
         worker.synchronise = lambda *task: synchronised.append(task)
         parked = worker.tell
-        # The orders of the second task come when the first is parked, and nothing after them.
+        # The orders of the second task arrive when the first is parked; nothing comes after them.
         def tell(**members):
             parked(**members)
             if members == {"mt": "parked"} and len(synchronised) == 1:
@@ -115,7 +115,7 @@ class Protocol(unittest.TestCase):
         worker.tell = tell
         while not worker._orders.qsize() >= 3:
             time.sleep(0.01)
-        # The end of standard input would be the end of the orders.
+        # The end of standard input would mean the end of the orders.
         first = [worker._orders.get() for _ in range(3)]
         self.assertEqual(first[2], ["quit"])
         for line in first[:2]:

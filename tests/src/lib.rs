@@ -1,5 +1,5 @@
-//! Pipelines across the tools: the tests stand in the tests folder of this crate, and here a
-//! folder to work in, with the tools of this build on PATH, and how documents are altered and read.
+//! Pipelines across the tools: the tests are in this crate's folder tests. Here are a folder to work in with the
+//! tools of this build on PATH, and functions that alter and read documents.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Folder {
     folder: tempfile::TempDir,
 }
 
-/// What a shell line did.
+/// Result of a shell line.
 #[derive(Debug)]
 pub struct Ran {
     /// The line.
@@ -75,13 +75,13 @@ impl Folder {
 }
 
 impl Ran {
-    /// Fails with everything that was printed unless the exit code is `code`.
+    /// Fails with the whole output unless the exit code is `code`.
     pub fn assert_code(&self, code: i32) {
         assert_eq!(self.code, Some(code), "{self:#?}");
     }
 }
 
-/// Where this build puts the tools: the parent of the folder of the test.
+/// Folder of this build's tools: the parent of the test's folder.
 #[must_use]
 pub fn tools() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");

@@ -1,5 +1,5 @@
-//! Recorded losses on a virtual clock: two trainings whose losses are real and whose speed is that
-//! of the simulated machine, under the allocator as a launcher drives it.
+//! Recorded losses on a virtual clock: two trainings with real losses and the speed of the simulated machine, driven
+//! by the allocator as by a launcher.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,11 @@ use crate::forecast::target_and_end;
 use crate::machine::{Batch, Beside, Machine};
 use crate::paper::Times;
 
-/// Between two progress reports.
+/// Time between two progress reports.
 const REPORT_S: f64 = 1.0;
-/// A reconfiguration, as processes of the built-in worker take it.
+/// Duration of a reconfiguration with processes of the built-in worker.
 pub const PAUSE_S: f64 = 0.7;
-/// A training alone on 4 GPUs takes this long, and the second comes when the first is so far: the
-/// paper's setting.
+/// A training alone on 4 GPUs takes this long, and the second arrives after this time: the paper's setting.
 const SOLO_S: f64 = 300.0;
 const YOUNGER_S: f64 = 200.0;
 
@@ -32,7 +31,7 @@ struct Task<'a> {
     arrives: f64,
     end: Option<f64>,
     recent: Vec<f64>,
-    /// Recorded reports that were told.
+    /// Number of recorded reports that were sent.
     reported: usize,
 }
 
@@ -41,7 +40,7 @@ impl Task<'_> {
         self.end.is_none() && self.gpus > 0 && now >= self.arrives && now >= self.paused_until
     }
 
-    /// The next recorded report that it has come to.
+    /// The next recorded report that it has reached.
     fn next_report(&mut self) -> Option<Point> {
         let point = *self.curve.get(self.reported)?;
         let come = point.step <= self.steps * self.stretch;
@@ -59,7 +58,7 @@ pub enum Sharing {
     Sequential,
 }
 
-/// Plays two trainings to their recorded ends; `None` where one does not end within ten hours.
+/// Runs two trainings to their recorded ends; `None` if one does not end within ten hours.
 pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
     let machine = Machine::vgg16(0.1);
     let mut allocator = Allocator::new(AllocatorSettings {
@@ -130,7 +129,7 @@ fn arrival(task: &Task<'_>) -> TrainingNews {
     }))
 }
 
-/// Steps of a second for whoever runs.
+/// Steps per second of the running trainings.
 fn advance(machine: &Machine, tasks: &mut [Task<'_>], now: f64) {
     let gpus: Vec<u32> = tasks
         .iter()
@@ -175,7 +174,7 @@ fn report(allocator: &mut Allocator, tasks: &mut [Task<'_>], i: usize, now: f64,
     }
 }
 
-/// Hands an event to the allocator and carries its decision out: who changes pauses.
+/// Passes an event to the allocator and carries out its decision: trainings that change pause.
 fn tell(
     allocator: &mut Allocator,
     tasks: &mut [Task<'_>],
@@ -211,7 +210,7 @@ fn tell(
     }
     for task in parked {
         let event = TrainingEvent::new(time, TrainingNews::Parked { task, step: None });
-        // It is known: the decision names it. Parking leads to no decision.
+        // It is known, because the decision names it. Parking leads to no decision.
         let _ = allocator.take(&event);
     }
 }

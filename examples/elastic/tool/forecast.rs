@@ -1,13 +1,13 @@
-//! How many steps a recorded training still has: our forecast beside two published ones.
+//! Remaining steps of a recorded training: our forecast beside two published ones.
 
 use std::path::Path;
 
 use learning::{History, Point, REACHED_REPORTS, remaining};
 
-/// Remaining steps, with the ends of a 90 % interval where there is one.
+/// Remaining steps, with a 90 % interval if there is one.
 type RemainingSteps = (f64, Option<(f64, f64)>);
 
-/// A forecast of remaining steps from the losses so far; `None`: it says never.
+/// A forecast of remaining steps from the losses so far; `None`: the target is never reached.
 type Forecast = fn(&[Point], f64) -> Option<RemainingSteps>;
 
 /// Ours, Optimus' and SLAQ's.
@@ -46,8 +46,8 @@ pub fn target_and_end(curve: &[Point]) -> (f64, f64) {
     (target, curve[hit.unwrap_or(curve.len() - 1)].step)
 }
 
-/// Of how many trainings a forecast was within a factor of two, of how many its interval held the
-/// truth, and of how many it said never.
+/// Counts of trainings: all, forecasts within a factor of two, intervals that contain the true value, and forecasts
+/// of "never".
 #[derive(Clone, Copy, Default)]
 pub struct Score {
     pub within: usize,
@@ -57,7 +57,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// Part within a factor of two.
+    /// Fraction within a factor of two.
     pub fn part(&self) -> f64 {
         self.within as f64 / self.all.max(1) as f64
     }
@@ -115,8 +115,8 @@ fn slaq(seen: &[Point], target: f64) -> Option<RemainingSteps> {
     )
 }
 
-/// Non-negative least squares of `1 / (l - c)` on features of the step, with the `c` below the least
-/// loss that leaves the least error of the loss; then the step at which the curve meets `target`.
+/// Non-negative least squares of `1 / (l - c)` on features of the step, with the `c` below the minimum loss that
+/// gives the smallest error of the loss; then the step at which the curve reaches `target`.
 fn fitted(
     seen: &[Point],
     target: f64,
@@ -140,7 +140,7 @@ fn fitted(
             .iter()
             .zip(&weights)
             .map(|(p, w)| {
-                // In 1 / (l - c) an error of l counts 1 / (l - c)^2.
+                // In 1 / (l - c), an error of l is multiplied by 1 / (l - c)^2.
                 let over = p.loss - c;
                 (features(p.step / scale), 1.0 / over, w * over.powi(4))
             })
@@ -160,7 +160,7 @@ fn fitted(
     }
     let (_, c, found) = best?;
     let curve = |k: f64| c + 1.0 / dot(&features(k / scale), &found);
-    // The curve falls; a training is called endless after a thousand times what it has done.
+    // The curve falls; a training counts as endless after a thousand times its steps so far.
     let (mut low, mut high) = (now, now * 1000.0);
     if curve(high) > target {
         return None;

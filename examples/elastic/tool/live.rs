@@ -1,4 +1,4 @@
-//! What live runs say: completions and pauses, from the events of the launcher.
+//! Results of live runs: completions and pauses, from the events of the launcher.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The older and the younger of two trainings, where the runs are of these.
+    /// The older and the younger of two trainings, if the runs have two.
     pub fn times(&self) -> Vec<Times> {
         let runs = self.completions.iter().zip(&self.totals);
         let times = runs.map(|(ends, total)| {
@@ -44,7 +44,7 @@ impl Runs {
 /// Reads `POLICY-N.ndjson` of a folder, with `arrivals.ndjson` beside them.
 ///
 /// # Errors
-/// What cannot be read, in words.
+/// What cannot be read, as a message.
 pub fn read(folder: &Path) -> Result<BTreeMap<String, Runs>, String> {
     let arrivals = arrivals(&folder.join("arrivals.ndjson"))?;
     let mut all: BTreeMap<String, Runs> = BTreeMap::new();
@@ -119,8 +119,8 @@ fn completions(
         .collect()
 }
 
-/// From the last step before a training is stopped for other GPUs, or its checkpoint if that is
-/// told with the step, until it is ready on them.
+/// From the last step before a training is stopped for other GPUs (or its checkpoint, if that is reported with the
+/// step) until it is ready on them.
 fn pauses(events: &[RunEvent]) -> Vec<f64> {
     let mut moves: BTreeMap<&str, bool> = BTreeMap::new();
     let mut trained: BTreeMap<&str, f64> = BTreeMap::new();
@@ -147,7 +147,7 @@ fn pauses(events: &[RunEvent]) -> Vec<f64> {
     all
 }
 
-/// Steps of progress never go back; what a job repeats shows as a fall.
+/// Steps of progress never decrease; repeated ones show as a fall.
 fn broken(events: &[RunEvent]) -> u64 {
     let mut at: BTreeMap<&str, u64> = BTreeMap::new();
     let mut broken = 0;

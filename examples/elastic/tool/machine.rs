@@ -1,4 +1,4 @@
-//! The machine of the simulation: what a step costs, and what it is worth.
+//! The machine of the simulation: the cost of a step, and its value.
 
 /// Two trainings on four GPUs as Wei and Shudo ran them. The constants reproduce the directions of
 /// their table; the time unit is a step on 4 GPUs with 128 samples each, alone.
@@ -6,7 +6,7 @@
 pub struct Machine {
     /// Seconds of the time unit. Ratios do not depend on it.
     unit_s: f64,
-    /// Work of a sample, and size of the gradient, of the model over those of VGG16.
+    /// Work of a sample, and size of the gradient, of the model relative to VGG16.
     sample: f64,
     gradient: f64,
 }
@@ -14,29 +14,29 @@ pub struct Machine {
 /// Step time without samples, and of one sample.
 const BASE: f64 = 0.655;
 const SAMPLE: f64 = 0.195 / 128.0;
-/// All-reduce: `2 V (g - 1) / g` on g GPUs (a ring moves so much of the gradient).
+/// All-reduce: `2 V (g - 1) / g` on g GPUs (a ring moves this part of the gradient).
 const REDUCE: f64 = 0.10;
-/// What a co-runner costs on the host.
+/// Cost on the host due to a co-runner.
 const HOST: f64 = 1.155;
-/// What a second all-reduce on the same bus costs the first.
+/// Cost for the first all-reduce due to a second one on the same bus.
 const BUS: f64 = 4.45;
 /// Gradient noise scale at the start and at the target (McCandlish et al. 2018): a step of B samples
 /// is worth B / (B + phi).
 const NOISE: (f64, f64) = (628.0, 1075.0);
 
-/// Who else runs.
+/// Co-runners.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// Nobody.
+    /// None.
     Nobody,
-    /// Another on one GPU, which reduces nothing.
+    /// Another on one GPU, without an all-reduce.
     Single,
     /// Another on several GPUs.
     Several,
 }
 
 impl Beside {
-    /// What a training with `gpus` is to the others.
+    /// Effect of a training with `gpus` on the others.
     pub fn of(gpus: u32) -> Self {
         match gpus {
             0 => Self::Nobody,
@@ -56,7 +56,7 @@ pub enum Batch {
 }
 
 impl Machine {
-    /// Trains VGG16, by which the constants were chosen.
+    /// Trains VGG16, for which the constants were chosen.
     pub fn vgg16(unit_s: f64) -> Self {
         Self {
             unit_s,
@@ -65,9 +65,9 @@ impl Machine {
         }
     }
 
-    /// Trains another model of the catalogue: a sample takes as much longer as it has more
-    /// operations, an all-reduce as there are more parameters. What a step costs without samples
-    /// is left as it is, for the catalogue says nothing of it.
+    /// Trains another model of the catalogue: the time of a sample is in proportion to its operations, that of an
+    /// all-reduce to the parameters. The cost of a step without samples is unchanged, because the catalogue does not
+    /// say it.
     pub fn of(model: &str, unit_s: f64) -> Option<Self> {
         let [vgg16, other] = ["vgg16", model].map(|name| gpusim::Network::catalogue(name, 32).ok());
         let (vgg16, other) = (vgg16?, other?);
@@ -94,7 +94,7 @@ impl Machine {
         self.unit_s * (host * (BASE + SAMPLE * self.sample * each) + reduce)
     }
 
-    /// Progress per second at `part` of the way to the target.
+    /// Progress per second at the fraction `part` of the way to the target.
     pub fn progress(&self, gpus: u32, batch: Batch, beside: Beside, part: f64) -> f64 {
         let samples = match batch {
             Batch::PerProcess => 128.0 * f64::from(gpus),

@@ -1,7 +1,7 @@
 //! The experiments of Wei and Shudo, and what goes beyond them: writes a summary and a page.
 //!
-//! `elastic OUT [--quick] [--data FILE]`: from what was measured, in folders of `OUT`, to
-//! `OUT/summary.json` and `OUT/RESULTS.md`.
+//! `elastic OUT [--quick] [--data FILE]`: reads the measurements in folders of `OUT` and writes `OUT/summary.json`
+//! and `OUT/RESULTS.md`.
 
 mod clock;
 mod forecast;

@@ -1,4 +1,4 @@
-//! Everything that was measured on this machine.
+//! All measurements on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub type Policies = BTreeMap<String, Runs>;
 /// Programs whose reconfigurations were timed.
 pub const PROGRAMS: [&str; 2] = ["mt-worker", "train.py"];
 
-/// Folders of the output; what is not there is empty.
+/// Folders of the output; missing ones are empty.
 #[derive(Default)]
 pub struct Measured {
     /// `live`: two trainings on 4 parts of the machine.
@@ -32,7 +32,7 @@ impl Measured {
     /// Reads the folders of `out`.
     ///
     /// # Errors
-    /// What is there and cannot be read, in words.
+    /// What exists but cannot be read, as a message.
     pub fn read(out: &Path) -> Result<Self, String> {
         let runs = |folder: &Path| match folder.join("arrivals.ndjson").exists() {
             true => live::read(folder),

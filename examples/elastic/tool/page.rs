@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::clock::PAUSE_S;
 use crate::results::{Change, PARTS, Results, TASKS};
 
-/// What the paper reports; see the folder.
+/// The figures that the paper reports; see the folder.
 const REPORTED: &str = include_str!("../data/reported.csv");
 
 /// A figure of the paper.
@@ -17,14 +17,13 @@ fn reported(experiment: &str, quantity: &str) -> Option<f64> {
     rows.next()?[2].parse().ok()
 }
 
-/// All results for people.
+/// The page with all results.
 pub fn page(results: &Results) -> String {
     let mut page = String::from(
         "# Elastic trainings: results\n\n\
-         Written by `make elastic`. *Simulated*: the paper's machine, with constants chosen so \
-         that the signs of its table are reproduced. *Virtual clock*: losses of recorded \
-         trainings, speed of that machine. *Live*: real trainings on this machine's processors. \
-         Below 0 is shorter.\n",
+         Written by `make elastic`. *Simulated*: the paper's machine, with constants that reproduce the \
+         signs of its table. *Virtual clock*: losses of recorded trainings at the speed of that machine. \
+         *Live*: real trainings on this machine's processors. A negative change is a shorter time.\n",
     );
     if results.quick {
         page.push_str("\nThe reduced form (QUICK=1): fewer cases, pairs and repetitions.\n");
@@ -42,7 +41,7 @@ fn table(results: &Results, page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Older and younger on 4 GPUs (simulated)\n\n\
-         Changes against 2-2 in percent; the paper's for 3-1 in brackets.\n\n\
+         Changes against 2-2 in percent; the paper's figures in brackets.\n\n\
          | experiment | older-younger | total s | total | older | younger |\n|---|---|---|---|---|---|"
     )?;
     for row in &results.table {
@@ -67,8 +66,8 @@ fn table(results: &Results, page: &mut String) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "\nThe time per sample and the size of the gradient of the two models have \
-         the ratio of the simulator's catalogue; ResNet50 is given VGG16's fixed cost of a step."
+        "\nTime per sample and size of the gradient have the same ratio between the two models as in the \
+        simulator's catalogue; ResNet50 has the fixed cost of a step of VGG16."
     )
 }
 
@@ -76,9 +75,9 @@ fn optimum(results: &Results, page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Against the optimum (simulated)\n\n\
-         Sum of completion times over that of the optimal allocation of every phase: random cases \
-         of 2 to 4 tasks on 4 to 8 GPUs. Then the mean over ours, for more tasks on 8 GPUs, which \
-         the paper leaves open.\n\n\
+         Sum of completion times relative to the optimal allocation in every phase, for random cases of \
+         2 to 4 tasks on 4 to 8 GPUs. The last four columns are the mean relative to ours on 8 GPUs, for \
+         numbers of tasks that the paper leaves open.\n\n\
          | policy | mean | p95 | worst | 3 tasks | 4 | 5 | 6 |\n|---|---|---|---|---|---|---|---|"
     )?;
     for ((policy, spread), (_, many)) in results.optimum.iter().zip(&results.many) {
@@ -106,10 +105,10 @@ fn forecasts(results: &Results, page: &mut String) -> std::fmt::Result {
     let shown = PARTS.map(|p| format!("at {:.0} %", 100.0 * p));
     writeln!(
         page,
-        "Forecasts within a factor of two, in percent of the AlgoPerf trainings; how often a fit \
-         said never in brackets; then how often the 90 % interval held the truth. Nothing is declared \
-         but the target loss. The trivial forecast, as many steps again as \
-         were made, is right halfway and nowhere else.\n\n\
+        "Each cell: how many forecasts are within a factor of two, in percent of the AlgoPerf trainings; \
+        in brackets, how many fits predict that the target is never reached; then how many 90 % \
+        intervals contain the true value. Only the target loss is declared. The trivial forecast, as \
+        many steps again as were made, is right halfway and nowhere else.\n\n\
          | fit | {} |\n|---|---|---|---|",
         shown.join(" | ")
     )?;
@@ -144,8 +143,8 @@ fn virtual_clock(results: &Results, page: &mut String) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "Two recorded trainings on 4 GPUs, 512 samples a step, the second 200 s after the first; a \
-         reconfiguration pauses {PAUSE_S} s. Medians of the changes against equal shares, in \
+        "Two recorded trainings on 4 GPUs, with 512 samples per step; the second starts 200 s after the \
+        first, and a reconfiguration takes {PAUSE_S} s. Medians of the changes against equal shares, in \
          percent.\n"
     )?;
     changes(&results.virtual_clock, "pairs", page)

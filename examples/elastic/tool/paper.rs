@@ -1,5 +1,5 @@
-//! The paper's experiment on the simulated machine: an older training, and one that starts 200 s
-//! later, each done when it is where a training alone on 4 GPUs is after 300 s.
+//! The paper's experiment on the simulated machine: an older training, and one that starts 200 s later; each is done
+//! when it has made the progress of a training alone on 4 GPUs in 300 s.
 
 use crate::machine::{Batch, Beside, Machine};
 
@@ -17,7 +17,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// By how many percent each is longer than that of `other`; below 0 where it is shorter.
+    /// By how many percent each is longer than in `other`; negative if it is shorter.
     pub fn against(&self, other: &Self) -> [f64; 3] {
         let change = |a: f64, b: f64| 100.0 * (a / b - 1.0);
         [
@@ -28,8 +28,8 @@ impl Times {
     }
 }
 
-/// What a training alone on 4 GPUs reaches in 300 s. How far it is on the way decides its noise, so
-/// the distance is found by iteration; it contracts fast.
+/// Progress of a training alone on 4 GPUs in 300 s. The noise depends on the fraction of this distance, so it is
+/// found by iteration, which converges fast.
 fn distance(machine: &Machine, batch: Batch) -> f64 {
     let mut distance = 100.0;
     for _ in 0..20 {
@@ -43,8 +43,8 @@ fn distance(machine: &Machine, batch: Batch) -> f64 {
     distance
 }
 
-/// A run of an older and a younger training, each with its machine (its model), with these GPUs
-/// while both train; who is alone has all four.
+/// A run of an older and a younger training, each with its machine (its model), with these GPUs while both train; a
+/// training that is alone has all four.
 pub fn run(machines: [&Machine; 2], batch: Batch, older: u32, younger: u32) -> Times {
     let distances = machines.map(|machine| distance(machine, batch));
     let (mut at, mut time) = ([0.0; 2], 0.0);

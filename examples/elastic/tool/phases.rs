@@ -63,8 +63,8 @@ fn random_problem(rng: &mut StdRng, tasks: usize, gpus: u32) -> Option<Problem> 
     Problem::new(gpus, Objective::Completion, jobs.collect())
 }
 
-/// Sum of completion times over that of the optimal allocation of every phase, for every policy:
-/// random cases of 2 to 4 tasks on 4 to 8 GPUs.
+/// Sum of completion times relative to the optimal allocation of every phase, for every policy: random cases of 2 to
+/// 4 tasks on 4 to 8 GPUs.
 pub fn over_optimum(cases: usize) -> [Spread; POLICIES.len()] {
     let mut rng = StdRng::seed_from_u64(17);
     let problems = (0..cases).filter_map(|_| {
@@ -79,8 +79,8 @@ pub fn over_optimum(cases: usize) -> [Spread; POLICIES.len()] {
     std::array::from_fn(|at| Spread::of(ratios.iter().map(|r| r[at]).collect()))
 }
 
-/// Mean of the sum of completion times over that of ours, for every policy and `tasks` on 8 GPUs;
-/// the paper's rule is taken further as shares by rank.
+/// Mean of the sum of completion times relative to ours, for every policy and `tasks` on 8 GPUs; the paper's rule is
+/// extended by shares by rank.
 pub fn over_ours(tasks: usize, cases: usize) -> [f64; POLICIES.len()] {
     let mut rng = StdRng::seed_from_u64(29);
     let problems = (0..cases).filter_map(|_| random_problem(&mut rng, tasks, 8));

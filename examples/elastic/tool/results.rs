@@ -13,12 +13,12 @@ use crate::measured::{Measured, Policies};
 use crate::paper::{self, Times};
 use crate::phases::{POLICIES, Spread, over_optimum, over_ours};
 
-/// Parts of a training at which its rest is forecast.
+/// Fractions of a training at which its remaining length is forecast.
 pub const PARTS: [f64; 3] = [0.25, 0.5, 0.75];
 /// Numbers of tasks on 8 GPUs.
 pub const TASKS: [usize; 4] = [3, 4, 5, 6];
 
-/// A way to share, against equal shares: medians of the changes in percent (total, older, younger).
+/// A policy relative to equal shares: medians of the changes in percent (total, older, younger).
 pub struct Change {
     pub name: String,
     pub percent: [f64; 3],
@@ -30,11 +30,11 @@ pub struct Change {
 pub struct Pair {
     /// Total, older and younger, seconds, by policy.
     pub times: BTreeMap<String, [f64; 3]>,
-    /// Against equal shares.
+    /// Changes relative to equal shares.
     pub changes: Vec<Change>,
 }
 
-/// Everything that was computed, and what was measured.
+/// Everything computed and measured.
 pub struct Results {
     pub quick: bool,
     pub table: Vec<Row>,
@@ -61,7 +61,7 @@ pub struct Row {
 }
 
 impl Results {
-    /// Computes what needs no machine, and sums up what was measured.
+    /// Computes what needs no machine, and summarises the measurements.
     pub fn compute(quick: bool, curves: Option<&[Vec<Point>]>, measured: Measured) -> Self {
         let cases = if quick { 40 } else { 120 };
         let many = TASKS.map(|tasks| over_ours(tasks, cases));
@@ -140,7 +140,7 @@ impl Results {
             "total_percent": three(0),
             "steps_repeated": self.broken_steps,
         });
-        // Of values of this kind writing does not fail.
+        // Writing values of this kind cannot fail.
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     }
 }
@@ -170,7 +170,7 @@ fn pair(policies: &Policies) -> Pair {
     pair
 }
 
-/// How the table calls the two batches.
+/// Names of the two batches in the table.
 pub const PER_PROCESS: &str = "128 per process";
 pub const PER_TASK: &str = "512 per task";
 /// And the experiment with two models.
@@ -201,7 +201,7 @@ fn table() -> Vec<Row> {
     rows
 }
 
-/// Every recorded training beside itself, as the paper has it, and beside another one.
+/// Every recorded training beside itself, as in the paper, and beside another one.
 fn on_virtual_clock(curves: &[Vec<Point>], most: usize) -> Vec<Change> {
     let ways = [
         ("paper", Sharing::By(Policy::Paper)),

@@ -1,4 +1,4 @@
-//! What a step is worth, measured: the logs of trainings by mt-worker, every step of them.
+//! The value of a step, measured: logs of trainings by mt-worker, with every step.
 
 use std::path::Path;
 
@@ -31,15 +31,15 @@ pub struct Training {
 pub struct Delta {
     /// Last step of the window.
     pub step: usize,
-    /// Loss lost over the window.
+    /// Decrease of the loss over the window.
     pub window: f64,
     /// Mean size of the delta of a single step.
     pub single: f64,
-    /// Part of the single steps whose loss rose.
+    /// Fraction of the single steps with a rising loss.
     pub rising: f64,
 }
 
-/// Reads `per-process-G.log` and `per-task-G.log` of a folder; `None` where one is missing or short.
+/// Reads `per-process-G.log` and `per-task-G.log` of a folder; `None` if one is missing or short.
 pub fn read(folder: &Path) -> Option<Steps> {
     let mut by_processes = Vec::new();
     for (batch, name) in [

@@ -1,4 +1,4 @@
-"""python -m federation [--quick] FOLDER RECORDED: plays everything and writes the page, its pictures and the summary
+"""python -m federation [--quick] FOLDER RECORDED: runs everything and writes the page, its pictures and the summary
 into FOLDER; RECORDED is the table of recorded devices, which may be absent."""
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from federation.pipe import Devices
 
 PAGE = pathlib.Path(__file__).resolve().parents[1]
 DEADLINES = 20
-"""Mixes, the first of all, that are played with deadlines, too."""
+"""Number of mixes, from the first, that are also run with deadlines."""
 
 SCALED = 2
-"""Mixes, the first of all, that are played with learning rates that grow with the batch, too."""
+"""Number of mixes, from the first, that are also run with learning rates that grow with the batch."""
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def stages(args: argparse.Namespace) -> dict:
-    """Everything that is measured; what has been played by this program, from these inputs, is not played again."""
+    """Everything that is measured; results that this program has already computed from these inputs are reused."""
     synthetic = PAGE / "devices.csv"
     table = args.recorded if args.recorded.exists() else synthetic
     found = virtual.mixes(args.recorded, synthetic, args.quick)
@@ -74,8 +74,8 @@ def stages(args: argparse.Namespace) -> dict:
 
 
 def before() -> tuple[list[dict], str | None]:
-    """The live part of the committed page, and which program played it: it wants a machine that does nothing else, so
-    a page of what is kept has the last one."""
+    """The live part of the committed page, and the program that ran it. It needs an otherwise idle machine, so a page
+    made from kept results contains the last one."""
     path = PAGE / "summary.json"
     told = json.loads(path.read_text()) if path.exists() else {}
     return told.get("live", []), told.get("live_program", told.get("program_sha256"))

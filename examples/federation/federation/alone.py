@@ -1,5 +1,5 @@
-"""One training of each data set without a federation: no clients, no rounds, momentum that never starts anew. What it
-shows of the noise scale tells an error of the estimator from an effect of the rounds."""
+"""One training of each data set without a federation: no clients, no rounds, and momentum that never restarts. Its
+noise scale distinguishes an error of the estimator from an effect of the rounds."""
 from __future__ import annotations
 
 import math
@@ -15,15 +15,15 @@ from federation.noise import REFERENCE, SEED
 
 MOST_EPOCHS = 40
 LOOKS = 16
-"""Looks at the test rows in an epoch: a target that is reached in one or two epochs is told apart."""
+"""Number of evaluations on the test rows per epoch, so that targets reached within one or two epochs differ."""
 
 STRETCHES = 10
-"""Parts of a training, each with a noise scale of its own."""
+"""Parts of a training, each with its own noise scale."""
 
 
 def samples_to_target(data: Data, batch: int, repetitions: Sequence[net.Repetition], until: float,
                       first: bool = False) -> list[float]:
-    """Samples until each repetition is at the target; with `first` no longer than until one is."""
+    """Samples until each repetition reaches the target; with `first`, only until one does."""
     rows = len(data.train_y)
     weights = net.initial(data.train_x.shape[1], data.classes, [r.seed for r in repetitions])
     speed = [np.zeros_like(w) for w in weights]
@@ -50,7 +50,7 @@ def samples_to_target(data: Data, batch: int, repetitions: Sequence[net.Repetiti
 
 
 def norms(data: Data, rate: float, samples: float) -> list[tuple[float, float]]:
-    """S and |G|^2 of each step of a training at the reference size over so many samples, from halves."""
+    """S and |G|^2 of each step of a training at the reference size over this many samples, from half batches."""
     weights = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED])]
     speed, rng, found = [np.zeros_like(w) for w in weights], np.random.default_rng(SEED), []
     for _ in range(math.ceil(samples / REFERENCE)):
@@ -63,17 +63,17 @@ def norms(data: Data, rate: float, samples: float) -> list[tuple[float, float]]:
 
 
 def over_time(steps: Sequence[tuple[float, float]]) -> float:
-    """phi of a training whose noise scale changes. A stretch k with phi_k takes (phi_k + B) / (phi_k + B0) times as many
-    samples at B as at B0; summed over stretches that is the law of one phi with phi + B0 the harmonic mean of the
-    phi_k + B0."""
+    """phi of a training whose noise scale changes. Stretch k with phi_k takes (phi_k + B) / (phi_k + B0) times as
+    many samples at B as at B0. Summed over all stretches, this is the law of one phi, where phi + B0 is the harmonic
+    mean of the phi_k + B0."""
     parts = [p.sum(axis=0) for p in np.array_split(np.array(steps), min(STRETCHES, len(steps)))]
     worth = [1 / (max(0.0, noise.ratio(*p)) + REFERENCE) for p in parts]
     return len(worth) / sum(worth) - REFERENCE if sum(worth) > 0 else math.inf
 
 
 def row(task: str, data: Data) -> dict:
-    """What a data set shows: epochs to the target at each size, phi from them, and phi from norms, by how they are put
-    together and with what learning rate."""
+    """The figures of a data set: epochs to the target at each size, phi from them, and phi from norms, by the way of
+    combining them and by learning rate."""
     taken, chosen = {}, {}
     with np.errstate(over="ignore", invalid="ignore"):
         for batch in BATCHES:

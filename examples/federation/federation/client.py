@@ -2,8 +2,8 @@
 
     python -m federation.client TASK SITE DATA
 
-By mt-profile it is measured through the worker protocol (MT_POOL). For a federation it obeys lines of JSON on
-standard input, each a round, and answers each with a line: {"samples": ..., "seconds": ...}.
+mt-profile measures it through the worker protocol (MT_POOL). In a federation it reads lines of JSON on standard
+input, one per round, and answers each with a line: {"samples": ..., "seconds": ...}.
 """
 from __future__ import annotations
 

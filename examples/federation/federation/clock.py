@@ -1,5 +1,5 @@
-"""The virtual clock: rounds to the target of each task, times the length of rounds in which all tasks train that
-have not reached theirs. A round ends with its slowest client."""
+"""The virtual clock: the sum of the lengths of the rounds until each task reaches its target. In each round those
+tasks train that have not reached theirs. A round ends with its slowest client."""
 from __future__ import annotations
 
 import hashlib
@@ -26,7 +26,7 @@ Shares = Callable[[Sequence[Stage]], list[list[Gives]]]
 
 
 def finishing(rounds: Mapping[Task, float], length: Callable[[frozenset[Task]], float]) -> dict[Task, float]:
-    """Seconds at which each task reaches its target; a task leaves when it has, and later rounds are shorter."""
+    """Seconds until each task reaches its target. A task leaves when it has, which shortens later rounds."""
     now, done, ends = 0.0, 0.0, {}
     for task in sorted(rounds, key=lambda t: rounds[t]):
         if math.isinf(rounds[task]):
@@ -107,7 +107,7 @@ class Clock:
 
     def lengths(self, name: str, shares: Shares, wanted: Iterable[Stage],
                 in_turns: bool = False) -> dict[str, float]:
-        """Seconds of a round in which these tasks train, with these sizes; one call of the tools for all."""
+        """Seconds of a round in which these tasks train with these sizes; one call of the tools for all."""
         new = {key: stage for stage in wanted if (key := self.key(name, *stage)) not in self.kept}
         rounds = [[Round(c, g, self.rows(k, active)) for k, (c, g) in enumerate(zip(self.mix.clients, gives))]
                   for (active, _), gives in zip(new.values(), shares(list(new.values())))]
@@ -122,7 +122,7 @@ class Clock:
         return f"{name}: " + " ".join(f"{t}={_told(sizes[t])}" for t in self.mix.tasks if t in active)
 
     def judge(self, name: str, shares: Shares, candidates: Sequence[Sizes], in_turns: bool = False) -> list[Ends]:
-        """Seconds to the targets under a scheme, for each of several choices of batch sizes."""
+        """Seconds to the targets under a scheme, for several choices of batch sizes."""
         rounds = [self.rounds(sizes) for sizes in candidates]
         kept = self.lengths(name, shares, ((active, sizes) for sizes, seeds in zip(candidates, rounds)
                                            for seed in seeds for active in stages(seed)), in_turns)
@@ -130,15 +130,15 @@ class Clock:
                 for sizes, seeds in zip(candidates, rounds)]
 
     def points(self, name: str, sizes: Sizes) -> dict[Task, list[tuple[float, float]]]:
-        """Seconds and accuracy after each round of the first seed, up to each task's target, with the lengths that
-        this scheme was judged by."""
+        """Seconds and accuracy after each round of the first seed, up to each task's target, with the lengths of
+        rounds by which this scheme was judged."""
         curves = {t: self.curves.curve(self.mix.setting(t), list(sizes[t]))[str(SEEDS[0])] for t in self.mix.tasks}
         rounds = self.rounds(sizes)[0]
         now, found = 0.0, {t: [(0.0, 0.0)] for t in self.mix.tasks}
         for k in range(max(len(c) for c in curves.values())):
             active = frozenset(t for t in self.mix.tasks if k < min(rounds[t], len(curves[t])))
             length = self.kept.get(self.key(name, active, sizes))
-            # Rounds of tasks that never reach their targets were not judged.
+            # Rounds of tasks that never reach their targets have no length.
             if length is None:
                 break
             now += length
@@ -147,8 +147,8 @@ class Clock:
         return found
 
     def search(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
-        """The batch sizes with the least score: from the best that all tasks share, one task's size after the
-        other is changed, until nothing improves."""
+        """The batch sizes with the lowest score: starting from the best size that all tasks share, change one task's
+        size after another until nothing improves."""
         starts = [{t: b for t in self.mix.tasks} for b in BATCHES]
         value, at = min(zip(score(starts), range(len(starts))))
         sizes = starts[at]

@@ -1,5 +1,5 @@
-"""Learning curves, computed once and kept: accuracy after every round, for a task, a split, a number of
-clients and batch sizes. They do not depend on how fast the devices are."""
+"""Learning curves, computed once and kept: accuracy after every round, for a task, a split, a number of clients and
+batch sizes. They do not depend on the speed of the devices."""
 from __future__ import annotations
 
 import hashlib
@@ -14,23 +14,23 @@ from federation.noise import REFERENCE
 
 BATCHES = (8, 16, 32, 64, 128, 256)
 TARGETS = {"digits": 0.95, "letters": 0.87, "satellite": 0.875, "mnist": 0.92}
-"""Accuracy on the test rows that ends a task: near what the network reaches, so that it takes ten rounds and
-more, and a round is not a step of the result too large to see a difference."""
+"""Accuracy on the test rows that ends a task: close to the best that the network reaches, so that a training takes
+ten rounds or more and one round is a small part of the result."""
 
 SEEDS = (1, 2, 3, 4, 5)
 TUNING_SEEDS = (101, 102)
-"""Learning rates are chosen by runs that judge nothing."""
+"""Seeds of the runs that choose learning rates; results use others."""
 
 RATES = (0.01, 0.03, 0.1, 0.3)
-"""The usual sweep of learning rates, the same at every batch size. With `scaled` they are times sqrt(B / 32)
-(Malladi et al., 2022), so that large batches are offered rates that few would try with momentum 0.9."""
+"""The usual sweep of learning rates, the same at every batch size. With `scaled` they are multiplied by sqrt(B / 32)
+(Malladi et al., 2022), so that large batches can have rates that few users would try with momentum 0.9."""
 
 MOST_ROUNDS = 300
 SPLIT_SEED = 7
 
 
 class Setting(NamedTuple):
-    """A task of a federation, apart from its devices."""
+    """A task of a federation, without its devices."""
 
     task: str
     clients: int
@@ -41,7 +41,7 @@ class Setting(NamedTuple):
 
 
 def first_round(accuracies: list[float], target: float) -> float:
-    """Number of the first round that ends at or above the target; infinite where none does."""
+    """Number of the first round that ends at or above the target; infinite if there is none."""
     return next((k + 1.0 for k, a in enumerate(accuracies) if a >= target), math.inf)
 
 
@@ -67,7 +67,7 @@ class Curves:
         return self.loaded[task]
 
     def own(self, setting: Setting) -> list:
-        """Rows of each client, the same for all seeds: the length of a round then is, too."""
+        """Rows of each client; they are the same for all seeds, so the length of a round is, too."""
         return data.parts(self.data(setting.task).train_y, setting.clients, setting.split, SPLIT_SEED)
 
     def rows(self, setting: Setting) -> list[int]:
@@ -75,12 +75,12 @@ class Curves:
         return self._remember(f"rows-{setting.name()}", lambda: [len(o) for o in self.own(setting)])
 
     def rate(self, setting: Setting, batches: list[int]) -> float:
-        """The learning rate with which the target is reached soonest at these batch sizes of the clients."""
+        """The learning rate that reaches the target soonest at these batch sizes of the clients."""
         return self._remember(f"rate-{setting.name()}-{_told(batches)}", lambda: self._tuned(setting, batches))
 
     def curve(self, setting: Setting, batches: list[int], kept: list[float] | None = None) -> dict[str, list[float]]:
-        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients, `kept`
-        the parts of their rows that they train on."""
+        """Accuracies by seed, until each seed has reached the target; `batches` are the batch sizes of the clients,
+        and `kept` the parts of their rows that they train on."""
         key = _told(batches)
         if kept:
             key += "-" + hashlib.sha256(repr(kept).encode()).hexdigest()[:16]
@@ -91,8 +91,8 @@ class Curves:
         return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches, kept).values()]
 
     def seen(self, setting: Setting) -> float:
-        """Rounds to the target at the reference size in the runs that chose its learning rate: what a user
-        knows of the length of a training before any plan is made."""
+        """Rounds to the target at the reference size in the runs that chose its learning rate. A user knows this
+        before any plan is made."""
         def train() -> float:
             reference = [REFERENCE] * setting.clients
             rate = self.rate(setting, reference)
@@ -103,7 +103,7 @@ class Curves:
         return self._remember(f"seen-{setting.name()}", train)
 
     def phi(self, setting: Setting) -> dict[str, float]:
-        """The noise scale that the workers of a first run at the reference size measure."""
+        """The noise scale that workers measure in a first run at the reference size."""
         def measure() -> dict[str, float]:
             history = noise.first_run(self.data(setting.task), self.own(setting), REFERENCE,
                                       self.rate(setting, [REFERENCE] * setting.clients), self.width)
@@ -125,7 +125,7 @@ class Curves:
                      for k in range(0, len(curves), len(TUNING_SEEDS))]
             if min(found) < math.inf or number + 1 == MOST_ROUNDS:
                 break
-        # Where none reaches the target, the most accurate of them is the best that there is.
+        # If none reaches the target, take the most accurate one.
         last = [statistics.mean(c[-1] for c in curves[k:k + len(TUNING_SEEDS)])
                 for k in range(0, len(curves), len(TUNING_SEEDS))]
         return min(zip(tried, found, last), key=lambda row: (row[1], -row[2]))[0]

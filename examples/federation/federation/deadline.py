@@ -1,5 +1,5 @@
-"""What to do about stragglers, on the virtual clock: wait for all, end rounds at a deadline, or plan the late clients
-anew for it, so that the targets are reached soonest (mt-overlap --federation --deadline)."""
+"""Three policies for stragglers, on the virtual clock: wait for all, end rounds at a deadline, or plan the late
+clients again so that the targets are reached soonest (mt-overlap --federation --deadline)."""
 from __future__ import annotations
 
 import csv
@@ -14,7 +14,7 @@ from federation.pipe import Round
 from federation.schemes import PROGRESS, Schemes, kept_size
 
 PART = 0.5
-"""The deadline, as a part of the round that waits for all."""
+"""The deadline, as a fraction of the round that waits for all."""
 
 
 class Late(NamedTuple):
@@ -43,15 +43,15 @@ def compare(clock: Clock, schemes: Schemes, sizes: Mapping[str, int]) -> dict[st
 
 
 def _in_time(clock: Clock, rounds: list[Round], deadline: float) -> list[Late]:
-    """How clients end by a deadline, by measured rates: late ones train on less, as mt-overlap says."""
+    """How clients meet a deadline at measured rates: late ones train on fewer samples, as mt-overlap says."""
     seconds = clock.devices.lengths(rounds)
     return [Late(r.gives, _part(clock, r, deadline) if s > deadline else 1.0) for r, s in zip(rounds, seconds)]
 
 
 def _part(clock: Clock, r: Round, deadline: float) -> float:
-    """The part of its rows with which a client ends in time."""
+    """The part of its rows that a client can train on in time."""
     document = pipe.plan(r, clock.devices.measured(r.client.gpu, pipe.subsets(r.gives)), False)
-    # A client of S times the speed is planned as one of speed 1, so that its deadline is S times as late.
+    # A client of S times the speed is planned as one of speed 1, so its deadline is S times as long.
     return float(_table(clock, [document], deadline * r.client.speed)[0][0]["kept_percent"]) / 100
 
 
@@ -67,8 +67,8 @@ def _table(clock: Clock, plans: list[dict], deadline: float) -> tuple[list[dict[
 
 
 def foretold_by(notes: str) -> tuple[float, float, float]:
-    """When the targets are reached, as a note of mt-overlap foretells: where all wait, with fewer samples, and with other
-    batch sizes and shares, which is as with fewer samples where none are sooner."""
+    """When a note of mt-overlap predicts that the targets are reached: waiting for all, with fewer samples, and with
+    other batch sizes and shares. If these do not help, the third is the same as the second."""
     note = next(line for line in notes.splitlines() if "targets are reached" in line)
     waiting, own, *other = (float(s or "inf") for s in re.findall(r"\bin ([0-9.]+) s|\bnever \(", note))
     return waiting, own, other[0] if other else own
@@ -76,8 +76,9 @@ def foretold_by(notes: str) -> tuple[float, float, float]:
 
 def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: float
           ) -> tuple[list[dict[str, tuple[int, float]]], tuple[float, float, float]]:
-    """Batch sizes and shares of the clients that are planned anew, empty for those whose plan stands; and when the
-    targets are foretold. All are one federation: which late client gets what hangs on what the others contribute."""
+    """Batch sizes and shares of the clients that are planned again (empty for a client that keeps its plan), and the
+    predicted times of the targets. They are planned as one federation: the best choice for one late client depends on
+    the contributions of the others."""
     tasks = clock.mix.tasks
     known = {t: at_one_rate(known, clock.curves.phi(clock.mix.setting(t))["pooled"], sizes[t])
              for t, known in schemes.known().items()}
@@ -86,8 +87,9 @@ def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: fl
     counted = {t: sum(own[t] / c.speed for own, c in zip(rows, clock.mix.clients)) for t in tasks}
     models = []
     for client, own in zip(clock.mix.clients, rows):
-        # Devices of one federation have one clock. A client of S times the speed of its GPU is that GPU with its
-        # rows over S; so that they count as before in the progress of all, rounds are over S, too.
+        # Devices of one federation have one clock. A client of S times the speed of its GPU is planned as that GPU
+        # with 1/S of its rows. Rounds are also divided by S, so that its weight in the progress of all stays the
+        # same.
         less = {t: n / client.speed for t, n in own.items()}
         model = pipe.adapted(schemes.models[client.gpu], client, less, {
             t: {**known[t], "rounds_to_target": known[t]["rounds_to_target"] / client.speed * all_rows[t] / counted[t]}
@@ -104,11 +106,12 @@ def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: fl
 
 
 def at_one_rate(known: Mapping, phi: float, batch: int) -> dict:
-    """What a workload says of a task whose clients share the learning rate that suits a batch size: for a smaller
-    batch it is too large, so that late clients may only have larger ones, whose steps gain no rate."""
+    """What a workload says of a task whose clients share the learning rate that suits one batch size. It is too large
+    for a smaller batch, so late clients may only have larger ones, and these do not get a larger rate."""
     sizes = [b for b in known["batch_sizes"] if b >= batch]
     table = [{"batch": b, "progress": law.worth(phi, b, batch, 1.0, lambda _: 1.0)} for b in sizes]
-    # A table has two rows; beyond the last a sample is worth less in proportion to the batch, at the most.
+    # A table needs two rows. For the second, assume the worst: the worth of a sample falls in proportion to the
+    # batch.
     if len(table) == 1:
         table.append({"batch": 2 * batch, "progress": table[0]["progress"] / 2})
     return {**known, **kept_size(known, batch), "batch_sizes": sizes,
@@ -116,7 +119,7 @@ def at_one_rate(known: Mapping, phi: float, batch: int) -> dict:
 
 
 def replanned(told: str) -> dict[str, tuple[int, float]]:
-    """Batch sizes and shares from a cell such as `a=32@60% b=64@100%`; empty where the plan stands."""
+    """Batch sizes and shares from a cell such as `a=32@60% b=64@100%`; empty if the client keeps its plan."""
     pairs = (part.split("=") for part in told.split())
     return {t: (int(own.split("@")[0]), float(own.split("@")[1].rstrip("%"))) for t, own in pairs}
 
@@ -144,7 +147,7 @@ def _judged(clock: Clock, clients: list[Late]) -> dict:
 
 
 def played(clock: Clock, row: Mapping) -> dict:
-    """The row of a mix, from the one of its schemes."""
+    """The row of a mix, from that of its schemes."""
     sizes = row["schemes"][PROGRESS]["as planned"]["batch"]
     return {"mix": row["mix"], **{policy.replace(", ", "_").replace("-", "").replace(" ", "_"): found
                                   for policy, found in compare(clock, Schemes(clock), sizes).items()}}

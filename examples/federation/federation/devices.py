@@ -1,4 +1,4 @@
-"""The devices of a federation: a GPU, how fast the host lets it be, and a link, unequal from client to client."""
+"""The devices of a federation: GPU, speed of the host, and link, different for each client."""
 from __future__ import annotations
 
 import csv
@@ -8,23 +8,23 @@ from typing import NamedTuple
 import numpy as np
 
 GPUS = ("rtx-3090", "rtx-3080", "titan-v")
-"""GPUs that the simulator was fitted to or judged on; clients have them in turns."""
+"""GPUs that the simulator was fitted to or tested on; clients have them in turns."""
 
 LEAST_UP_KBPS = 10_000
-"""Clients with a slower uplink do not take part, as a server would select: a round of theirs is all upload."""
+"""Clients with a slower uplink do not take part, as a server would select: their rounds would be mostly upload."""
 
 
 class Client(NamedTuple):
     gpu: str
     speed: float
-    """Times the speed of the simulated GPU."""
+    """Speed relative to the simulated GPU."""
     down_bps: float
     up_bps: float
 
 
 def clients(count: int, recorded: pathlib.Path, synthetic: pathlib.Path, seed: int = 1) -> tuple[list[Client], str]:
-    """`count` clients drawn from recorded devices where the file is there, else the first of a table of our own;
-    and which of the two it was. The median device has speed 1."""
+    """`count` clients drawn from recorded devices if the file exists, otherwise the first rows of our own table; and
+    which of the two it was. The median device has speed 1."""
     path = recorded if recorded.exists() else synthetic
     with path.open() as file:
         rows = [r for r in map(_row, csv.DictReader(file)) if r[2] >= LEAST_UP_KBPS]
@@ -35,7 +35,7 @@ def clients(count: int, recorded: pathlib.Path, synthetic: pathlib.Path, seed: i
 
 
 def _row(row: dict[str, str]) -> tuple[float, float, float]:
-    """Time of a computation, and down and up kbit/s, in the words of either table."""
+    """Time of a computation, and down and up kbit/s, with the column names of either table."""
     if "compute_ms" in row:
         return float(row["compute_ms"]), float(row["down_kbps"]), float(row["up_kbps"])
     return float(row["computation"]), float(row["dl_kbps"]), float(row["ul_kbps"])

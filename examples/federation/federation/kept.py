@@ -1,5 +1,5 @@
-"""What has been computed is kept, under the hash of what it was computed from: a run that was stopped goes on where
-it was, and nothing of another program, another table of devices or other data gets into a page."""
+"""Results are kept under the hash of the program and the inputs that they were computed from: a stopped run continues
+where it was, and a page never contains results of another program, table of devices or data."""
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +17,7 @@ def hash_of(parts: Iterable[bytes]) -> str:
     """SHA-256 of the inputs, so that a reader can tell whether theirs are the same."""
     digest = hashlib.sha256()
     for part in parts:
-        # The length tells where one ends and the next begins.
+        # The length shows where one part ends and the next begins.
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
@@ -38,14 +38,14 @@ def programs() -> list[bytes]:
 
 
 def written(path: pathlib.Path, value) -> None:
-    """Writes a value; the file appears whole or not at all."""
+    """Writes a value; the file is either complete or absent."""
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps(value))
     part.replace(path)
 
 
 def remembered(path: pathlib.Path, compute):
-    """What was computed before, from its file, or else now."""
+    """A previous result from its file; otherwise it is computed now."""
     if not path.exists():
         written(path, compute())
     return json.loads(path.read_text())

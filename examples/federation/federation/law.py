@@ -1,5 +1,5 @@
-"""The noise scale that trainings show: the one for which the law, rounds (or samples) to a target in proportion to
-phi + B, comes nearest to what they took; and what a sample is worth where learning rates have an end."""
+"""The noise scale that fits trainings best, by the law that rounds (or samples) to a target are in proportion to phi
++ B; and what a sample is worth if learning rates have a maximum."""
 from __future__ import annotations
 
 import math
@@ -9,10 +9,10 @@ from typing import Callable, Mapping, Sequence
 import numpy as np
 
 LEAST, MOST, TRIED = 1.0, 1e4, 400
-"""Values that are looked at: beyond, all batch sizes or none would be alike to within what trainings can show."""
+"""Range of candidates. Beyond it, trainings cannot show that rounds are not independent of B, or in proportion to B."""
 
 DRAWS = 200
-"""Of the seeds, with replacement, for the interval."""
+"""Bootstrap samples of the seeds for the interval."""
 
 
 def phi_of(taken: Mapping[int, float]) -> float:
@@ -26,15 +26,15 @@ def phi_of(taken: Mapping[int, float]) -> float:
 
 
 def shown(taken: Mapping[int, Sequence[float]]) -> dict:
-    """phi of the means over seeds, and the middle 95 % of what other draws of the seeds would have given. `taken`
-    are rounds or samples by batch size and seed; sizes that missed the target with some seed are left out."""
+    """phi of the means over seeds, and its 95 % bootstrap interval over the seeds. `taken` are rounds or samples by
+    batch size and seed; sizes that missed the target with some seed are left out."""
     whole = {b: list(n) for b, n in taken.items() if max(n) < math.inf}
     if len(whole) < 2:
         return {"phi": None, "low": None, "high": None, "sizes": sorted(whole)}
     rng = np.random.default_rng(0)
     drawn = []
     for _ in range(DRAWS):
-        # Each size has its own draw: a seed says nothing of another size's luck.
+        # Each size is resampled independently: its luck with a seed is independent of other sizes.
         drawn.append(phi_of({b: statistics.mean(rng.choice(n, len(n))) for b, n in whole.items()}))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return {"phi": phi_of({b: statistics.mean(n) for b, n in whole.items()}), "low": float(low), "high": float(high),
@@ -42,14 +42,13 @@ def shown(taken: Mapping[int, Sequence[float]]) -> dict:
 
 
 def worth(phi: float, batch: int, reference: int, rate: float, most: Callable[[int], float]) -> float:
-    """What a sample is worth at a batch size, over one at the reference size, where no learning rate above
-    `most(batch)` is tried; `rate` is the best at the reference size.
+    """What a sample is worth at a batch size, relative to the reference size, if the learning rate is at most
+    `most(batch)`; `rate` is the best one at the reference size.
 
-    A step with learning rate e lowers the loss by e |G|^2 (1 - e / 2 e*), where e* is in proportion to
-    1 / (1 + phi / B) (McCandlish et al. 2018, equations 2.5 to 2.8). At e* for every size that is the law,
-    (phi + B0) / (phi + B). It holds as long as the learning rate grows with the batch: a size whose e* lies beyond
-    the end of the sweep gets less, and of twice the batch at the same rate each step is worth less than twice as
-    much, however large phi is."""
+    A step with learning rate e lowers the loss by e |G|^2 (1 - e / 2 e*), where e* is in proportion to 1/(1+phi/B)
+    (McCandlish et al. 2018, equations 2.5 to 2.8). At e* for every size this gives the law, (phi+B0)/(phi+B). It
+    holds as long as the learning rate grows with the batch. A size whose e* is beyond the maximum gains less: at the
+    same rate, a step with twice the batch is worth less than twice as much, however large phi is."""
     def step(b: int) -> float:
         best = rate * (1 + phi / reference) / (1 + phi / b)
         taken = min(best, max(rate, most(b)))
@@ -59,8 +58,8 @@ def worth(phi: float, batch: int, reference: int, rate: float, most: Callable[[i
 
 
 def bounded(known: Mapping, rate: float, most: Callable[[int], float], sizes: Sequence[int]) -> dict:
-    """What a workload says of a task (`noise.known`), where its learning rates have an end: a table of what a
-    sample is worth in place of the noise scale."""
+    """What a workload says of a task (`noise.known`) if its learning rates have a maximum: a table of the worth of a
+    sample instead of the noise scale."""
     phi, reference = known["efficiency"]["noise_scale"], known["batch"]
     rows = [{"batch": b, "progress": worth(phi, b, reference, rate, most)} for b in sizes]
     return {**known, "efficiency": {"table": rows, "source": known["efficiency"]["source"]}}

@@ -31,12 +31,12 @@ class Scheme(NamedTuple):
     name: str
     sizes: Mapping[Task, int]
     planned: bool
-    """Shares by mt-solve; else 100 % for each task."""
+    """Shares by mt-solve; otherwise 100 % for each task."""
     in_turns: bool = False
 
 
 class Place:
-    """The site's model, its data and its learning curves."""
+    """The model of a site, its data and its learning curves."""
 
     def __init__(self, inputs: pathlib.Path, folder: pathlib.Path) -> None:
         self.folder, self.inputs = folder, inputs
@@ -65,13 +65,14 @@ class Place:
         return path.stat().st_size
 
     def _profiled(self) -> dict:
-        """The processor that a site has, measured just before: what else runs on the machine is in it."""
+        """The speed of a site's processor, measured just before; it includes the effect of other load on the
+        machine."""
         profile = pipe.run(["taskset", "-c", "0", "mt-profile", "--window", "0.5", "--max-window", "1.5", "--budget",
                             "10", "-"], json.dumps(self.workload()))
         return json.loads(pipe.run(["mt-fit"], profile))
 
     def adapted(self, site: int, changed: Mapping[Task, Mapping]) -> dict:
-        """The model with a site's volumes and link, and what is changed of its tasks."""
+        """The model with a site's volumes and link, and with changes to its tasks."""
         work = dict(self.model["workload"])
         work["link"] = {"down_bps": DOWN_BPS[site], "up_bps": UP_BPS[site]}
         work["tasks"] = [{**t, "samples": self.samples(t["id"], site),
@@ -99,7 +100,7 @@ class Place:
 
 
 def client(task: Task, site: int, inputs: pathlib.Path) -> list[str]:
-    """The process that trains; one thread, since a site is one processor."""
+    """The process that trains, with one thread, since a site is one processor."""
     return ["env", f"PYTHONPATH={pathlib.Path(__file__).resolve().parents[1]}", "OPENBLAS_NUM_THREADS=1",
             sys.executable, "-m", "federation.client", task, str(site), str(inputs)]
 
@@ -114,7 +115,7 @@ def read(path: pathlib.Path) -> net.Weights:
 
 
 def transfer(source: pathlib.Path, target: pathlib.Path, bits_per_s: float) -> None:
-    """Copies a file no faster than a link would."""
+    """Copies a file at the rate of a link."""
     begun, moved = time.monotonic(), 0
     with source.open("rb") as a, target.open("wb") as b:
         while piece := a.read(CHUNK):
@@ -140,7 +141,7 @@ class Site:
                 raise SystemExit(f"site {number}: a client did not start")
 
     def play(self, place: Place, number: int, seed: int, rates: Mapping[Task, float]) -> float:
-        """One round in the order of the timeline; its seconds."""
+        """One round in the order of the timeline; returns its seconds."""
         begun = time.monotonic()
         turns = threading.Lock() if self.in_turns else contextlib.nullcontext()
         trained = {t: threading.Event() for t in self.gives}
@@ -177,8 +178,8 @@ class Site:
 
 
 def played(place: Place, scheme: Scheme, seed: int) -> dict:
-    """A training of all tasks to their targets; seconds as predicted and as they were. Starting processes, averaging
-    and testing are not counted, neither in the one nor in the other."""
+    """A training of all tasks to their targets; returns predicted and real seconds. Starting processes, averaging and
+    testing count in neither."""
     weights = {}
     for task in TASKS:
         data = place.curves.data(task)
@@ -233,7 +234,8 @@ def _together(sites: Sequence[Site], place: Place, number: int, seed: int,
 
 
 def by_progress(place: Place) -> dict[Task, int]:
-    """The batch sizes by which the slower site plans to reach all targets soonest; the server hands them to all."""
+    """The batch sizes with which the slower site expects to reach all targets soonest; the server gives them to all
+    sites."""
     told = {}
     for task in TASKS:
         setting = place.setting(task)
@@ -244,7 +246,7 @@ def by_progress(place: Place) -> dict[Task, int]:
 
 
 def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
-    """The rows of the live comparison; files that its processes exchange are in `folder`."""
+    """The rows of the live comparison; its processes exchange files in `folder`."""
     place = Place(inputs, folder)
     free = pipe.solve([place.adapted(0, {})], TASKS, ["--objective", "round", "--batch", "free"])[0]
     reference = {t: REFERENCE for t in TASKS}
@@ -253,7 +255,7 @@ def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
                Scheme("plan by samples", {t: b for t, (b, _) in pipe.gives_of(free).items()}, True),
                Scheme("plan by progress", progress, True)]
     rows = []
-    # Seed by seed, so that what else the machine does meets all schemes alike.
+    # Seed by seed, so that other load on the machine affects all schemes alike.
     for seed, scheme in itertools.product(SEEDS_PLAYED, schemes):
         rows.append(played(place, scheme, seed))
         print(f"live, {scheme.name} {dict(scheme.sizes)}, seed {seed}: {rows[-1]['rounds']} rounds, predicted "

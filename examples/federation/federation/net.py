@@ -1,7 +1,7 @@
-"""Federated averaging of a network of one hidden layer, for many repetitions of a training at once.
+"""Federated averaging of a network with one hidden layer, for many repetitions of a training at once.
 
-Arrays have an axis for the clients and one for the repetitions (seeds, learning rates), so that one call of
-numpy does a step of all. Clients may have batch sizes of their own.
+Arrays have an axis for the clients and one for the repetitions (seeds, learning rates), so that one call of numpy
+makes a step of all. Clients may have different batch sizes.
 """
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Local(NamedTuple):
     batches: list[int]
     """Batch size of each client."""
     epochs: int = 1
-    """How often a client sees its rows."""
+    """How many times a client uses its rows."""
     kept: list[float] | None = None
-    """Part of its rows that a client trains on, drawn anew for every round; absent: all."""
+    """Part of its rows that a client trains on, drawn again for every round; if absent, all."""
 
 
 class Repetition(NamedTuple):
-    """What sets one repetition of a training apart from another."""
+    """What distinguishes one repetition of a training from another."""
 
     seed: int
     rate: float
@@ -54,7 +54,7 @@ def _logits(weights: Weights, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def residual(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Softmax probabilities less one for the label: the gradient of the cross entropy by the logits."""
+    """Softmax probabilities minus one at the label: the gradient of the cross entropy with respect to the logits."""
     p = np.exp(logits - logits.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     np.put_along_axis(p, y[..., None], np.take_along_axis(p, y[..., None], -1) - 1, -1)
@@ -71,21 +71,20 @@ def gradient(weights: Weights, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> W
 
 
 def accuracy(weights: Weights, data: Data) -> np.ndarray:
-    """Part of the test rows that each repetition labels right."""
+    """Part of the test rows that each repetition classifies correctly."""
     return np.array([(_logits([w[r] for w in weights], data.test_x)[1].argmax(-1) == data.test_y).mean()
                      for r in range(len(weights[0]))])
 
 
 def order(own: np.ndarray, local: Local, client: int, seed: int, number: int) -> np.ndarray:
-    """The rows of a client in the order in which it trains on them in round `number`. A repetition with another
-    learning rate, or another batch size, sees them in the same order."""
+    """The order of a client's rows in round `number`. It is the same for every learning rate and batch size."""
     rng = np.random.default_rng([seed, number, client])
     rows = np.concatenate([rng.permutation(own) for _ in range(local.epochs)])
     return rows if local.kept is None else rows[:max(1, round(local.kept[client] * len(rows)))]
 
 
 class Schedule:
-    """Which rows of which client are in which step of a round; the clients with most steps come first."""
+    """Which rows of which client are in which step of a round; clients with the most steps come first."""
 
     def __init__(self, own: list[np.ndarray], local: Local, seeds: list[int], number: int) -> None:
         drawn = [[order(rows, local, c, seed, number) for seed in seeds] for c, rows in enumerate(own)]
@@ -104,17 +103,17 @@ class Schedule:
                     self.weight[s, k, r, :len(batch)] = 1 / len(batch)
 
     def step(self, number: int) -> tuple[int, np.ndarray, np.ndarray]:
-        """The clients that make this step, and the rows and weights of their batches."""
+        """The clients that make this step, with the rows and weights of their batches."""
         active = sum(s > number for s in self.steps)
-        # Clients with large batches end first; without this the others would go on with batches of mostly nothing.
+        # Clients with large batches end first; without this, the others would be computed with mostly empty batches.
         width = max(self.width[:active])
         return active, self.rows[number, :active, :, :width], self.weight[number, :active, :, :width]
 
 
 def train(weights: Weights, data: Data, own: list[np.ndarray], how: Local,
           repetitions: list[Repetition], number: int) -> Weights:
-    """One round, number `number`, of every repetition: each client trains from `weights` on its rows, and Flower
-    averages, weighted by the rows that the clients trained on."""
+    """One round, number `number`, of every repetition: each client trains on its rows from `weights`, and Flower
+    averages the results, weighted by the numbers of rows."""
     schedule = Schedule(own, how, [r.seed for r in repetitions], number)
     local = [np.repeat(w[None], len(own), axis=0) for w in weights]
     speed = [np.zeros_like(w) for w in local]
@@ -131,8 +130,8 @@ def train(weights: Weights, data: Data, own: list[np.ndarray], how: Local,
 
 
 def steps(weights: Weights, data: Data, rows: np.ndarray, batch: int, rate: float) -> Iterator[Weights]:
-    """The weights of one client after each step over `rows`: what a worker computes, and what `train` does for all
-    clients and repetitions at once."""
+    """The weights of one client after each step over `rows`: what a worker computes, and what `train` computes for
+    all clients and repetitions at once."""
     local, speed = [w.copy() for w in weights], [np.zeros_like(w) for w in weights]
     for begin in range(0, len(rows), batch):
         own = rows[begin:begin + batch]
@@ -145,8 +144,8 @@ def steps(weights: Weights, data: Data, rows: np.ndarray, batch: int, rate: floa
 
 
 def average(parts: list[Weights], rows: list[int]) -> Weights:
-    """Flower's federated average: client j of task i weighs D_ij over the sum of the D_ij of all clients."""
-    # Imported here: everything else, and its tests, do without Flower.
+    """Flower's federated average: client j of task i has the weight D_ij over the sum of D_ij of all clients."""
+    # Imported here, because everything else, tests included, works without Flower.
     from flwr.app import ArrayRecord, MetricRecord, RecordDict
     from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 
@@ -161,7 +160,7 @@ def rounds(data: Data, own: list[np.ndarray], how: Local, repetitions: list[Repe
     weights = initial(data.train_x.shape[1], data.classes, [r.seed for r in repetitions], width)
     number = 0
     while True:
-        # A rate that is too large diverges; its accuracy then is that of a guess, which is all that is asked.
+        # A rate that is too large diverges. Its accuracy is then that of guessing, which is sufficient here.
         with np.errstate(over="ignore", invalid="ignore"):
             weights = train(weights, data, own, how, repetitions, number)
             yield weights, accuracy(weights, data)

@@ -1,12 +1,12 @@
-"""The gradient noise scale phi of a task, from a short run at the reference batch size: what a user can know
-before anything has been compared.
+"""The gradient noise scale phi of a task, from a short run at the reference batch size: what a user can know before
+any comparison.
 
-Every worker writes the squared norms of the gradients of its two half batches and of the whole one: no second
-backward pass. With b = B / 2 (McCandlish et al., 2018, appendix A):
+Every worker reports the squared norms of the gradients of its two half batches and of the whole batch; this needs no
+second backward pass. With b = B / 2 (McCandlish et al., 2018, appendix A):
 
     |G|^2 = (B |g_B|^2 - b |g_b|^2) / (B - b)     S = (|g_b|^2 - |g_B|^2) / (1/b - 1/B)     phi = S / |G|^2
 
-Means of S and of |G|^2 over steps come before the ratio, which is biased otherwise.
+S and |G|^2 are averaged over steps before the ratio is taken, because the ratio of one step is biased.
 """
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from federation import net
 from federation.data import Data
 
 REFERENCE = 32
-"""The batch size that a user begins with: a usual default."""
+"""The batch size that a user starts with: a usual default."""
 
 ROUNDS = 3
 """Rounds of the first run."""
 
 SEED = 201
-"""Of the first run: no seed that judges, none that tunes."""
+"""Seed of the first run; neither results nor tuning use it."""
 
 
 FIRST_STEPS = 4
-"""Steps at the begin of a round whose gradients the server compares between clients: later ones have drifted
-apart, and what differs then is no noise of the federation's gradient."""
+"""Steps at the beginning of a round whose gradients the server compares between clients. Later, the clients' weights
+have drifted apart, and this difference is not noise of the federation's gradient."""
 
 
 class Norms(NamedTuple):
-    """What a client's worker tells of a round: means over its steps."""
+    """What a client's worker reports of a round: means over its steps."""
 
     slope: float
     """|G|^2 of the client's own loss."""
@@ -49,16 +49,16 @@ class Norms(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """phi in samples, by how the clients were combined."""
+    """phi in samples, by the way in which the clients were combined."""
 
     alone: float
-    """Each client for its own loss."""
+    """Each client with its own loss."""
     pooled: float
-    """For the federation's loss: what differs between clients is noise to it, too. Plans use this one."""
+    """With the federation's loss, where differences between clients are noise, too. Plans use this one."""
 
 
 def halves(weights: net.Weights, x: np.ndarray, y: np.ndarray) -> tuple[float, float, net.Weights]:
-    """|G|^2 and S as one step estimates them, and the gradient of the batch; `x` has an even number of rows."""
+    """|G|^2 and S, estimated from one step, and the gradient of the batch; `x` has an even number of rows."""
     half = len(y) // 2
     w = np.full(half, 1 / half, np.float32)
     parts = [net.gradient(weights, x[k:k + half], y[k:k + half], w) for k in (0, half)]
@@ -68,7 +68,7 @@ def halves(weights: net.Weights, x: np.ndarray, y: np.ndarray) -> tuple[float, f
 
 
 def estimates(small: float, b: int, large: float, batch: int) -> tuple[float, float]:
-    """|G|^2 and S from the squared norms at b and at `batch` samples; either may be below 0 for one step."""
+    """|G|^2 and S from the squared norms at b and at `batch` samples; a single step may give values below 0."""
     return (batch * large - b * small) / (batch - b), (small - large) / (1 / b - 1 / batch)
 
 
@@ -78,8 +78,8 @@ def _square(gradient: net.Weights) -> float:
 
 def watch(weights: net.Weights, data: Data, own: np.ndarray, batch: int, rate: float,
           rng: np.random.Generator) -> tuple[net.Weights, Norms]:
-    """A client's round at this batch size, and the norms that its worker saw. Batches that are not full are
-    trained on but not counted."""
+    """A client's round at this batch size, and the norms that its worker measured. Incomplete batches are trained on
+    but not counted."""
     local, speed = [w.copy() for w in weights], [np.zeros_like(w) for w in weights]
     order, seen, steps = rng.permutation(own), [], []
     batch = min(batch, len(own) // 2 * 2)
@@ -112,11 +112,11 @@ def first_run(data: Data, own: list[np.ndarray], batch: int, rate: float,
 
 
 def combined(history: list[list[Norms]], rows: list[int]) -> Noise:
-    """phi from the norms of some rounds; `rows` are D_ij, by which clients weigh.
+    """phi from the norms of some rounds; `rows` are the D_ij, the weights of the clients.
 
-    For the federation the variance of a sample's gradient is that within a client, S, and that between the
-    clients, the sum of w_j |G_j|^2 less |G|^2. Products of different clients' gradients estimate |G|^2 without
-    the bias that their own noise would bring."""
+    For the federation, the variance of a sample's gradient is the variance within a client, S, plus that between
+    clients, the sum of w_j |G_j|^2 minus |G|^2. |G|^2 is estimated from products of different clients' gradients, so
+    their noise adds no bias."""
     weights = np.array(rows) / sum(rows)
     own = [sum(w * np.array(n[:4]) for w, n in zip(weights, seen)) for seen in history]
     common = sum(_product_of_others([n.early for n in seen], weights) for seen in history)
@@ -132,21 +132,22 @@ def _product_of_others(gradients: list[net.Weights], weights: np.ndarray) -> flo
 
 
 def ratio(spread: float, slope: float) -> float:
-    """phi; infinite where the estimate of |G|^2 is not above 0, as where all is noise."""
+    """phi; infinite if the estimate of |G|^2 is not above 0, so that everything is noise."""
     return spread / slope if slope > 0 else float("inf")
 
 
 def leaves_steps(batch: int, reference: int, rows: list[int], kept: float = net.MOMENTUM) -> bool:
-    """Whether clients make enough steps in a round for the law to hold: ln 2 / -ln kept, 6.6, in which momentum is
-    half built up, which every round begins without. With fewer, no learning rate of the sweep makes up for it.
-    Asked of sizes above the reference only, of the client that a mean row belongs to, since averages weigh clients
-    by their rows. (Bounds of 4 to 15 steps were tried: those from 4 to 10 differ by 1 % in the mean.)"""
+    """Whether clients make enough steps per round for the law to hold: ln 2 / -ln kept, 6.6. After this many steps
+    momentum is half built up; every round begins without it. With fewer, no learning rate of the sweep makes up
+    for it. Only sizes above the reference are checked, for the client that an average row belongs to, because
+    averages weight clients by their rows. (Bounds of 4 to 15 steps were tried; results from 4 to 10 differ by 1 %
+    on average.)"""
     mean = sum(n * n for n in rows) / sum(rows)
     return batch <= reference or mean / batch >= math.log(2) / -math.log(kept)
 
 
 def known(phi: float, rounds: float, sizes: Sequence[int], rows: list[int], limited: bool = True) -> dict:
-    """What a workload says of a task whose noise scale was measured, and whose training at the reference size took
-    so many rounds; `limited` to the sizes that leave enough steps."""
+    """What a workload says of a task with a measured noise scale and this many rounds at the reference size;
+    `limited` to the sizes that leave enough steps."""
     return {"efficiency": {"noise_scale": phi, "source": "measured"}, "rounds_to_target": rounds, "batch": REFERENCE,
             "batch_sizes": [b for b in sizes if not limited or leaves_steps(b, REFERENCE, rows)]}

@@ -18,25 +18,25 @@ GOALS = {"over_hindsight_median": 1.05, "over_hindsight_worst": 1.25, "over_samp
 """At most so much."""
 
 IDLE = 0.85
-"""Devices are left idle by the reference batch size where rounds in which all tasks share at 100 % are at most this
-part of rounds of one after another: a figure of devices alone, in which no training and no plan has a part. Where
-sharing cannot gain as much as the goal asks for, no plan can."""
+"""The reference batch size leaves devices idle if rounds in which all tasks share at 100 % take at most this part of
+rounds of one after another. It depends on the devices alone, not on any training or plan. If sharing cannot gain as
+much as the goal requires, no plan can."""
 
 WITHOUT = {"any_rate": ANY_RATE, "any_size": ANY_SIZE}
 """The plan by progress without one of its bounds, by the name of its figures."""
 
 
 def noise_rows(mixes: Sequence[Mix], curves: Curves) -> list[dict]:
-    """Rounds to the target at each batch size, the noise scale that fits them, and the one that workers measured,
-    for each task, split and number of clients: of all sizes, and of those with which clients make enough steps in a
-    round for the law to be about noise."""
+    """Rounds to the target at each batch size, the noise scale that fits them, and the one that workers measured, for
+    each task, split and number of clients: for all sizes, and for those at which clients make enough steps per round
+    for the law to describe noise."""
     rows = []
     for setting in sorted({mix.setting(t) for mix in mixes for t in mix.tasks}):
         rounds = {b: curves.rounds(setting, [b] * setting.clients) for b in BATCHES}
         phi = curves.phi(setting)
         every = law.shown(rounds)
         steps = law.shown({b: n for b, n in rounds.items() if leaves_steps(b, 0, curves.rows(setting))})
-        # Between the two lie values that could not be told from one another.
+        # Scales within the interval cannot be distinguished; a factor of two beyond it still counts as agreement.
         agrees = steps["phi"] is None or steps["low"] <= 2 * phi["pooled"] and phi["pooled"] <= 2 * steps["high"]
         rows.append({"task": setting.task, "split": setting.split, "clients": setting.clients,
                      "rounds": {str(b): statistics.mean(n) if max(n) < math.inf else None for b, n in rounds.items()},
@@ -47,8 +47,8 @@ def noise_rows(mixes: Sequence[Mix], curves: Curves) -> list[dict]:
 
 
 def foretold(noise: Sequence[Mapping]) -> list[dict]:
-    """How far rounds to the target, over those at the reference size, are from what the measured noise scale foretells:
-    root mean square of the logarithm of the ratio over the settings in which the target was reached."""
+    """How far measured rounds to the target, relative to the reference size, are from those predicted by the measured
+    noise scale: root mean square of the logarithm of the ratio over the settings in which the target was reached."""
     rows = []
     for b in (b for b in BATCHES if b != REFERENCE):
         off: dict[str, list[float]] = {"law": [], "end_of_sweep": []}
@@ -65,7 +65,7 @@ def foretold(noise: Sequence[Mapping]) -> list[dict]:
 
 
 def summary(results: Mapping) -> dict:
-    """The figures that goals are about, and a row for each mix."""
+    """The figures of the goals, and a row for each mix."""
     rows = results["rows"]
 
     def ratio(name: str, join) -> float:
@@ -121,24 +121,25 @@ def summary(results: Mapping) -> dict:
 
 
 def _shared(row: Mapping) -> float:
-    """Rounds of all tasks at 100 % over rounds of one after another, both at the reference batch size; as many rounds
-    lead to the target, so that it is the ratio of the times."""
+    """Rounds of all tasks at 100 % relative to rounds of one after another, both at the reference batch size. Both
+    need the same number of rounds to the target, so this is the ratio of the times."""
     return row["schemes"]["100 % each"]["reference"]["seconds"] / row["schemes"][IN_TURNS]["reference"]["seconds"]
 
 
 def _over_hindsight(row: Mapping, scheme: str) -> float:
-    """Time to target of a scheme as planned over the best in hindsight."""
+    """Time to target of a scheme as planned, relative to the best in hindsight."""
     return row["schemes"][scheme]["as planned"]["seconds"] / row["schemes"][row["best_in_hindsight"]]["hindsight"]["seconds"]
 
 
 def middle(values: Iterable[float]) -> float | None:
-    """The median to three digits; absent where nothing was played."""
+    """The median to three digits; absent if nothing was run."""
     found = list(values)
     return round(statistics.median(found), 3) if found else None
 
 
 def _rounded(value):
-    """Numbers to four significant digits, wherever they stand; infinite ones, which JSON has not, are absent."""
+    """Rounds all numbers within a value to four significant digits. Infinite ones become absent, because JSON has
+    none."""
     if isinstance(value, Mapping):
         return {k: _rounded(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -149,8 +150,8 @@ def _rounded(value):
 
 
 def losses(rows: Sequence[Mapping]) -> list[dict]:
-    """Time to target of each scheme over that of the best scheme and batch sizes in hindsight; the worst is absent
-    where a target was never reached."""
+    """Time to target of each scheme relative to the best scheme and batch sizes in hindsight; the worst is absent if
+    a target was never reached."""
     found = []
     for scheme, of in rows[0]["schemes"].items():
         for at in of:
@@ -168,12 +169,12 @@ POLICIES = ("wait_for_all", "deadline", "deadline_replanned")
 
 
 def advised(row: Mapping) -> str:
-    """The policy with which mt-overlap foretells the targets soonest; of equals the simpler one."""
+    """The policy with the earliest targets according to mt-overlap; the simpler one if equal."""
     return min(POLICIES, key=lambda policy: row[policy]["foretold_s"])
 
 
 def over_waiting(late: Sequence[Mapping]) -> list[dict]:
-    """The rows of the deadline, with the time to target of each policy over that of waiting for all."""
+    """The rows of the deadline, with the time to target of each policy relative to waiting for all."""
     return [{k: v if isinstance(v, str) else {**v, "over_waiting": v["seconds"] / d["wait_for_all"]["seconds"]}
              for k, v in d.items()} for d in late]
 
@@ -212,7 +213,7 @@ def write(results: Mapping, folder: pathlib.Path) -> None:
 
 
 def text(told: Mapping, drawn: Sequence[tuple[str, str]]) -> str:
-    """The page; every figure of its tables is one of the summary."""
+    """The page; every figure of its tables is in the summary."""
     parts = [_head(told), _goals(told), _mixes(told), _losses(told), _noise(told), _alone(told), _late(told), _live(told),
              _scaled(told), "## Accuracy over seconds\n\n" + "\n\n".join(f"![{title}]({name})" for name, title in drawn)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -229,14 +230,15 @@ def _head(told: Mapping) -> str:
 Written by `{told['command']}` with {told['tools']} from {told['mixes']} of {told['all_mixes']} mixes, all of one program
 and of the same inputs (`{told['program_sha256']}`); the devices are {told['devices']} ones, and the SHA-256 of
 the inputs is `{told['inputs_sha256'][:16]}`. All figures of this page are in `summary.json`, or derived from the
-rows there. What was done, and where the figures may mislead, is in [README.md](README.md). The seconds of all but
-the live section are simulated: rounds of real training times the length of rounds on simulated GPUs.
+rows there. [README.md](README.md) says what was done, and where the figures may mislead. All seconds except
+those of the live section are simulated: rounds of real training, multiplied by the length of rounds on
+simulated GPUs.
 
-Time to target is the time until all tasks of a mix have reached their test accuracies, the mean of five seeds.
+Time to target is the time until all tasks of a mix have reached their test accuracies, a mean over five seeds.
 In the plan by progress, each client proposes what `mt-solve --objective progress-last` plans for it, and the server
 takes the proposal with the earliest predicted time to target. It knows the noise scales that workers measured in a
-first run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32; but none of the
-curves by which it is judged."""
+first run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32, but
+not the curves by which it is judged."""
 
 
 def _goals(told: Mapping) -> str:
@@ -262,23 +264,24 @@ def _goals(told: Mapping) -> str:
     off = {t: r for t, r in told["phi_measured_over_rounds"].items() if not 0.5 <= r <= 2}
     rows.append(["noise scale measured over that from rounds, data sets beyond a factor of two",
                  ", ".join(f"{t} {r:g}" for t, r in off.items()) or "none", "none", _met(not off)])
-    rows.append(["settings whose measured noise scale is within a factor of two of the interval that rounds of sizes "
-                 "with enough steps show", f"{told['phi_agrees']} of {told['phi_settings']}", "all",
+    rows.append(["settings whose measured noise scale is within a factor of two of the interval from rounds at sizes "
+                 "with enough steps", f"{told['phi_agrees']} of {told['phi_settings']}", "all",
                  _met(told["phi_agrees"] == told["phi_settings"])])
     return f"""## Goals
 
-Time to target of the plan by progress over that of its rivals, on {told['mixes']} mixes; below 1 it is sooner.
+Time to target of the plan by progress relative to that of its rivals, on {told['mixes']} mixes; below 1 the plan is faster.
 
 {_table(["over", "measured", "goal", ""], rows)}
 
-Devices are left idle by batch size 32 if rounds in which all tasks share at 100 % take at most {IDLE:g} of rounds
-of one after another, both at 32: otherwise sharing has nothing to gain, whatever the plan.
+Batch size 32 leaves devices idle if rounds in which all tasks share at 100 % take at most {IDLE:g} of the time
+of rounds that run one task after another, both at 32. Otherwise no plan gains by sharing.
 
-The best in hindsight is the minimum of about a hundred means of five seeds, which favours lucky ones. Chosen with
-four seeds and judged on the fifth, in rotation, it has no such advantage: relative to that the plan takes
+The best in hindsight is the minimum of about a hundred means of five seeds, so it is partly luck. This
+advantage disappears if it is chosen with four seeds and judged on the fifth, in rotation. Relative to that
+choice, the plan takes
 {told['over_crossed_median']:.3f} in the median and \
 {told['over_crossed_worst']:.3f} on the worst mix, and
-over one after another at batch sizes so chosen {told['one_after_another_crossed_median']:.3f} in the median."""
+relative to one after another with batch sizes chosen in this way it takes {told['one_after_another_crossed_median']:.3f} in the median."""
 
 
 def _met(met: bool) -> str:
@@ -308,13 +311,12 @@ def _losses(told: Mapping) -> str:
             for r in told["losses"]]
     return f"""## What each scheme loses
 
-Time to target over that of the best scheme and batch sizes in hindsight. Only rows *as planned* could have been
-chosen beforehand, and those at the reference size, 32; the largest is 256. The plan by progress excludes batch sizes
+Time to target relative to the best scheme and batch sizes in hindsight. Only the rows *as planned* and those at
+the reference size, 32, could have been chosen beforehand. The largest size is 256. The plan by progress excludes batch sizes
 above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up; *any
-batch size* is the same plan without that bound. It knows where the sweep of learning rates ends, at \
-{max(told['learning_rates']):g}: a batch size that needs a larger one is worth less than its noise scale says; \
-*any learning rate* is
-the plan by the noise scale alone.
+batch size* is the same plan without that bound. The plan also knows that the sweep of learning rates ends at \
+{max(told['learning_rates']):g}: a batch size that needs a larger rate is worth less than the noise \
+scale says; *any learning rate* is the plan by the noise scale alone.
 
 {_table(["scheme", "batch sizes", "median", "worst"], rows)}"""
 
@@ -327,20 +329,22 @@ def _noise(told: Mapping) -> str:
     medians = ", ".join(f"{t} {r:g}" for t, r in told["phi_measured_over_rounds"].items())
     return f"""## Noise scales: measured, and from rounds
 
-Rounds to the target (test accuracy: {targets}; mean of five seeds), the noise scale for which rounds in proportion to
-phi + B fit them best, and what workers measured in the first run: for the federation's gradient, which plans use,
-and for each client's own. Measured over that from rounds, median of the settings of a data set: {medians}.
+Rounds to the target (test accuracy: {targets}; mean of five seeds), the noise scale phi that fits them best
+(rounds in proportion to phi + B), and the scales that workers measured in the first run: that of the
+federation's gradient, which plans use, and that of each client's own gradient. Measured scale relative to the
+scale from rounds, median over the settings of a data set: {medians}.
 
-*With enough steps* fits only sizes at which clients make at least 6.6 steps per round; in brackets the middle 95 %
-over other draws of the seeds; a dash: fewer than two sizes have that many steps. A measured scale agrees if it is
-within a factor of two of that interval. A small data set spread over many clients has one or two steps a round at 128
-and 256: its rounds then reflect the restart of momentum, not noise.
+*With enough steps* fits only sizes at which clients make at least 6.6 steps per round. In brackets is the 95 %
+interval over resampled seeds; a dash means that fewer than two sizes have that many steps. A measured scale
+agrees if it is within a factor of two of that interval. A small data set spread over many clients has one or
+two steps per round at 128 and 256; its rounds then show the restart of momentum, not noise.
 
 {_table(["task", "split", "clients", *map(str, BATCHES), "phi from rounds", "with enough steps", "measured",
          "of clients alone", "ratio", "agrees"], rows)}
 
-Rounds predicted by the measured scale over those measured, both relative to batch size 32: root mean square of the
-logarithm over the settings, by the law alone and with the end of the sweep of learning rates.
+Rounds predicted from the measured scale over measured rounds, both relative to batch size 32. Each cell is the
+root mean square of the logarithm of this ratio over the settings, by the law alone and with the end of the
+sweep of learning rates.
 
 {_table(["batch size", "settings", "law alone", "with the end of the sweep"],
         [[str(f["batch"]), str(f["settings"]), f"{f['law']:.2f}", f"{f['end_of_sweep']:.2f}"] for f in told["foretold"]])}"""
@@ -358,11 +362,12 @@ def _alone(told: Mapping) -> str:
              ", ".join(f"{p:.0f} at {rate}" for rate, p in a["by_rate"].items())] for a in told["alone"]]
     return f"""## Noise scales without a federation
 
-One training of each data set on all its rows, no clients and no rounds, with the learning rate of the sweep that is
-soonest at each size. Epochs to the target at each batch size (mean of five seeds), the noise scale that fits them, and
-the noise scale from norms of half and whole batches at 32: as one ratio of sums over all steps; of the later half of the steps;
-as the one scale by which a training of changing scale would be as long (phi + 32 is the harmonic mean over ten parts).
-The last column is that once more along trainings with other learning rates, each to the same target.
+One training of each data set on all its rows, without clients and rounds, with the learning rate that is
+fastest at each size. The columns: epochs to the target at each batch size (mean of five seeds); the noise scale
+that fits them; and three noise scales from norms of half and whole batches at 32. The first of these is one
+ratio of sums over all steps, the second uses the later half of the steps, and the third is the constant scale
+that gives a training of the same length (phi + 32 is the harmonic mean over ten parts). The last column is the
+third one again, for trainings with other learning rates to the same target.
 
 {_table(["task", *map(str, BATCHES), "phi from epochs", "summed", "later half", "over time", "by learning rate"], rows)}"""
 
@@ -385,17 +390,17 @@ def _late(told: Mapping) -> str:
     head = ["mix", "policy", "round, s", "rows trained", "rounds", "time to target, s", "foretold, s", "over waiting"]
     return f"""## Stragglers
 
-The deadline is half of the round in which all wait; the batch sizes are those of the plan by progress. `mt-overlap
---federation --deadline` gives the fraction of its samples with which a late client ends in time, which is also its
-weight in averages. Re-planned, late clients get the batch sizes and shares with the earliest predicted targets, given
-the value of their samples at the learning rate that all clients share; the fraction that they train on follows from
-measured rates, as for the deadline. Medians over waiting: deadline {told['deadline_over_waiting_median']:.3f}, re-planned \
+The deadline is half the length of a round that waits for all clients; the batch sizes are those of the plan by progress. `mt-overlap
+--federation --deadline` gives the fraction of its samples that a late client can train on in time; this is also
+its weight in averages. If they are re-planned, late clients get the batch sizes and shares with the earliest
+predicted targets, given the value of their samples at the learning rate that all clients share. The fraction
+that they train on follows from measured rates, as for the deadline. Medians relative to waiting: deadline {told['deadline_over_waiting_median']:.3f}, re-planned \
 {told['replanned_over_waiting_median']:.3f}.
 Re-planned over deadline: median {told['replanned_over_deadline_median']:.3f}, \
 {told['replanned_over_deadline_least']:.3f} to {told['replanned_over_deadline_most']:.3f}.
 The policy for which `mt-overlap` predicts the earliest targets: median \
-{told['advised_over_waiting_median']:.3f}, worst {told['advised_over_waiting_worst']:.3f}. A dash: a client that is
-too late to take part has rows without which a target cannot be reached.
+{told['advised_over_waiting_median']:.3f}, worst {told['advised_over_waiting_worst']:.3f}. A dash means that a
+client is too late to take part, and that a target cannot be reached without its rows.
 
 {_table(head, rows)}"""
 
@@ -409,18 +414,19 @@ def _live(told: Mapping) -> str:
     times = [r["real_s"] for r in told["live"]]
     apart, round_s = max(times) - min(times), max(r["real_s"] / r["rounds"] for r in told["live"])
     # Where as little as a round of one seed could exchange the first and the last, the order says nothing.
-    sure = ", so that the order could have been any other" if apart < round_s / 2 else ""
+    sure = ", so any other order was possible" if apart < round_s / 2 else ""
     return f"""## Live
 
-Two sites, each a processor of this machine, three processes a site under CPU quotas (`mt-launch exec`), transfers of
-limited rate, on the wall clock: one run of each of two seeds, and their means. Predicted is the number of rounds played
-times the timeline's length from a profile taken just before. Played by the tools and sources of `{told['live_program']}`.
+Two sites, each one processor of this machine, with three processes per site under CPU quotas (`mt-launch exec`)
+and transfers of limited rate. Times are wall-clock, means of one run with each of two seeds. *Predicted* is the
+number of rounds that the run took, multiplied by the length of the timeline from a profile taken just before.
+It was run with the tools and sources of `{told['live_program']}`.
 
 {_table(["scheme", "batch sizes", "rounds", "predicted, s", "real, s", "least to most, s", "predicted / real"], rows)}
 
 **How sure the order is.** All schemes end within {apart:.1f} s of each other, {100 * apart / min(times):.0f} % of the \
 time; one round more
-or less of one seed moves a mean by {round_s / 2:.1f} s{sure}. Rounds last as long as planned, to within \
+or less with one seed moves a mean by {round_s / 2:.1f} s{sure}. Rounds are as long as planned, within \
 {100 * max(abs(1 - r["predicted_over_real"]) for r in told["live"]):.1f} %."""
 
 
@@ -435,7 +441,8 @@ def _scaled(told: Mapping) -> str:
         return ""
     return f"""## With learning rates that grow with the batch
 
-The sweep of learning rates above is the same at every batch size, 0.01 to 0.3. Offered these times the root of B / 32
-instead, up to 0.85 at 256, large batches need fewer rounds, and the plan by progress gains less over that by samples:
+The sweep of learning rates above is the same at every batch size, 0.01 to 0.3. If the rates are multiplied by
+the root of B / 32, up to 0.85 at 256, large batches need fewer rounds, and the plan by progress gains less over
+that by samples:
 
 {_table(["mix", "over hindsight", "over plan by samples"], rows)}"""

@@ -9,15 +9,15 @@ from federation.curves import TARGETS
 COLOURS = {"one after another": "#7f7f7f", "100 % each, batch 32": "#1f77b4", "100 % each": "#1f77b4",
            "plan by samples": "#d62728", "plan by progress": "#2ca02c"}
 DRAWN = 2
-"""Mixes with a picture: the first with either split."""
+"""Mixes with a picture: the first one with each split."""
 
 
 def draw(results: Mapping, into: pathlib.Path) -> list[tuple[str, str]]:
-    """Writes the pictures; their file names and titles."""
+    """Writes the pictures; returns their file names and titles."""
     import matplotlib
 
     matplotlib.use("svg")
-    # The same bytes for the same figures, and text as text, which keeps files small.
+    # Deterministic output, and text instead of outlines, which keeps files small.
     matplotlib.rcParams.update({"svg.hashsalt": "federation", "svg.fonttype": "none"})
     drawn = []
     for k, row in enumerate(results["rows"][:DRAWN]):
@@ -26,7 +26,7 @@ def draw(results: Mapping, into: pathlib.Path) -> list[tuple[str, str]]:
         drawn.append((f"virtual-{k}.svg", title))
     title = "Accuracy over seconds, live, seed 1"
     if not results["live"]:
-        # The one of the last live part stands beside the committed page.
+        # The picture of the last live part is beside the committed page.
         return [*drawn, ("live.svg", title)] if results["live_before"][0] else drawn
     _picture(into / "live.svg", {r["scheme"]: r["points"] for r in reversed(results["live"])}, title)
     return [*drawn, ("live.svg", title)]
@@ -56,6 +56,6 @@ def _picture(path: pathlib.Path, schemes: Mapping[str, Mapping[str, Sequence]], 
 
 
 def _reach(schemes: Mapping[str, Mapping[str, Sequence]]) -> float:
-    """The end of the axis: the slowest scheme, but no more than three times the second slowest would need."""
+    """The end of the axis: the slowest scheme, but at most three times the second slowest."""
     ends = sorted(max(of[t][-1][0] for t in of) for of in schemes.values())
     return 1.02 * min(ends[-1], 3 * ends[-2])

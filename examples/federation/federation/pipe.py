@@ -1,7 +1,7 @@
-"""The tools, as this example calls them: mt-profile | mt-fit | mt-solve | mt-overlap on simulated devices.
+"""Calls of the tools: mt-profile | mt-fit | mt-solve | mt-overlap on simulated devices.
 
-A client whose device has S times the speed of the simulated GPU, and a link of L bit/s, is planned as that GPU
-with a link of L / S; all of its seconds are then divided by S. That is exact, and each GPU is profiled once.
+A client whose device has S times the speed of the simulated GPU and a link of L bit/s is planned as this GPU with a
+link of L / S, and all of its seconds are divided by S. This is exact, and each GPU is profiled only once.
 """
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from federation.kept import written
 
 MODELS = {"digits": "resnet18", "letters": "mobilenet_v3_large", "satellite": "shufflenet_v2_x1_0",
           "mnist": "resnet34"}
-"""What trains on the devices, for the timelines: the learning curves are those of the small networks."""
+"""The models that determine the timelines; the learning curves come from small networks."""
 
 WEIGHTS = {"digits": 11_689_512, "letters": 5_483_032, "satellite": 2_278_604, "mnist": 21_797_672}
-"""Parameters of the models (torchvision); a round sends 16 bits of each down, and up again."""
+"""Parameters of the models (torchvision); a round sends 16 bits for each down, and up again."""
 
 SAMPLES = 20_000
-"""Rows of a mean client and round in the timelines; what a client has more or less of its data, it has there."""
+"""Rows of the mean client per round in the timelines; other clients have more or fewer in proportion to their data."""
 
 BUDGET = 40
-"""Co-runs that are profiled for a GPU and its tasks."""
+"""Co-runs that are profiled for each GPU and set of tasks."""
 
 Task = str
 Corun = tuple[tuple[Task, int, float], ...]
@@ -34,7 +34,7 @@ Corun = tuple[tuple[Task, int, float], ...]
 
 
 class Round(NamedTuple):
-    """A client's part of a round: its tasks' batch sizes and shares, and the rows that it has of each."""
+    """A client's part of a round: batch sizes and shares of its tasks, and its rows of each."""
 
     client: Client
     gives: Mapping[Task, tuple[int, float]]
@@ -42,7 +42,7 @@ class Round(NamedTuple):
 
 
 def run(argv: Sequence[str], given: str = "") -> str:
-    """Standard output of a tool; what it says on standard error is shown where it fails."""
+    """Standard output of a tool; if it fails, its standard error is shown."""
     done = subprocess.run(argv, input=given, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
@@ -79,8 +79,8 @@ class Devices:
         return json.loads(path.read_text())
 
     def measured(self, gpu: str, coruns: Iterable[Corun]) -> dict[Corun, dict[Task, float]]:
-        """Samples per second of each task in each co-run, measured on the simulated GPU with another seed than
-        the profile: no scheme is judged by the model that chose it."""
+        """Samples per second of each task in each co-run, measured on the simulated GPU with another seed than the
+        profile: no scheme is judged by the model that chose it."""
         coruns = set(coruns)
         new = [c for c in coruns if _key(gpu, c) not in self.rates]
         if new:
@@ -92,7 +92,7 @@ class Devices:
         return {c: dict(zip((t for t, _, _ in c), self.rates[_key(gpu, c)])) for c in coruns}
 
     def lengths(self, rounds: Sequence[Round], in_turns: bool = False) -> list[float]:
-        """Seconds of each round, by mt-overlap, from measured rates of every set of tasks that may train."""
+        """Seconds of each round according to mt-overlap, from measured rates of every set of tasks that may train."""
         wanted: dict[str, set[Corun]] = {}
         for r in rounds:
             wanted.setdefault(r.client.gpu, set()).update(subsets(r.gives))
@@ -110,7 +110,7 @@ def table(coruns: Sequence[Corun], path: pathlib.Path) -> str:
 
 
 def predict(model: Mapping, coruns: Sequence[Corun], path: pathlib.Path) -> dict[Corun, dict[Task, float]]:
-    """Samples per second of each task in each co-run, as a model predicts them; `path` is for the table of them."""
+    """Samples per second of each task in each co-run, predicted by a model; their table goes into `path`."""
     answers = run(["mt-solve", "--predict", table(coruns, path), "--json", "-"], json.dumps(model)).splitlines()
     told = {(row["config"], row["task"]): row["samples_per_s"] for row in map(json.loads, answers)}
     return {c: {t: told[f"c{k}", t] for t, _, _ in c} for k, c in enumerate(coruns)}
@@ -121,7 +121,7 @@ def _key(gpu: str, corun: Corun) -> str:
 
 
 def _rates_of(profile: str, count: int) -> list[dict[Task, float]]:
-    """Rates in the order of the configurations of a table, from a profile of these."""
+    """Rates in the order of the configurations of a table, from a profile of them."""
     measured = [r for r in map(json.loads, profile.splitlines()) if r.get("record") == "sample"]
     if len(measured) != count:
         raise SystemExit(f"mt-profile measured {len(measured)} of {count} configurations")
@@ -129,7 +129,7 @@ def _rates_of(profile: str, count: int) -> list[dict[Task, float]]:
 
 
 def subsets(gives: Mapping[Task, tuple[int, float]], order: Iterable[Task] = MODELS) -> list[Corun]:
-    """Every set of the tasks that may compute at the same moment of a round: shares stay when one has ended."""
+    """Every set of tasks that may compute at the same time in a round; shares stay when a task has ended."""
     tasks = [t for t in order if t in gives]
     return [tuple((t, *gives[t]) for t in chosen)
             for n in range(1, len(tasks) + 1) for chosen in itertools.combinations(tasks, n)]
@@ -140,9 +140,8 @@ def planned_link(client: Client) -> dict[str, float]:
 
 
 def plan(r: Round, rates: Mapping[Corun, Mapping[Task, float]], in_turns: bool) -> dict:
-    """A plan as if written by hand, with a table of rates; with `in_turns` tasks compute one after another, each
-    with the whole device: as much as a device that gives them equal turns, among which mt-overlap finds the
-    best order."""
+    """A hand-written plan with a table of rates. With `in_turns`, tasks compute one after another, each with the
+    whole device; this is as fast as equal time slices, and mt-overlap finds the best order."""
     tasks = [{"id": t, "samples": round(r.rows[t]), "update_bytes": {"down": 2 * WEIGHTS[t], "up": 2 * WEIGHTS[t]}}
              for t in MODELS if t in r.gives]
     table = []
@@ -168,8 +167,8 @@ def gives_of(plan: Mapping) -> dict[Task, tuple[int, float]]:
 
 def adapted(model: Mapping, client: Client, rows: Mapping[Task, float],
             changed: Mapping[Task, Mapping] | None = None) -> dict:
-    """The model with a client's link and volumes, and with what is `changed` of the workload's tasks: fewer batch
-    sizes to choose from, or what is known of their efficiency."""
+    """The model with a client's link and volumes, and with the workload's tasks `changed`: fewer batch sizes to
+    choose from, or a known efficiency."""
     work = dict(model["workload"])
     work["link"] = planned_link(client)
     work["tasks"] = [{**t, **({"samples": round(rows[t["id"]])} if t["id"] in rows else {}),

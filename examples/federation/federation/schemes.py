@@ -20,13 +20,13 @@ IN_TURNS = "one after another"
 SAMPLES = "plan by samples"
 PROGRESS = "plan by progress"
 ANY_SIZE = "plan by progress, any batch size"
-"""The same without the bound that leaves an optimiser with momentum enough steps."""
+"""The same without the bound on steps, which leaves momentum enough steps to build up."""
 ANY_RATE = "plan by progress, any learning rate"
 """The same as if the sweep of learning rates had no end."""
 
 
 class Outcome(NamedTuple):
-    """What a scheme reached, and with which batch sizes."""
+    """The result of a scheme, and its batch sizes."""
 
     sizes: Sizes
     ends: Ends
@@ -40,13 +40,13 @@ class Schemes:
         self.models = {c.gpu: clock.devices.model(c.gpu, self.mix.tasks) for c in self.mix.clients}
         self.plans: dict[str, list[dict]] = {}
         self.tried: dict[str, list[Ends]] = {}
-        """What was judged under each scheme on the way to its best in hindsight."""
+        """All results of each scheme, including those on the way to its best in hindsight."""
 
     def all(self) -> dict[str, dict[str, Outcome]]:
         """Each scheme at the reference batch size, at the largest and at its best in hindsight."""
         outcomes = {name: self._at_sizes(lambda sizes, n=name: self.fixed(n, sizes)) for name in (IN_TURNS, *FIXED)}
-        # Plans for all mixtures of sizes would take hours: those that all tasks share are tried, and those that
-        # were best for fixed shares.
+        # Plans for all combinations of sizes would take hours: only sizes that all tasks share are tried, and those
+        # that were best with fixed shares.
         tried = [{t: b for t in self.mix.tasks} for b in BATCHES]
         tried += [{t: s[0] for t, s in outcomes[name]["hindsight"].sizes.items()} for name in FIXED]
         judged = self._noted(SAMPLES, self.planned([self.clock.same(s) for s in tried]))
@@ -64,15 +64,15 @@ class Schemes:
         return {at: Outcome(self.clock.same(s), judge([self.clock.same(s)])[0]) for at, s in sizes.items()}
 
     def fixed(self, name: str, sizes: Sequence[Sizes]) -> list[Ends]:
-        """Shares that know nothing but the number of tasks; one after another, a task has the whole device."""
+        """Shares that depend only on the number of tasks; one after another, a task has the whole device."""
         def shares(wanted: Sequence[Stage]) -> list[list[Gives]]:
             return self._fixed_shares(name, wanted)
 
         together = self.clock.judge(name, shares, sizes, in_turns=name == IN_TURNS)
         if name != IN_TURNS:
             return self._noted(name, together)
-        # Two ways of one after another: in every round, where transfers overlap, or task by task to its target,
-        # the shortest first.
+        # Two ways of one after another: in every round, where transfers overlap, or task by task to its target, the
+        # shortest first.
         apart = [self._task_by_task(name, shares, s) for s in sizes]
         return self._noted(name, [min(pair, key=Ends.score) for pair in zip(together, apart)])
 
@@ -81,16 +81,16 @@ class Schemes:
         return ends
 
     def crossed(self, names: Sequence[str]) -> float:
-        """Time to target of the best of these schemes and batch sizes in hindsight, where those are chosen by the
-        other seeds than the one that they are judged on; the mean over seeds. The least of some hundred means of
-        five seeds is partly luck, which another seed does not have."""
+        """Time to target of the best of these schemes and batch sizes in hindsight, chosen with the other seeds and
+        judged on one; the mean over seeds. The minimum of some hundred means of five seeds is partly luck, which does
+        not carry over to another seed."""
         tried = [e.last() for name in names for e in self.tried[name]]
         seeds = range(len(tried[0]))
         best = [min(tried, key=lambda last, k=k: sum(s for j, s in enumerate(last) if j != k))[k] for k in seeds]
         return sum(best) / len(best)
 
     def _fixed_shares(self, name: str, wanted: Sequence[Stage]) -> list[list[Gives]]:
-        # MPS takes whole percents.
+        # MPS takes whole percentages.
         return [[{t: (own[t][k], float(int(FIXED[name](len(active)))) if name in FIXED else 100.0)
                   for t in self.mix.tasks if t in active} for k in range(len(self.mix.clients))]
                 for active, own in wanted]
@@ -109,7 +109,7 @@ class Schemes:
         return self.clock.judge(SAMPLES, self.shares_planned, sizes)
 
     def known(self, steps: bool = True, rates: bool = True) -> dict[Task, dict]:
-        """What a user knows of each task after a first run at the reference size, with the bound on `steps` a round
+        """What a user knows of each task after a first run at the reference size, with the bound on `steps` per round
         and with the end of the sweep of learning `rates`."""
         curves, found = self.clock.curves, {}
 
@@ -128,8 +128,8 @@ class Schemes:
                 for (active, sizes), plans in zip(wanted, self._planned(wanted))]
 
     def _planned(self, wanted: Sequence[Stage]) -> list[list[dict | None]]:
-        """The plans of the clients for each stage, a call of mt-solve for each set of tasks. Clients that need no
-        plan have none: a task alone has 100 %."""
+        """The plans of the clients for each stage, with one call of mt-solve for each set of tasks. Clients that need
+        no plan have none: a task alone has 100 %."""
         new: dict[frozenset[Task], list[Stage]] = {}
         slow = self._slow([s for s in wanted if self.clock.key("", *s) not in self.plans])
         for active, sizes in wanted:
@@ -151,8 +151,9 @@ class Schemes:
         return [self.plans[self.clock.key("", *stage)] for stage in wanted]
 
     def _slow(self, wanted: Sequence[Stage]) -> dict[str, list[int]]:
-        """The clients that may be the slowest under a plan: those whose round with 100 % for each task takes 0.85
-        of the longest. Plans saved less than 5 % over that on these devices; the others wait whatever they do."""
+        """The clients that may be the slowest under a plan: those whose round with 100 % for each task takes at least
+        0.85 of the longest. Plans saved less than 5 % over that on these devices, so the other clients wait in any
+        case."""
         gives = self._fixed_shares("100 % each", wanted)
         rounds = [Round(c, g, self.clock.rows(k, active))
                   for (active, _), stage in zip(wanted, gives)
@@ -164,8 +165,8 @@ class Schemes:
         return slow
 
     def by_samples(self) -> Outcome:
-        """The plan of samples per second: every client's mt-solve chooses its batch sizes freely, for the
-        shortest round of all tasks, and keeps them when tasks leave."""
+        """The plan by samples: every client's mt-solve chooses its batch sizes freely for the shortest round of all
+        tasks, and keeps them when tasks leave."""
         answers = pipe.solve([pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, self.mix.tasks))
                               for k, c in enumerate(self.mix.clients)], self.mix.tasks,
                              ["--objective", "round", "--batch", "free"])
@@ -173,13 +174,13 @@ class Schemes:
         return Outcome(sizes, self.planned([sizes])[0])
 
     def by_progress(self, known: Mapping[Task, Mapping]) -> Outcome:
-        """The plan by progress, of which all targets are reached soonest by what is `known` of the tasks: members
-        for the workload, `efficiency`, `rounds_to_target`, and `batch_sizes` to choose from.
+        """The plan by progress: the proposal that reaches all targets soonest, by what is `known` of the tasks
+        (members of the workload: `efficiency`, `rounds_to_target`, and `batch_sizes` to choose from).
 
-        Every client proposes the batch sizes that mt-solve plans for it. A round ends with its slowest client, so
-        the server takes the proposal that the worst-off client is soonest with, and hands it to all: a client that
-        waits for its link would have small batches, which one that computes slowly cannot afford. Shares are each
-        client's own."""
+        Every client proposes the batch sizes that mt-solve plans for it. A round ends with its slowest client, so the
+        server takes the proposal with the shortest time for the worst-off client, and gives it to all. (A client that
+        waits for its link would choose small batches, which a slow one cannot afford.) Each client chooses its own
+        shares."""
         options, everyone = ["--objective", "progress-last"], frozenset(self.mix.tasks)
         plans = pipe.solve([pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, self.mix.tasks), known)
                             for k, c in enumerate(self.mix.clients)], self.mix.tasks, options)
@@ -199,13 +200,13 @@ class Schemes:
 
 
 def kept_size(known: Mapping, batch: int) -> dict:
-    """What a workload says of a task that is to keep a batch size: the rounds that it takes with it."""
+    """What a workload says of a task that keeps its batch size: the rounds that it takes with it."""
     rounds = known["rounds_to_target"] / worth_of(known, batch)
     return {"batch_sizes": [batch], "batch": batch, "rounds_to_target": rounds}
 
 
 def worth_of(known: Mapping, batch: int) -> float:
-    """What a sample is worth at a batch size, over one at the reference size, by what a workload says."""
+    """What a sample is worth at a batch size, relative to the reference size, according to a workload."""
     told = known["efficiency"]
     if "table" in told:
         rows = {row["batch"]: row["progress"] for row in told["table"]}

@@ -18,11 +18,11 @@ SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("di
 SPLITS = ("dirichlet", "iid")
 CLIENTS = (6, 12)
 CROSSED = ("over_crossed", "one_after_another_crossed")
-"""Ratios to rivals whose batch sizes are chosen by other seeds than they are judged on."""
+"""Ratios to rivals whose batch sizes are chosen with other seeds than they are judged on."""
 
 
 def mixes(recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[tuple[str, Mix]]:
-    """Every set of tasks with every split and number of clients; devices are drawn anew for each set."""
+    """Every set of tasks with every split and number of clients; devices are drawn again for each set."""
     found = []
     for number, tasks in enumerate(SETS[:1] if quick else SETS):
         for count in CLIENTS[:1] if quick else CLIENTS:
@@ -32,7 +32,7 @@ def mixes(recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[
 
 
 def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
-    """What every scheme reached on a mix, in seconds, and the ratios that the goals are about."""
+    """The results of all schemes on a mix, in seconds, and the ratios of the goals."""
     clock = Clock(mix, curves, simulated)
     schemes = Schemes(clock)
     outcomes = schemes.all()
@@ -54,14 +54,14 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
 
 def _told(outcome: Outcome) -> dict:
     sizes = {t: own[0] if len(set(own)) == 1 else list(own) for t, own in outcome.sizes.items()}
-    # JSON has no infinity: where a target was not reached within the most rounds there is no time.
+    # JSON has no infinity: if a target was not reached within the maximum number of rounds, there is no time.
     times = {"seconds": outcome.ends.score(), "least_s": min(outcome.ends.last()), "most_s": max(outcome.ends.last()),
              "mean_task_s": outcome.ends.mean()}
     return {**{k: v if math.isfinite(v) else None for k, v in times.items()}, "batch": sizes}
 
 
 def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") -> dict:
-    """Times to target of the plan by progress over those of its rivals; below 1 it is the faster one, and 0 where the
+    """Time to target of the plan by progress relative to its rivals; below 1 the plan is faster, and 0 means that the
     rival did not reach the targets."""
     def time(scheme: str, sizes: str) -> float:
         told = seconds[scheme][sizes][at]
@@ -76,12 +76,12 @@ def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") ->
 
 
 def kept(mix: Mix, curves: Curves, simulated: Devices) -> pathlib.Path:
-    """Where the row of a mix is, or will be: beside the lengths of the rounds that it is made of."""
+    """Path of a mix's row, beside the lengths of its rounds."""
     return simulated.kept / f"row-{hash_of([repr(mix).encode(), curves.kept.name.encode()])[:16]}.json"
 
 
 def play(found: Sequence[tuple[str, Mix]], curves: Curves, simulated: Devices) -> list[dict]:
-    """The rows of the mixes, each kept as soon as it is there."""
+    """The rows of the mixes, each kept as soon as it is complete."""
     rows = []
     for name, mix in found:
         rows.append(remembered(kept(mix, curves, simulated), lambda n=name, m=mix: row(n, m, curves, simulated)))

@@ -1,4 +1,4 @@
-"""The functions that need no tools, no network and no data sets; skipped where numpy is absent."""
+"""The functions that need no tools, no network and no data sets; skipped if numpy is absent."""
 import math
 import pathlib
 import sys
@@ -78,14 +78,14 @@ class Noise(unittest.TestCase):
         for batch in curves.BATCHES:
             free = law.worth(90, batch, 32, 0.1, lambda b: math.inf)
             self.assertAlmostEqual(free, (90 + 32) / (90 + batch))
-            # As in the equation, by hand: the loss that a step at rate e saves, over the samples of the step.
+            # The equation by hand: how much a step at rate e lowers the loss, divided by the samples of the step.
             best = 0.3 * (1 + 90 / 32) / (1 + 90 / batch)
             taken = min(best, 0.3)
             by_hand = taken * (1 - taken / best / 2) / batch / (0.3 / 2 / 32)
             self.assertAlmostEqual(law.worth(90, batch, 32, 0.3, lambda b: 0.3), by_hand)
-        # At one rate the steps of any batch are worth less than twice those of the reference.
+        # At one rate, a step of a larger batch is worth less than twice a step of the reference.
         self.assertLess(law.worth(1e9, 1 << 20, 32, 0.3, lambda b: 0.3) * (1 << 20) / 32, 2)
-        # A rate beyond the sweep, as in one that grows with the batch, is no reason to take less.
+        # A rate above the sweep's last one, as in a sweep that grows with the batch, must not be lowered.
         self.assertAlmostEqual(law.worth(90, 32, 32, 0.5, lambda b: 0.3), 1)
 
     def test_a_table_and_a_noise_scale_say_the_same_of_a_size_that_is_kept(self):
@@ -101,7 +101,7 @@ class Noise(unittest.TestCase):
             return clock.Ends([{"a": s} for s in seconds])
 
         made = schemes.Schemes.__new__(schemes.Schemes)
-        # The first is best by luck of its third seed, which the others would not choose it for.
+        # The first is best only because of its third seed; the other seeds do not choose it.
         made.tried = {"x": [ends(12, 12, 1), ends(9, 9, 9)], "y": [ends(20, 20, 20)]}
         self.assertEqual(made.crossed(["x", "y"]), (12 + 12 + 9) / 3)
         self.assertEqual(made.crossed(["y"]), 20)

@@ -19,9 +19,9 @@ struct Cycle {
     steady: [f64; 3],
     /// `sum P_i / S_i` while all run, `S_i` alone at batch size 128.
     fairness: [f64; 3],
-    /// Temporal sharing's time for the round over theirs.
+    /// Time of temporal sharing for the round, relative to theirs.
     makespan: [f64; 3],
-    /// What no schedule can exceed in that: the longest task alone at its fastest batch size.
+    /// Upper limit of that for any schedule: given by the longest task alone at its fastest batch size.
     limit: f64,
 }
 
@@ -43,8 +43,8 @@ fn measured<'a>(table: &'a Table, run: &CoRun) -> Outcome<&'a CoRun> {
         .ok_or_else(|| format!("not measured: {run:?}"))?)
 }
 
-/// Seconds until every task has trained on its volume, all starting at once with fixed shares: from
-/// the end of one task to the next at the rates measured for those that are left.
+/// Seconds until every task has trained on its volume, if all start at once with fixed shares: after each end, the
+/// remaining tasks have the rates that were measured for them together.
 fn makespan(table: &Table, run: &CoRun, volumes: &Volumes) -> Outcome<f64> {
     let of = |task: &str| volumes.iter().find(|v| v.0 == task).map(|v| v.1);
     let mut left: Vec<f64> = Vec::new();
@@ -62,13 +62,13 @@ fn makespan(table: &Table, run: &CoRun, volumes: &Volumes) -> Outcome<f64> {
             left[i] -= rate * step;
         }
         now += step;
-        // Rounding leaves a little of the task that ends.
+        // Rounding leaves a little work of the task that ends.
         active.retain(|&i| left[i] > 1e-6);
     }
     Ok(now)
 }
 
-/// Seconds of a round that mt-launch played.
+/// Seconds of a round that mt-launch ran.
 fn launched(run: &Path) -> Outcome<f64> {
     let name = run.display().to_string();
     let file = File::open(run).map_err(|e| format!("{name}: {e}"))?;
@@ -132,7 +132,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     let (low, high) = reported::claim(data, "inter-device speed-up")?;
     writeln!(
         page.md,
-        "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nOver temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing are at batch size 128, too. From the lowest to the highest of all orders of the volumes. *Throughput* is that while all tasks run, what the paper plots as the average within one synchronisation cycle: ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. Fairness is `sum P/S` at the same time, `S` alone at batch size 128. *Round* is the time until every task has trained on its volume: isolated and sharing start all tasks at once and keep their shares, at the rates measured for the tasks that are left; ours is the plan for the shortest round from {} samples, which may hold a task back and, on processors, move shares, as `mt-launch` played it, with the start of its jobs; `limit` is the longest task alone at its fastest batch size, which no schedule can beat. The paper reports {low:.2} to {high:.2}, and does not say which of the two it means; ours reaches neither.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nAll figures are relative to temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing also use batch size 128. Each range is from the lowest to the highest of all orders of the volumes. *Throughput* is measured while all tasks run, which the paper plots as the average within one synchronisation cycle; ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. *Fairness* is `sum P/S` at the same time, with `S` alone at batch size 128. *Round* is the time until every task has trained on its volume. Isolated and sharing start all tasks at once and keep their shares; after each end, the remaining tasks have the rates that were measured for them together. Ours is the plan for the shortest round from {} samples, as `mt-launch` ran it, including the start of its jobs; it may hold a task back and, on processors, move shares. `limit` is given by the longest task alone at its fastest batch size; no schedule can beat it. The paper reports {low:.2} to {high:.2}, and does not say whether it means throughput or round; ours reaches it in neither.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
         std::env::var("BUDGET").unwrap_or_else(|_| "60".to_owned())
     )?;
     let mut steady = Range::default();
@@ -164,14 +164,14 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     page.summary.cycle_round_max = round.high;
     writeln!(
         page.md,
-        "\nOurs over all of these: throughput {}, round {}; the paper's {low:.2}-{high:.2}.\n",
+        "\nRange of ours in all rows: throughput {}, round {}; the paper's {low:.2}-{high:.2}.\n",
         steady.text(),
         round.text()
     )?;
     Ok(())
 }
 
-/// Lowest and highest of some values.
+/// Minimum and maximum of some values.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     pub low: f64,
@@ -193,7 +193,7 @@ impl Range {
         self.high = self.high.max(value);
     }
 
-    /// `1.23-1.45`, or `1.23` where both are the same to the digit; nothing where there are none.
+    /// `1.23-1.45`, or `1.23` if both have the same digits; empty if there are none.
     pub fn text(&self) -> String {
         if self.low > self.high {
             return String::new();

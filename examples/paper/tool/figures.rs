@@ -1,4 +1,4 @@
-//! Figures of one setting, from the files that its pipe left.
+//! Figures of one setting, from the files of its pipe.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ pub struct Setting {
     /// Isolated, sharing, 200/n, 60, 80 and our plan: images per second.
     pub schemes: [f64; 5],
     pub ours: CoRun,
-    /// What the model of some random co-runs finds best, as the paper's choices are made.
+    /// The best by the model of some random co-runs, which is how the paper chooses.
     pub predicted: CoRun,
     /// The best co-run with the same share for every task.
     pub uniform: CoRun,
-    /// Best that anyone measured: the exhaustive search, the random schedules, or our own.
+    /// Best of all measurements: the exhaustive search, the random schedules, or our own.
     pub optimum: CoRun,
-    /// Schedules drawn at random, where there are any.
+    /// Random schedules, if there are any.
     pub random: Option<Table>,
     pub samples: usize,
     pub grid: Table,
@@ -79,8 +79,7 @@ impl Setting {
         })
     }
 
-    /// Place of a choice among it and the random schedules, as a part in percent: one in 126
-    /// of 125 schedules at best.
+    /// Rank of a choice among it and the random schedules, in percent: with 125 schedules at best one in 126.
     pub fn rank(&self, choice: &CoRun) -> Option<f64> {
         let totals = || {
             Some(
@@ -95,29 +94,28 @@ impl Setting {
         Some(100.0 * (better + 1.0) / (count + 1.0))
     }
 
-    /// Throughput of a choice over that of the best found by anyone.
+    /// Throughput of a choice relative to the best of all.
     pub fn completion(&self, choice: &CoRun) -> f64 {
         choice.total() / self.optimum.total()
     }
 
-    /// Ours over isolated and over sharing.
+    /// Ours relative to isolated and to sharing.
     pub fn gains(&self) -> [f64; 2] {
         [self.schemes[0], self.schemes[1]].map(|rate| self.ours.total() / rate)
     }
 
-    /// Ours over the best of the static schemes, isolated among them; full sharing is none.
+    /// Ours relative to the best of the static schemes, which include isolated but not full sharing.
     pub fn over_best_static(&self) -> f64 {
         let [isolated, _, rest @ ..] = self.schemes;
         self.ours.total() / rest.iter().copied().fold(isolated, f64::max)
     }
 
-    /// The best co-run over the best one with the same share for every task: what it is worth to
-    /// treat tasks differently.
+    /// The best co-run relative to the best one with the same share for every task: the gain of different shares.
     pub fn over_uniform(&self) -> f64 {
         self.optimum.total() / self.uniform.total()
     }
 
-    /// Isolated, sharing and ours over temporal.
+    /// Isolated, sharing and ours relative to temporal.
     pub fn ratios(&self) -> [f64; 3] {
         [self.schemes[0], self.schemes[1], self.ours.total()].map(|rate| rate / self.temporal)
     }

@@ -1,5 +1,5 @@
-//! What the pipes of the paper example need around the tools: workloads of every setting, lists
-//! of configurations, and the comparison with what the paper reports.
+//! What the pipes of the paper example need in addition to the tools: workloads of every setting, lists of
+//! configurations, and the comparison with the paper.
 
 mod cycle;
 mod figures;

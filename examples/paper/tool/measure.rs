@@ -1,4 +1,4 @@
-//! What to measure in a setting beside what the design chose.
+//! What to measure in a setting in addition to the design's choices.
 
 use std::path::Path;
 
@@ -45,16 +45,16 @@ pub fn grid_step(tasks: usize) -> u32 {
     }
 }
 
-/// How thoroughly a setting is measured.
+/// Effort for a setting.
 pub struct Effort {
-    /// Co-runs of the exhaustive search that are measured again with long windows.
+    /// Number of co-runs of the exhaustive search that are measured again with long windows.
     pub again: usize,
     /// Step of the scan of equal shares, percent.
     pub step: u32,
 }
 
-/// What to measure with long windows: the simple schemes, equal shares, the best of our samples, the
-/// choice by prediction alone, and the best of the exhaustive search.
+/// What to measure with long windows: the simple schemes, equal shares, the best of our samples, the choice by
+/// prediction alone, and the best of the exhaustive search.
 pub fn check(out: &Path, name: &str, effort: &Effort) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let n = tasks.len();
@@ -84,7 +84,7 @@ fn to_measure(all: Vec<CoRun>) -> Table {
     Table(once)
 }
 
-/// What a round of Fig. 10 consists of: every set of the tasks that may be active at once.
+/// Parts of a round of Fig. 10: every set of tasks that may be active at once.
 pub fn subsets(run: &CoRun) -> Vec<CoRun> {
     let n = run.0.len();
     let members = |set: usize| (0..n).filter(move |i| set >> i & 1 == 1);
@@ -119,8 +119,8 @@ pub fn rounds(out: &Path, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What to measure of a mix of Fig. 10: isolated and sharing with every set of active tasks, and the
-/// co-runs that were planned for the steady state. The planned rounds are launched.
+/// What to measure for a mix of Fig. 10: isolated and sharing with every set of active tasks, and the co-runs planned
+/// for the steady state. The planned rounds are launched.
 pub fn cycle(out: &Path, name: &str) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let [isolated, sharing, ..] = schemes(&tasks);
@@ -132,7 +132,7 @@ pub fn cycle(out: &Path, name: &str) -> Outcome<Table> {
     Ok(to_measure(all))
 }
 
-/// The co-run of one scheme alone, to trace it.
+/// The co-run of one scheme alone, for tracing.
 pub fn scheme(out: &Path, name: &str, scheme: &str) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let run = match scheme {

@@ -10,10 +10,10 @@ use crate::reported::{self, Overlap};
 use crate::settings::{Reading, read, splits};
 use crate::summary::{Page, Speedups, there};
 
-/// The reading that the table is shown with: a model is moved once in a round, half of it each way.
+/// The reading in the table: a model is moved once per round, half of it each way.
 const ADOPTED: Reading = Reading::Half;
 
-/// The split that the table is shown with: images in proportion to the planned rates.
+/// The split in the table: images in proportion to the planned rates.
 const SPLIT: &str = "together";
 
 fn file(row: usize, split: &str, reading: Reading) -> String {
@@ -37,7 +37,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     let rows = reported::overlaps(data)?;
     writeln!(
         page.md,
-        "## Table I: overlap of transfers and compute ({label}, RTX 3090, 400 Mbit/s each way)\n\nSemantic: one download and one upload at a time, both directions at once; compute at the rates predicted for the tasks that compute at the moment. The volumes are those of the paper: time by throughput gives {} images in a round, here in proportion to the planned rates, so that without overlap all tasks compute equally long; off and on agree within 0.1 %. Each model is moved once in a round, half of it each way. No volume is chosen to fit a time: both times are predictions. *Literal* is Algorithm 1 as it is printed: one order for both directions, each task at the rate planned for it whoever else computes.\n\n| mix | off s ours / paper | img/s | on s ours / paper | img/s | speed-up % ours / paper | proven best | points | search ms | literal: speed-up % |\n|---|---|---|---|---|---|---|---|---|---|",
+        "## Table I: overlap of transfers and compute ({label}, RTX 3090, 400 Mbit/s each way)\n\nThe model of a round: one download and one upload at a time, both directions at once; tasks compute at the rates predicted for those that compute at the same time. The volumes are those of the paper: time multiplied by throughput gives {} images per round; its times with and without overlap give the same volumes within 0.1 %. Here they are divided in proportion to the planned rates, so that without overlap all tasks compute equally long. Each model is moved once per round, half of it each way. No volume is chosen to fit a time: both times are predictions. *Literal* is Algorithm 1 as printed: one order for both directions, and each task at its planned rate, whichever other tasks compute.\n\n| mix | off s ours / paper | img/s | on s ours / paper | img/s | speed-up % ours / paper | proven best | points | search ms | literal: speed-up % |\n|---|---|---|---|---|---|---|---|---|---|",
         rows.iter()
             .map(|row| format!("{:.1}k", row.images() / 1e3))
             .collect::<Vec<_>>()
@@ -95,13 +95,13 @@ fn overlap_row(
     Ok(())
 }
 
-/// What the speed-up depends on that the paper does not say: how often a model is moved, and who
-/// has how many of the images.
+/// The assumptions behind the speed-up that the paper does not state: how often a model is moved, and how the images
+/// are divided.
 fn readings(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     let Page { out, .. } = *page;
     writeln!(
         page.md,
-        "\nThe same under other readings. Rate: images per second of compute that the time without overlap leaves when the transfers are taken off, the paper's over ours with volumes in proportion to rates; 1 where the reading explains the row. Speed-up in percent for volumes in proportion to rates, for equal ones, and from the lowest to the highest for 1:2:3 in every order.\n\n| mix | reading | transfers s | rate | in proportion | equal | 1:2:3 | paper |\n|---|---|---|---|---|---|---|---|"
+        "\nThe same under other readings of the paper. *Rate* is the compute rate (images per second) that remains if the transfers are subtracted from the time without overlap, the paper's relative to ours, with volumes in proportion to rates; it is 1 if the reading explains the row. The speed-ups are in percent: for volumes in proportion to rates, for equal volumes, and the range over all orders of 1:2:3.\n\n| mix | reading | transfers s | rate | in proportion | equal | 1:2:3 | paper |\n|---|---|---|---|---|---|---|---|"
     )?;
     for (i, row) in rows.iter().enumerate() {
         if !there(out, &format!("overlap{i}")) {
@@ -151,13 +151,13 @@ fn readings(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Time of planning over the time of the round that is planned.
+/// Time of planning relative to the time of the planned round.
 fn overhead(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
     let Page { data, out, .. } = *page;
     let (low, high) = reported::claim(data, "scheduling overhead")?;
     writeln!(
         page.md,
-        "## Scheduling overhead per round\n\nTime of the two searches on this machine (allocation over a model that is fitted already, then order) over the time of the round that they plan, those of Table I. The paper reports {low:.0} to {high:.0} % of training time.\n\n| mix | allocation ms | order ms | round s | overhead % |\n|---|---|---|---|---|"
+        "## Scheduling overhead per round\n\nTime of the two searches on this machine (allocation with a fitted model, then order) relative to the time of the round that they plan. The rounds are those of Table I. The paper reports {low:.0} to {high:.0} % of training time.\n\n| mix | allocation ms | order ms | round s | overhead % |\n|---|---|---|---|---|"
     )?;
     for (i, row) in rows.iter().enumerate() {
         if !there(out, &format!("overlap{i}")) {

@@ -15,7 +15,7 @@ pub fn virtual_resource(page: &mut Page<'_>) -> Outcome<()> {
     let s = Setting::read(out, "fig6")?;
     writeln!(
         page.md,
-        "## Fig. 6: total virtual resource R_v, {FIG6} on Titan V ({label})\n\nThe best shares at each total, of every combination in the grid. The paper finds the best at about 200 %.\n\n| R_v % | img/s | over sharing | fairness sum P/S | shares % |\n|---|---|---|---|---|"
+        "## Fig. 6: total virtual resource R_v, {FIG6} on Titan V ({label})\n\nThe best shares at each total, among all combinations of the grid. The paper finds the best at about 200 %.\n\n| R_v % | img/s | over sharing | fairness sum P/S | shares % |\n|---|---|---|---|---|"
     )?;
     let sharing = s.schemes[1];
     let mut best = (0.0, 0.0);
@@ -57,7 +57,7 @@ pub fn virtual_resource(page: &mut Page<'_>) -> Outcome<()> {
         .collect();
     writeln!(
         page.md,
-        "\nBest at {:.0} %, {:.2} times full sharing. Under full sharing the tasks run at these parts of their solo speed: {}.\n",
+        "\nBest at {:.0} %, {:.2} times full sharing. Under full sharing the tasks run at these fractions of their solo speed: {}.\n",
         best.1,
         page.summary.rv_gain_over_sharing,
         parts.join(", ")
@@ -73,7 +73,7 @@ pub fn timelines(page: &mut Page<'_>) -> Outcome<()> {
     }
     writeln!(
         page.md,
-        "## Figs. 11 and 12: kernels and SM occupancy over time (simulated)\n\nOn a Titan V of 80 SMs. `out/fig6.*.trace.json` and `out/fig12.*.trace.json` open in Perfetto, the `.trace.csv` beside them have the occupancy over time; temporal is the first of the three alone.\n\n| mix | scheme | SMs held, mean | SMs at work, mean |\n|---|---|---|---|"
+        "## Figs. 11 and 12: kernels and SM occupancy over time (simulated)\n\nOn a Titan V of 80 SMs. `out/fig6.*.trace.json` and `out/fig12.*.trace.json` open in Perfetto; the `.trace.csv` beside them have the occupancy over time. *Temporal* is the first of the three tasks, alone.\n\n| mix | scheme | SMs held, mean | SMs at work, mean |\n|---|---|---|---|"
     )?;
     for (name, mix) in [("fig6", FIG6), ("fig12", FIG12)] {
         if !there(out, name) {
@@ -106,7 +106,7 @@ pub fn scatter(page: &mut Page<'_>) -> Outcome<()> {
     let (low, high) = reported::claim(data, "rank of the model's choice")?;
     writeln!(
         page.md,
-        "## Fig. 7: our choice among random schedules ({label})\n\nThe paper's choice, a prediction, is in the top {low:.0} to {high:.0} % of 125. Like for like is *predicted*, the choice by the model of {} random co-runs; *measured* is the best measured of the adaptive samples, which the random schedules did not have. Throughput over the latter: the least, the quartiles and the largest of the schedules. `out/*.random.svg` shows them over R_v, and `out/*.scatter.csv` has R_v, throughput and fairness of each.\n\n| setting | schedules | predicted: top % | measured: top % | least | 25 % | median | 75 % | largest |\n|---|---|---|---|---|---|---|---|---|",
+        "## Fig. 7: our choice among random schedules ({label})\n\nThe paper's choice, a prediction, is in the top {low:.0} to {high:.0} % of 125. *Predicted*, the choice by the model of {} random co-runs, compares with it; *measured* is the best measured of the adaptive samples, which knows more. The last five columns are the schedules' throughputs relative to *measured*. `out/*.random.svg` shows them over R_v, and `out/*.scatter.csv` has R_v, throughput and fairness of each.\n\n| setting | schedules | predicted: top % | measured: top % | least | 25 % | median | 75 % | largest |\n|---|---|---|---|---|---|---|---|---|",
         crate::summary::learnt()
     )?;
     for name in RANKED.into_iter().filter(|n| there(out, n)) {
@@ -155,7 +155,7 @@ pub fn schemes(page: &mut Page<'_>) -> Outcome<()> {
     let (least, most) = reported::claim(data, "gain over the best static")?;
     writeln!(
         page.md,
-        "## Fig. 9: throughput and fairness of every scheme ({label})\n\nThroughput over temporal sharing, and fairness `sum P/S`, which is 1 for temporal sharing. The paper reports {low} to {high} over temporal for the last three, and \"{least:.0} to {most:.0} % above the best static partition\", which by its Tables IV and V is the gain over isolated; its bars of 60 and 80 % each carry no numbers. *Static* is the best of isolated, 60, 80 and 200/n each. The paper's choice is a prediction, as *predicted* is here; *ours* is the best measured of the adaptive samples, and what it gains is in the last columns.\n\n| setting | isolated | sharing | 60 each | 80 each | 200/n each | predicted | ours | over isolated | over static | over the best equal shares |\n|---|---|---|---|---|---|---|---|---|---|---|"
+        "## Fig. 9: throughput and fairness of every scheme ({label})\n\nThroughput relative to temporal sharing, and fairness `sum P/S`, which is 1 for temporal sharing. The paper reports {low} to {high} over temporal for the last three, and \"{least:.0} to {most:.0} % above the best static partition\", which by its Tables IV and V is the gain over isolated. It gives no numbers for its bars of 60 and 80 % each. *Static* is the best of isolated, 60, 80 and 200/n each. The paper's choice is a prediction, like *predicted* here; *ours* is the best measured of the adaptive samples, and the last columns show its gains.\n\n| setting | isolated | sharing | 60 each | 80 each | 200/n each | predicted | ours | over isolated | over static | over the best equal shares |\n|---|---|---|---|---|---|---|---|---|---|---|"
     )?;
     let mut fairness = String::new();
     for name in RANKED.into_iter().filter(|n| there(out, n)) {
@@ -204,7 +204,7 @@ pub fn allocations(page: &mut Page<'_>) -> Outcome<()> {
     } = *page;
     writeln!(
         page.md,
-        "## Table III and Fig. 13: allocations and completion degree ({label}, on a Titan V)\n\nCompletion is throughput over that of the best of an exhaustive search; the paper reports 0.90 to 1.00 for its predictions. *Predicted* is like for like, *ours* the best measured of the adaptive samples.\n\n| setting | paper best % | FedMT % | predicted % | ours % | best found % | completion: predicted | ours |\n|---|---|---|---|---|---|---|---|"
+        "## Table III and Fig. 13: allocations and completion degree ({label}, on a Titan V)\n\nCompletion is throughput relative to the best of an exhaustive search; the paper reports 0.90 to 1.00 for its predictions. Compare it with *predicted*; *ours* is the best measured of the adaptive samples.\n\n| setting | paper best % | FedMT % | predicted % | ours % | best found % | completion: predicted | ours |\n|---|---|---|---|---|---|---|---|"
     )?;
     let reported = reported::allocations(data)?;
     for setting in ["1", "2", "3", "4"] {

@@ -80,7 +80,7 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Images of a round: time by throughput, which agree within 0.1 % off and on.
+    /// Images of a round: time multiplied by throughput, which agree within 0.1 % with and without overlap.
     pub fn images(&self) -> f64 {
         (self.off_s * self.off_images_per_s + self.on_s * self.on_images_per_s) / 2.0
     }
@@ -102,7 +102,7 @@ pub fn overlaps(data: &Path) -> Outcome<Vec<Overlap>> {
         .collect()
 }
 
-/// A claim of the paper that is no table, as the interval it names.
+/// A claim of the paper outside of its tables, as an interval.
 pub fn claim(data: &Path, beginning: &str) -> Outcome<(f64, f64)> {
     let sheet = Sheet::read(&data.join("claims.csv"))?;
     for row in 0..sheet.len() {

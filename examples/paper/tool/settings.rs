@@ -18,7 +18,7 @@ pub const FIG6: &str = "D121+V16+M3";
 pub const FIG12: &str = "R101+D121+M3";
 /// The mix of Table II.
 pub const TABLE2: &str = "V16+R18+M3";
-/// GPUs of Fig. 10: the paper names none, so all of its tables.
+/// GPUs of Fig. 10: the paper names none, so all GPUs of its tables.
 pub const GPUS: [&str; 3] = ["titan-v", "rtx-3080", "rtx-3090"];
 /// Data volumes of Fig. 10 in every order, a thousand images each.
 pub const VOLUMES: [[u64; 3]; 6] = [
@@ -29,20 +29,20 @@ pub const VOLUMES: [[u64; 3]; 6] = [
     [3, 1, 2],
     [3, 2, 1],
 ];
-/// Images of one part of the volumes of Fig. 10. Only ratios of times are shown; on processors a
-/// round takes 12 to 20 s, beside which the 0.3 s in which a job starts are little.
+/// Images of one part of the volumes of Fig. 10. Only ratios of times are shown; on processors a round takes 12 to 20
+/// s, compared with which the 0.3 s for starting a job are small.
 const PART: u64 = 40_000;
-/// Batch sizes of Fig. 10: in proportion to the volumes 1:2:3, the first that of the baselines.
+/// Batch sizes of Fig. 10: in proportion to the volumes 1:2:3; the first is that of the baselines.
 const CYCLE_BATCHES: [u64; 3] = [128, 256, 384];
 /// Batch sizes of Table II: 128 and 20 % below and above.
 pub const SEARCH_BATCHES: [u64; 3] = [102, 128, 154];
 
-/// How a transfer of Table I is counted.
+/// How the transfers of Table I are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// Once, on the way down.
+    /// Once, as download.
     Down,
-    /// Once, on the way up.
+    /// Once, as upload.
     Up,
     /// Once, half of it in each direction.
     Half,
@@ -133,14 +133,14 @@ fn with_transfers(mut jobs: Vec<PaperTask>, reading: Reading) -> Outcome<Vec<Pap
     Ok(jobs)
 }
 
-/// Hidden layers of the networks that stand for the catalogue on a CPU.
+/// Hidden layers of the networks that replace the catalogue on a CPU.
 const DEPTH: f64 = 3.0;
-/// Operations of a catalogue model for one of its stand-in: a step of VGG16 at batch size 128 then
-/// takes a core some 0.1 s, so that a window of a second holds several.
+/// Operations of a catalogue model per operation of its replacement: a step of VGG16 at batch size 128 then takes
+/// some 0.1 s on a core, so that a window of a second contains several.
 const SHRINK: f64 = 200.0;
 
-/// The training program of a task on a real device. On a CPU it is a fully connected network whose
-/// operations per sample are those of the model over [`SHRINK`]: `6 DEPTH width^2`.
+/// The training program of a task on a real device. On a CPU it is a fully connected network whose operations per
+/// sample are those of the model divided by [`SHRINK`]: `6 DEPTH width^2`.
 fn command(model: &str, device: &str) -> Outcome<Vec<String>> {
     let mut words = vec!["mt-worker", "--device", device];
     let width;
@@ -226,7 +226,7 @@ impl Plan<'_> {
     fn rows(&self, list: &mut impl Write) -> Outcome<()> {
         let rows = reported::throughputs(self.data)?;
         let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
-        // The longest first, so that two workers end together.
+        // The longest first, so that two workers end at about the same time.
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.mix.matches('+').count()));
         for (i, row) in rows {
             if !self.quick || [0, 13].contains(&i) {
@@ -304,9 +304,8 @@ impl Plan<'_> {
     }
 }
 
-/// Writes the rounds of Table I in which every task has images in proportion to its rate under the
-/// plan, so that without overlap all compute equally long, as with the paper's batch sizes in proportion
-/// to the data.
+/// Writes the rounds of Table I in which every task has images in proportion to its rate under the plan, so that
+/// without overlap all compute equally long, as with the paper's batch sizes in proportion to the data.
 pub fn together(plan: &Plan<'_>, name: &str) -> Outcome<()> {
     let i: usize = name.trim_start_matches("overlap").parse()?;
     let row = &reported::overlaps(plan.data)?[i];

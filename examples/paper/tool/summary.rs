@@ -11,11 +11,11 @@ use crate::figures::Setting;
 use crate::reported;
 use crate::{cycle, overlaps, panels, search};
 
-/// The figures that the reproduction is judged by.
+/// The figures by which the reproduction is judged.
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
     pub command: String,
-    /// Of what the paper reports and the settings made of it.
+    /// From the paper's figures and the settings derived from them.
     pub inputs_sha256: String,
     pub ratio_mae: f64,
     pub ratio_mae_3080: f64,
@@ -23,37 +23,37 @@ pub struct Summary {
     pub temporal_error_max_percent: f64,
     pub rv_best_percent: f64,
     pub rv_gain_over_sharing: f64,
-    /// The least of Tables III to V: of the best measured sample, and of a choice by prediction alone,
-    /// which is what the paper's is.
+    /// The minimum over Tables III to V: for the best measured sample, and for a choice by prediction alone, like the
+    /// paper's.
     pub completion_min: f64,
     pub completion_predicted_min: f64,
     pub completion_predicted_mean: f64,
     pub rank_top_percent_max: f64,
     pub rank_predicted_top_percent_max: f64,
-    /// Of the adopted reading with equal volumes.
+    /// For the adopted reading with equal volumes.
     pub table1_error_points_max: f64,
     /// Mean over the rows of Tables IV and V, ours and the paper's.
     pub over_isolated_mean: f64,
     pub over_isolated_mean_paper: f64,
     pub over_sharing_mean: f64,
     pub over_sharing_mean_paper: f64,
-    /// Best shares over the best equal shares, over the same rows.
+    /// Best shares relative to the best equal shares, over the same rows.
     pub over_equal_shares_mean: f64,
     pub over_equal_shares_max: f64,
-    /// Over the settings of Fig. 9, isolated being one of the static partitions.
+    /// Over the settings of Fig. 9; isolated counts as a static partition.
     pub over_best_static_min: f64,
-    /// Fig. 10, over temporal: while all run, and of the whole round.
+    /// Fig. 10, relative to temporal: while all run, and for the whole round.
     pub cycle_throughput_min: f64,
     pub cycle_throughput_max: f64,
     pub cycle_round_min: f64,
     pub cycle_round_max: f64,
-    /// Table I: error of the times off and on, and of the compute rate that the adopted reading
-    /// implies.
+    /// Table I: error of the times without and with overlap, and of the compute rate that follows from the adopted
+    /// reading.
     pub table1_time_error_percent_max: f64,
     pub table1_rate_error_percent_max: f64,
     pub table1: Vec<Speedups>,
     pub scheduling_overhead_percent_max: f64,
-    /// Table II: every point, their time, and how far branch and bound is from the best of them.
+    /// Table II: every point, their time, and the distance of branch and bound from the best of them.
     pub search_points: usize,
     pub search_ms: f64,
     pub search_gap_percent: f64,
@@ -65,30 +65,30 @@ pub struct Summary {
 pub struct Speedups {
     pub mix: String,
     pub ours_percent: f64,
-    /// By Algorithm 1 as it is printed.
+    /// By Algorithm 1 as printed.
     pub literal_percent: f64,
     pub paper_percent: f64,
 }
 
-/// What was run on what.
+/// Program, device and inputs.
 pub struct About<'a> {
     pub device: &'a str,
     /// Hash of the inputs.
     pub inputs: &'a str,
 }
 
-/// Random co-runs that a choice by prediction alone is made from.
+/// Number of random co-runs for a choice by prediction alone.
 pub fn learnt() -> String {
     std::env::var("LEARNT").unwrap_or_else(|_| "30".to_owned())
 }
 
-/// The page under way.
+/// The page being written.
 pub struct Page<'a> {
-    /// What the paper reports.
+    /// The paper's figures.
     pub data: &'a Path,
-    /// What was measured.
+    /// Our measurements.
     pub out: &'a Path,
-    /// Whether figures are simulated or measured, in a word.
+    /// `simulated` or `measured`.
     pub label: &'a str,
     pub summary: Summary,
     /// The text.
@@ -111,15 +111,15 @@ pub fn write(data: &Path, out: &Path, about: &About<'_>, md: &mut dyn Write) -> 
     let label = if simulated { "simulated" } else { "measured" };
     writeln!(
         md,
-        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together. The figures that the reproduction is judged by are in `summary.json` beside this page, with the hash of the inputs.\n"
+        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together. The figures by which the reproduction is judged are in `summary.json` beside this page, with the hash of the inputs.\n"
     )?;
     if !simulated {
         writeln!(
             md,
-            "Measured on `{device}` of this machine, whatever GPU a heading names: its ratios are to be compared, not its rates.{}\n",
+            "Measured on `{device}` of this machine, whatever GPU a heading names: compare its ratios, not its rates.{}\n",
             match device {
                 "cpu" =>
-                    " The tasks are fully connected networks whose operations are in proportion to those of the models, under quotas of processor time.",
+                    " The tasks are fully connected networks with operations in proportion to those of the models, under quotas of processor time.",
                 _ => "",
             }
         )?;
@@ -158,7 +158,7 @@ pub fn there(out: &Path, name: &str) -> bool {
 struct Rows {
     errors: Vec<f64>,
     unfitted: Vec<f64>,
-    /// Over isolated and over sharing, ours and the paper's.
+    /// Relative to isolated and to sharing, ours and the paper's.
     gains: [Vec<f64>; 4],
     uniform: Vec<f64>,
     /// Completion of choices by prediction alone.
@@ -171,7 +171,7 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     } = *page;
     writeln!(
         page.md,
-        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are over temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is that over the best of an exhaustive search, `samples` counts solo runs too. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns ask what it is worth to give tasks different shares: the best equal share for everyone, and the best shares over that.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are throughputs relative to temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is ours relative to the best of an exhaustive search; `samples` includes solo runs. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns show what different shares are worth: the best equal share for everyone, and the best shares relative to it.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         learnt()
     )?;
     let mut rows = Rows::default();
@@ -194,7 +194,7 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     page.summary.over_equal_shares_max = rows.uniform.iter().copied().fold(0.0, f64::max);
     writeln!(
         page.md,
-        "\nMean absolute error of the ratios: {:.3}; of the RTX 3080 rows, to which nothing was fitted: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares over the best equal ones: mean {:.3}, at most {:.3}. By prediction alone {:.3} of the best is reached in the mean, and {:.3} at least.\n",
+        "\nMean absolute error of the ratios: {:.3}; on the RTX 3080 rows, which no constant was fitted to: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares relative to the best equal ones: mean {:.3}, at most {:.3}. Choices by prediction alone reach {:.3} of the best on average, and {:.3} at worst.\n",
         page.summary.ratio_mae,
         page.summary.ratio_mae_3080,
         page.summary.over_equal_shares_mean,

@@ -1,4 +1,4 @@
-//! Measured co-runs as the columns that `mt-profile --import` takes.
+//! Measured co-runs in the columns that `mt-profile --import` takes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -84,7 +84,7 @@ impl Table {
         Ok(Self(rows.into_values().map(CoRun::new).collect()))
     }
 
-    /// Writes the co-runs; before anything is measured, without the throughput column.
+    /// Writes the co-runs; without measurements, without the throughput column.
     pub fn write(&self, out: &mut impl Write) -> Outcome<()> {
         let listed = self.0.iter().all(|c| c.total() == 0.0) && !self.0.is_empty();
         if listed {
@@ -115,7 +115,7 @@ impl Table {
         self.full(n).max_by(|a, b| a.total().total_cmp(&b.total()))
     }
 
-    /// What was measured at the shares of `wanted`.
+    /// The co-run at the shares of `wanted`.
     pub fn at(&self, wanted: &CoRun) -> Option<&CoRun> {
         self.0.iter().find(|c| c.same_shares(wanted))
     }

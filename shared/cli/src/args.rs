@@ -23,7 +23,7 @@ pub struct StreamArgs {
 }
 
 impl StreamArgs {
-    /// Writes one document for each that is read, in order; `what` is read.
+    /// Writes one document for each that is read, in order; `what` names the input in messages.
     ///
     /// # Errors
     /// The first [`Failure`]: of reading, of `make`, or of writing.
@@ -41,11 +41,11 @@ impl StreamArgs {
         output.finish()
     }
 
-    /// The document of a file that `option` names beside the input.
+    /// The document of a file that `option` names in addition to the input.
     ///
     /// # Errors
-    /// [`Failure`] of reading; [`Failure::Usage`] if the file does not hold exactly one document,
-    /// or is standard input, which is already the input.
+    /// [`Failure`] of reading; [`Failure::Usage`] if the file does not contain exactly one document, or is standard
+    /// input, which is already the input.
     pub fn one<D: Document>(
         &self,
         option: &str,
@@ -65,10 +65,10 @@ impl StreamArgs {
         }
     }
 
-    /// Refuses standard input as the file of `option` where the input comes from there.
+    /// Refuses standard input as the file of `option` if the input comes from there.
     ///
     /// # Errors
-    /// [`Failure::Usage`] says so.
+    /// [`Failure::Usage`] in that case.
     pub fn leaves(&self, option: &str, path: &Path) -> Result<(), Failure> {
         let stdin = Path::new("-");
         let taken = self.files.is_empty() || self.files.iter().any(|f| f == stdin);
@@ -81,7 +81,7 @@ impl StreamArgs {
     }
 }
 
-/// Streams of every tool that starts jobs: what it reads, and the events that it writes.
+/// Streams of every tool that starts jobs: its input, and the events that it writes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EventArgs {
     /// Plans, timelines or schedules to launch (workloads with mt-launch --controller); `-` or none: standard
@@ -97,10 +97,10 @@ pub struct EventArgs {
 }
 
 impl EventArgs {
-    /// Opens both; `what` is read.
+    /// Opens both; `what` names the input in messages.
     ///
     /// # Errors
-    /// [`Failure`] as of [`Input::open`] and [`Output::progressive`].
+    /// [`Failure`] as for [`Input::open`] and [`Output::progressive`].
     pub fn open(&self, what: &'static str, console: &Console) -> Result<(Input, Output), Failure> {
         let input = Input::open(&self.files, what, console)?;
         let existing = Existing {
@@ -112,7 +112,7 @@ impl EventArgs {
     }
 }
 
-/// Which variables jobs get, of every tool that starts them.
+/// Which variables jobs get, for every tool that starts them.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct EnvArgs {
     /// Pass environment variables on to the jobs: a name, or a prefix with * (SLURM_*); may be repeated
@@ -124,7 +124,7 @@ pub struct EnvArgs {
 }
 
 impl EnvArgs {
-    /// Checks both; what is wrong goes into `faults`.
+    /// Checks both; errors are added to `faults`.
     #[must_use]
     pub fn passing(&self, faults: &mut Vec<String>) -> Passing {
         Passing::new(&self.keep_env, &self.env).unwrap_or_else(|wrong| {
@@ -134,7 +134,7 @@ impl EnvArgs {
     }
 }
 
-/// How every tool that starts jobs looks after them.
+/// Supervision of jobs, for every tool that starts them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct JobArgs {
     /// Restarts before a task (in a schedule: a round or a job) is given up
@@ -167,7 +167,7 @@ pub struct JobArgs {
 }
 
 impl JobArgs {
-    /// Checks every value of a tool that has no others to check with them.
+    /// Checks every value, for a tool that has no other values to check with them.
     ///
     /// # Errors
     /// [`Failure::Usage`] with everything that is wrong.
@@ -181,7 +181,7 @@ impl JobArgs {
         }
     }
 
-    /// Checks every value; what is wrong goes into `faults`.
+    /// Checks every value; errors are added to `faults`.
     #[must_use]
     pub fn supervision(&self, faults: &mut Vec<String>) -> Supervision {
         let mut time = |option, value| {
@@ -210,8 +210,8 @@ impl JobArgs {
     }
 }
 
-/// The seconds that an option gives, at most `1e9` (30 years): a [`Duration`] and an instant that
-/// far in the future can hold them.
+/// The seconds of an option, at most `1e9` (30 years), which fits into a [`Duration`] and into an instant that far in
+/// the future.
 ///
 /// # Errors
 /// The problem with the option, for [`Failure::Usage`].
@@ -255,7 +255,7 @@ pub struct SeedArgs {
     pub seed: u64,
 }
 
-/// Objective of a plan, for every tool that takes one.
+/// Objective of a plan, for every tool with this option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ObjectiveArg {
     /// Total throughput
@@ -288,7 +288,7 @@ impl From<ObjectiveArg> for ObjectiveKind {
     }
 }
 
-/// Which throughput alone a plan compares with.
+/// Which solo throughput a plan compares with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SoloArg {
     /// At the best of the task's batch sizes

@@ -21,7 +21,7 @@ pub struct Console {
     live: Arc<AtomicUsize>,
 }
 
-/// Most bytes queued for the reader of standard error.
+/// Maximum number of bytes queued for the reader of standard error.
 const QUEUE_BYTES: usize = 1 << 20;
 /// How long a reader of standard error may take for the rest when the tool ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -43,8 +43,7 @@ impl Console {
         self.tool
     }
 
-    /// The entry of the tool in the provenance of what it writes. Everything in the workspace has
-    /// one version, and that is the tool's.
+    /// The tool's entry in the provenance of its documents. The whole workspace has one version, which is the tool's.
     #[must_use]
     pub fn provenance(&self, seed: Option<u64>, device: Option<String>) -> Provenance {
         Provenance {
@@ -55,8 +54,8 @@ impl Console {
         }
     }
 
-    /// From now on a separate thread writes text, and nothing waits for a reader; what does not fit
-    /// is dropped.
+    /// From now on a separate thread writes text, so that nothing waits for a reader; what does not fit into the
+    /// queue is dropped.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the system cannot create another thread.
@@ -71,7 +70,7 @@ impl Console {
         Ok(())
     }
 
-    /// Waits a moment for the reader of what is queued, and says how much was dropped.
+    /// Waits a moment for the reader to take the queued text, and reports how much was dropped.
     pub(crate) fn finish(&self) {
         let Some(spool) = self.queue.get() else {
             return;
@@ -82,7 +81,7 @@ impl Console {
                 "{} lines were not shown here: they came faster than they were read",
                 spool.lost()
             ));
-            // The reader who caught up reads this line, too.
+            // If the reader caught up, it reads this line, too.
             spool.drain_within(LAST_PATIENCE).ok();
         }
     }
@@ -107,11 +106,11 @@ impl Console {
         self.write(format!("{}\n", terminal(text)), Worth::Minor);
     }
 
-    /// Prints text in the place of the last call's. Anything else that is printed takes that place: lines
-    /// below it would be written over by the next, and it would be left standing above them.
+    /// Prints text in the place of the previous call's text. Any other output takes over that place: it must not be
+    /// below these lines, where the next call would overwrite it and leave old lines above.
     pub fn redraw(&self, text: &str) {
         let above = self.above();
-        // What has gone up beyond the first line of the terminal cannot be reached.
+        // Lines that have scrolled off the top of the terminal cannot be reached.
         let most = self
             .height()
             .map_or(usize::MAX, |rows| usize::from(rows).max(3) - 2);
@@ -126,12 +125,12 @@ impl Console {
         self.push(format!("{above}{}\n", lines.join("\n")), Worth::Minor);
     }
 
-    /// Leaves the text of the last [`Console::redraw`] where it is: what is printed next stands below it.
+    /// Leaves the text of the last [`Console::redraw`] in place: the next output goes below it.
     pub fn settle(&self) {
         self.live.store(0, Ordering::Relaxed);
     }
 
-    /// Goes back over the live lines and clears them: before what is printed next.
+    /// Moves back over the live lines and clears them, before the next output.
     fn above(&self) -> String {
         match self.live.swap(0, Ordering::Relaxed) {
             0 => String::new(),
@@ -139,26 +138,26 @@ impl Console {
         }
     }
 
-    /// Lines of the terminal on which a person is watching.
+    /// Lines of the terminal, if standard error is one.
     fn height(&self) -> Option<u16> {
         let size = terminal_size::terminal_size_of(io::stderr());
         size.map(|(_, height)| height.0).filter(|rows| *rows > 0)
     }
 
-    /// Whether a person is watching.
+    /// Whether standard error is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Whether a person is watching on a terminal on which lines can be written over.
+    /// Whether standard error is a terminal on which lines can be overwritten.
     #[must_use]
     pub fn can_redraw(&self) -> bool {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         self.is_terminal() && !dumb
     }
 
-    /// Columns of the terminal on which a person is watching.
+    /// Columns of the terminal, if standard error is one.
     #[must_use]
     pub fn width(&self) -> Option<u16> {
         columns(io::stderr())
@@ -167,7 +166,7 @@ impl Console {
     /// A line that fits the terminal, with an ellipsis where it was cut.
     #[must_use]
     pub fn cut(&self, line: &str) -> String {
-        // The last column stays free: some terminals go on to the next line once it is taken.
+        // The last column is left free: some terminals move to the next line when it is used.
         let width = usize::from(self.width().unwrap_or(80)).saturating_sub(1);
         if line.chars().count() <= width {
             return line.to_owned();
@@ -176,8 +175,8 @@ impl Console {
         kept.chain(['…']).collect()
     }
 
-    /// A progress bar of `length` steps, its message on the lines below; invisible unless standard error
-    /// is a terminal on which lines can be written over.
+    /// A progress bar of `length` steps, with its message on the lines below; invisible unless standard error is a
+    /// terminal on which lines can be overwritten.
     #[must_use]
     pub fn progress(&self, length: u64, unit: &str) -> ProgressBar {
         let target = if self.can_redraw() {
@@ -188,7 +187,7 @@ impl Console {
         let bar = ProgressBar::with_draw_target(Some(length), target);
         let template = format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit}{{left}}\n{{msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            // Until something is done, the remaining time is unknown.
+            // Before the first step, the remaining time is unknown.
             let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
                 if state.pos() > 0 {
                     let seconds = HumanDuration(state.eta());
@@ -215,8 +214,8 @@ impl Console {
     }
 
     fn push(&self, text: String, worth: Worth) {
-        // A closed standard error ("2>&-", a terminal that has gone) means that messages are
-        // unwanted. The exit code still reports the result, so the work continues.
+        // A closed standard error ("2>&-", a terminal that has gone) means that messages are unwanted. The exit code
+        // still reports the result, so the work continues.
         match self.queue.get() {
             Some(spool) => spool.push(text.into_bytes(), worth).ok(),
             None => io::stderr().lock().write_all(text.as_bytes()).ok(),
@@ -224,7 +223,7 @@ impl Console {
     }
 }
 
-/// Columns of a stream that is a terminal; none where it has no width.
+/// Columns of a stream that is a terminal; none if it has no width.
 pub(crate) fn columns(stream: impl AsFd) -> Option<u16> {
     let size = terminal_size::terminal_size_of(stream);
     size.map(|(width, _)| width.0).filter(|width| *width > 0)

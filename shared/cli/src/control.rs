@@ -5,11 +5,11 @@ use std::thread;
 
 use crate::{Exit, Failure};
 
-/// Longest line that is an order; more of it is cut off.
+/// Maximum length of an order's line; the rest is cut off.
 const LONGEST: u64 = 4096;
 
-/// The lines of standard input as they come, read on a thread of their own, for a tool that is
-/// directed while it works. The channel closes with standard input.
+/// The lines of standard input as they arrive, read by a separate thread, for a tool that takes orders while it
+/// works. The channel closes with standard input.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the system cannot create another thread.
@@ -42,14 +42,14 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), Failure
     Ok(())
 }
 
-/// Work of a guard (a second process of a tool, started by it): waits until the tool has ended,
-/// which closes its standard input, and cleans up.
+/// Work of a guard (a second process of a tool, started by it): waits until the tool has ended, which closes its
+/// standard input, and cleans up.
 ///
 /// # Errors
 /// [`Failure::Input`] if the directory to clean up is not the tool's own; [`Failure::Environment`]
 /// if it cannot be cleaned.
 pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure> {
-    // Without a thread: where none can be made, a guard is needed most. A failure to read is an end.
+    // Without a thread, because a guard is needed most when none can be created. A read error means the end.
     io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
     match clean_up() {
         Ok(()) => Ok(Exit::Done),
@@ -60,11 +60,10 @@ pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure>
     }
 }
 
-/// Says a word to the process that reads standard output, and lets go of it: from then on standard
-/// output is `/dev/null`.
+/// Writes a message to the reader of standard output, then replaces standard output by `/dev/null`.
 ///
 /// # Errors
-/// If nobody reads.
+/// If there is no reader.
 pub fn last_word(word: &str) -> io::Result<()> {
     let mut stdout = io::stdout();
     writeln!(stdout, "{word}")?;
@@ -73,9 +72,9 @@ pub fn last_word(word: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies what a program writes to standard output as it comes, and shows it to `seen`, until the
-/// program has closed its end. If the reader of standard output has gone, the copying ends, and the
-/// program meets a closed pipe as it would without this process.
+/// Copies the output of a program to standard output as it comes, and passes it to `seen`, until the program has
+/// closed its end. If the reader of standard output goes away, the copying ends, and the program gets a closed pipe,
+/// as it would without this process.
 ///
 /// # Errors
 /// If the program's output cannot be read, or standard output cannot be written.

@@ -4,19 +4,18 @@ use doc::Frame;
 
 use crate::{Console, Failure, LONGEST, Line, Lines, open_reader};
 
-/// Number of bad lines that are reported one by one; of the others, only the line numbers are reported at
-/// the end.
+/// Number of invalid lines that are reported individually; for the others, only line numbers are reported at the end.
 const TOLD: u64 = 5;
-/// Most ranges of bad lines that are reported: about 2 kB, so that a stream of garbage fills no log.
+/// Maximum number of reported ranges of invalid lines: about 2 kB, so that a stream of garbage fills no log.
 const STRETCHES: usize = 200;
 
-/// Lines that were left out.
+/// Lines that were skipped.
 #[derive(Default)]
 struct Ignored {
     count: u64,
     /// First and last numbers.
     stretches: Vec<(u64, u64)>,
-    /// Some are in none of them.
+    /// Whether some are in none of the ranges.
     more: bool,
 }
 
@@ -43,14 +42,14 @@ impl Ignored {
     }
 }
 
-/// Reads events of a live system, one a line, until the stream ends; `expected` names them.
+/// Reads events of a live system, one per line, until the stream ends; `expected` names them in messages.
 ///
-/// `take` answers what is wrong with a line. An invalid line must not end the reader, since
-/// whatever it describes continues; it is reported and skipped, unless `strict` is set.
+/// `take` returns what is wrong with a line. An invalid line must not end the reader, since whatever it describes
+/// continues; it is reported and skipped, unless `strict` is set.
 ///
 /// # Errors
-/// The error of `take`; [`Failure::Input`] where `strict` is set, where nothing can be read, and
-/// where there is no event at all.
+/// The error of `take`; [`Failure::Input`] for an invalid line with `strict`, if nothing can be read, and if there is
+/// no event at all.
 pub fn each_event(
     path: &Path,
     expected: &str,
@@ -111,8 +110,8 @@ pub fn each_event(
     Ok(())
 }
 
-/// Kind of the document from which a line was given instead of an event. One that was written over
-/// several lines names its schema on one of them, so the name is searched for as text.
+/// The kind of document to which a line belongs, if it is not an event. A document over several lines names its
+/// schema on one of them, so the name is searched for as text.
 fn document_of(line: &[u8]) -> Option<String> {
     let (_, rest) = str::from_utf8(line).ok()?.split_once("\"schema\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();

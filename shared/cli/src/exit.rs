@@ -12,8 +12,8 @@ pub enum Exit {
     BadInput,
     /// 3: the environment lacks something: no device, no MPS, no permission.
     Environment,
-    /// The exit status of a program that was run instead of the tool; 126 and 127 where it could not
-    /// be, as of env(1) and nice(1).
+    /// The exit status of a program that was run instead of the tool; 126 or 127 if it could not be started, as for
+    /// env(1) and nice(1).
     Program(u8),
     /// 128 + the number of the signal that ended the tool: 130 for Ctrl-C, 143 for SIGTERM.
     Signal(u8),
@@ -33,7 +33,7 @@ impl Exit {
         }
     }
 
-    /// The worse of two ends: the larger code.
+    /// The worse of two results: the larger code.
     pub const fn worst(self, other: Exit) -> Exit {
         if other.code() > self.code() {
             other

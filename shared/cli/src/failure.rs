@@ -8,13 +8,13 @@ use crate::{Exit, terminal};
 /// Why a tool could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The input is not what it should be; the text has a line for each fault.
+    /// The input is invalid; the message has a line for each fault.
     #[error("{0}")]
     Input(String),
     /// The arguments do not make sense together.
     #[error("{0}")]
     Usage(String),
-    /// The environment cannot: no device, no permission.
+    /// The environment lacks something: a device, a permission.
     #[error("{0}")]
     Environment(String),
     /// The answer is no: nothing feasible, or a check failed.
@@ -29,7 +29,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit that this failure leads to.
+    /// The exit for this failure.
     pub const fn exit(&self) -> Exit {
         match self {
             Failure::Input(_) | Failure::Usage(_) => Exit::BadInput,
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// The same of a document, with what messages call its source before each line.
+    /// The same for a document, with the name of its source before each line.
     #[must_use]
     pub fn of_source(self, source: &str) -> Self {
         let named = |text: String| {

@@ -1,5 +1,5 @@
-//! Which files this process reads and writes, so that no output destroys an input or another
-//! output. Resolves symbolic links of outputs.
+//! Which files this process reads and writes, so that no output destroys an input or another output. Symbolic links
+//! of outputs are resolved.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -22,16 +22,15 @@ struct Entry {
     role: Role,
     /// Its name in messages.
     shown: String,
-    /// Device and inode, the same for every name of a file. Absent for an output that is not
-    /// there yet.
+    /// Device and inode, the same for every name of a file. Absent for an output that does not exist yet.
     inode: Option<(u64, u64)>,
-    /// Where an output goes, links resolved. Its inode changes when it is replaced, so two outputs
-    /// of the same name are recognised by the path instead.
+    /// Path of an output with links resolved. Its inode changes when it is replaced, so two outputs with the same
+    /// name are recognised by the path instead.
     path: Option<PathBuf>,
 }
 
-/// The files in use. Inputs are never taken off: a tool that has read a plan to its end must not
-/// overwrite it either.
+/// The files in use. Inputs are never removed: even after a tool has read a plan completely, it must not overwrite
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     entries: Vec<Entry>,
@@ -42,31 +41,31 @@ static OPEN: Mutex<Files> = Mutex::new(Files {
     entries: Vec::new(),
 });
 
-/// Where an output goes.
+/// Target of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// A regular file that is there or not, by its path without links. It is replaced as a whole.
+    /// A regular file, which may not exist yet, by its path without links. It is replaced as a whole.
     File(PathBuf),
-    /// A device, a pipe, or an open descriptor (`/dev/null`, `/dev/stdout`, `/dev/fd/3`). It is
-    /// written to as it is: a rename would put a file in its place.
+    /// A device, a pipe, or an open descriptor (`/dev/null`, `/dev/stdout`, `/dev/fd/3`). It is written to directly:
+    /// a rename would replace it by a file.
     Stream(PathBuf),
 }
 
-/// Records that `file` is read; `shown` is what messages call it.
+/// Records that `file` is read; `shown` is its name in messages.
 ///
 /// # Errors
-/// [`Failure::Usage`] if this process writes it.
+/// [`Failure::Usage`] if it is an output of this process.
 pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), Failure> {
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // A file that cannot be inspected is a stream that has gone; reading it reports that.
     metadata.map_or(Ok(()), |m| files.read(&m, shown))
 }
 
-/// Records that an output of this process goes to `path`, and says where that is.
+/// Records that an output of this process goes to `path`; returns its target.
 ///
 /// # Errors
-/// [`Failure::Usage`] if the file is an input or another output of this process;
-/// [`Failure::Input`] if there can be no file.
+/// [`Failure::Usage`] if the file is an input or another output of this process; [`Failure::Input`] if it cannot be
+/// created.
 pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let destination = resolve(path)?;
@@ -77,8 +76,8 @@ pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
     Ok(destination)
 }
 
-/// Makes sure that a file which is appended to, for example a log, is no input and no output of
-/// this process. Unlike an output it may be named again.
+/// Ensures that a file that is appended to, for example a log, is no input or output of this process. Unlike an
+/// output it may be named more than once.
 ///
 /// # Errors
 /// Like [`crate::Output::open`].
@@ -150,7 +149,7 @@ fn conflict(output: &str, input: &str) -> Failure {
     ))
 }
 
-/// Longest chain of symbolic links, the kernel's own limit.
+/// Maximum length of a chain of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// Resolves the symbolic links of an output's path.
@@ -170,8 +169,7 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
             }
             Err(error) => return Err(failed(&error)),
             Ok(found) if found.is_symlink() => {
-                // /dev/stdout leads here. Such a link refers to an open descriptor, and its text is
-                // not a path.
+                // A link of /dev/stdout: it refers to an open descriptor, and its text is not a path.
                 if here.starts_with("/proc") {
                     return Ok(Destination::Stream(path.to_owned()));
                 }
@@ -188,7 +186,7 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
     Err(failed(&io::Error::from(nix::errno::Errno::ELOOP)))
 }
 
-/// The folder that a path names its file in; "." for a bare name.
+/// The folder of a path; "." for a bare name.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -215,10 +213,10 @@ fn no_folder(path: &Path, folder: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Makes a folder that is not there yet, for outputs.
+/// Creates a folder for outputs if it does not exist.
 ///
 /// # Errors
-/// [`Failure::Input`] says what is in the way, and what to do.
+/// [`Failure::Input`] says what prevents it, and what to do.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => no_folder(path, folder_of(path), &error),
@@ -231,7 +229,7 @@ pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only",
-        // The folder is there: it is one in which the kernel makes the files, as in /proc.
+        // The folder exists, but only the kernel creates files in it, as in /proc.
         io::ErrorKind::NotFound => "not by programs",
         _ => return Failure::file(target, error),
     };
@@ -242,8 +240,7 @@ pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Opens a stream for writing. It is not truncated: `/dev/stdout` may stand for a file that the
-/// shell opened for appending.
+/// Opens a stream for writing. It is not truncated: `/dev/stdout` may be a file that the shell opened for appending.
 pub(crate) fn open_stream(path: &Path) -> Result<File, Failure> {
     fs::OpenOptions::new()
         .append(true)

@@ -13,14 +13,14 @@ use crate::{Console, Failure, files};
 /// One input: a file or standard input.
 pub type Source = Frames<Box<dyn BufRead>>;
 
-/// The inputs of a tool, opened in the order given.
+/// The inputs of a tool, opened in the given order.
 pub struct Input {
     sources: Vec<Source>,
 }
 
 impl Input {
-    /// Opens every file; `-` or no file is standard input. `expected` names what is read, for the
-    /// note to a person who started the tool without input.
+    /// Opens every file; `-` or no file means standard input. `expected` names the input in the note for users who
+    /// start the tool on a terminal without input.
     ///
     /// # Errors
     /// [`Failure::Input`] names the first file that cannot be opened; [`Failure::Usage`] if
@@ -66,7 +66,7 @@ impl Input {
         until_failure(self.sources.into_iter().flat_map(AnyDocuments::new))
     }
 
-    /// The documents of any kind, each with what messages call its source.
+    /// The documents of any kind, each with the name of its source for messages.
     pub fn named(self) -> impl Iterator<Item = Result<(String, Any), Failure>> {
         until_failure(self.sources.into_iter().flat_map(|frames| {
             let name = frames.source_name().to_owned();
@@ -98,7 +98,7 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
         let console = console.clone();
         return Ok(Frames::new(reader, name).without_cut_record(move |cut| console.warn(cut)));
     };
-    // One byte more than a document may have is refused with the right words.
+    // One byte more than a document may have is refused with the right message.
     let mut text = Vec::new();
     let most = doc::MAX_DOCUMENT_BYTES as u64 + 1;
     let read = reader.by_ref().take(most).read_to_end(&mut text);
@@ -107,11 +107,10 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
     Ok(Frames::new(Box::new(Cursor::new(json)), name))
 }
 
-/// Opens one file, or standard input for `-`, and returns its name for messages; `expected` as in
-/// [`Input::open`].
+/// Opens one file, or standard input for `-`, and returns its name for messages; `expected` as for [`Input::open`].
 ///
 /// # Errors
-/// [`Failure::Input`] if the file cannot be opened; [`Failure::Usage`] if this process writes it.
+/// [`Failure::Input`] if the file cannot be opened; [`Failure::Usage`] if it is an output of this process.
 pub fn open_reader(
     path: &Path,
     expected: &str,
@@ -124,7 +123,7 @@ pub fn open_reader(
                 "reading {expected} from the terminal; give a FILE, or pipe it in (Ctrl-D ends)"
             ));
         }
-        // The same file may be named as the output: `tool < plan.json -o plan.json`.
+        // The same file may be the output: `tool < plan.json -o plan.json`.
         let found = stdin.as_fd().try_clone_to_owned().map(File::from);
         files::reads(found.and_then(|f| f.metadata()), "<stdin>")?;
         return Ok((Box::new(stdin.lock()), "<stdin>".to_owned()));

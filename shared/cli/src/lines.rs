@@ -1,7 +1,7 @@
 use std::io::{self, BufRead};
 
-/// Longest line that is read. An event has some hundred bytes; the launch event of a run carries a
-/// whole plan with its model.
+/// Maximum length of a line. An event has some hundred bytes; the launch event of a run contains a whole plan with
+/// its model.
 pub const LONGEST: usize = 1 << 20;
 
 /// The lines of an endless stream, in bounded memory.
@@ -16,7 +16,7 @@ pub struct Lines<R> {
 pub enum Line {
     /// Its bytes without the line feed, and its number from 1.
     Text(Vec<u8>, u64),
-    /// It was longer than [`LONGEST`], and has been passed over.
+    /// It was longer than [`LONGEST`] and was skipped.
     TooLong(u64),
 }
 

@@ -35,7 +35,7 @@ struct After {
 
 /// The page, in roff.
 ///
-/// clap_mangen puts everything after the options into one section, EXTRA; here it is taken apart.
+/// clap_mangen puts everything after the options into one section, EXTRA; here it is divided.
 ///
 /// # Errors
 /// None: the page is written to memory.
@@ -55,8 +55,7 @@ pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The commands of a tool, each with its options. clap_mangen would give each its own page; here one
-/// page has all.
+/// The commands of a tool, each with its options. clap_mangen would give each its own page; here they share one page.
 fn commands(command: &Command, tool: &str) -> io::Result<String> {
     let mut page = String::new();
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
@@ -145,10 +144,10 @@ impl After {
     }
 }
 
-/// Text as in `--help`. Indented lines keep their line ends and columns, unless they explain the line above;
-/// all others are filled, so that they fit any terminal.
+/// Text as in `--help`. Indented lines keep their line ends and columns, unless they explain the line above. All
+/// other lines are filled, so that they fit any terminal.
 fn literal(text: &str) -> String {
-    /// Indentation of what is said of an example.
+    /// Indentation of the explanation of an example.
     const EXPLANATION: usize = 6;
     let mut page = String::new();
     for line in text.lines() {
@@ -161,12 +160,12 @@ fn literal(text: &str) -> String {
             _ => writeln!(page, ".nf\n{}\n.fi", escaped(line)),
         };
     }
-    // Neighbours of one kind are one block.
+    // Consecutive lines of one kind form one block.
     let page = page.replace(".RE\n.RS 6\n", "").replace(".fi\n.nf\n", "");
     page.trim_end().to_owned()
 }
 
-/// A line of text that roff shows unchanged: an initial dot or quote would be a request.
+/// A line of text escaped for roff: an initial dot or quote would be a request.
 fn escaped(line: &str) -> String {
     let text = line.replace('\\', "\\e").replace('-', "\\-");
     let text = text.replace('\'', "\\(aq");

@@ -10,8 +10,8 @@ use clap_complete::Shell;
 
 use crate::{Console, Exit, Failure, Output, manual};
 
-/// Runs a tool: parses its arguments, calls `run`, prints what failed, and maps the end to an
-/// exit code. Adds `--completions SHELL` and `--man` to the arguments of `A`.
+/// Runs a tool: parses its arguments, calls `run`, prints errors, and returns the exit code. Adds `--completions
+/// SHELL` and `--man` to the arguments of `A`.
 ///
 /// Bad usage exits with 2; `--help` and `--version` with 0.
 pub fn run<A: Parser>(
@@ -31,7 +31,7 @@ pub fn run<A: Parser>(
     ended(result, &console)
 }
 
-/// Prints what failed, and everything that waits to be printed.
+/// Prints the error, and everything that waits to be printed.
 fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
     let exit = result.unwrap_or_else(|failure| {
         if !matches!(failure, Failure::ClosedPipe) {
@@ -43,16 +43,16 @@ fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
     exit.into()
 }
 
-/// Makes a write beyond the limit on file sizes (`ulimit -f`) fail like one on a full disk. By
-/// default SIGXFSZ ends the process with a core dump, and temporary files stay. A handler, and not
-/// SIG_IGN: that would be inherited by the jobs that are started.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like one on a full disk. By default SIGXFSZ ends the
+/// process with a core dump, and temporary files remain. It uses a handler and not SIG_IGN, which the started jobs
+/// would inherit.
 fn survive_size_limits() {
     let noted = Arc::new(AtomicBool::new(false));
-    // If it is unavailable, the default is used.
+    // If it is unavailable, the default remains.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
-/// The arguments of a tool, or how it ends where they ask for no work. Not generic: compiled once.
+/// The arguments of a tool, or its exit if they require no work. Not generic, so it is compiled once.
 fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
     let command = filled(command).mut_subcommands(filled);
     let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
@@ -75,9 +75,8 @@ fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Ex
     Ok(Ok(matches))
 }
 
-/// The command with the paragraphs after its options on one line each. Lines of a source end where it reads
-/// well there; clap would break them once more at the width of the terminal. Lines with an indentation, which
-/// are examples, stay.
+/// The command with each paragraph after its options on one line. In the source, lines end where it reads well; clap
+/// would break them again at the width of the terminal. Indented lines, which are examples, are kept.
 fn filled(command: Command) -> Command {
     let Some(text) = command.get_after_help().map(ToString::to_string) else {
         return command;
@@ -96,16 +95,15 @@ fn filled(command: Command) -> Command {
     command.after_help(lines.join("\n"))
 }
 
-/// Indentation of what is said of an example.
+/// Indentation of the explanation of an example.
 const EXPLANATION: &str = "      ";
 
-/// Likeness (Jaro-Winkler) from which a word without a dot or a slash is taken for a command: `exce`,
-/// `envv` and `exe` are, and `plan`, `run` and `events` are not.
+/// Similarity (Jaro-Winkler) from which a word without a dot or a slash counts as a misspelt command: `exce`, `envv`
+/// and `exe` do, while `plan`, `run` and `events` do not.
 const ALIKE: f64 = 0.85;
 
-/// The command that a first word was meant for which is none, and no file either. Without this it
-/// would be taken for a file by tools that read files and have commands besides, and the options of the
-/// command would be the first thing that is refused.
+/// The command that a first word probably means, if it is neither a command nor a file. Otherwise tools that read
+/// files and also have commands would treat it as a file, and first refuse the options of the command.
 fn misspelt_verb<'a>(command: &'a Command, words: &[OsString]) -> Option<&'a str> {
     let word = words.get(1)?.to_str()?;
     let verbs = command.get_subcommands().filter(|c| !c.is_hide_set());
@@ -119,7 +117,7 @@ fn misspelt_verb<'a>(command: &'a Command, words: &[OsString]) -> Option<&'a str
     (likeness(nearest) >= ALIKE).then(|| nearest.get_name())
 }
 
-/// The tool and the command of it that the words name: whose `--help` answers.
+/// The tool and its command according to the words, whose `--help` answers.
 fn asked_for(command: &Command, tool: &str, words: &[OsString]) -> String {
     let verb = words.get(1).and_then(|word| command.find_subcommand(word));
     verb.map_or_else(
@@ -130,7 +128,7 @@ fn asked_for(command: &Command, tool: &str, words: &[OsString]) -> String {
 
 fn with_meta_arguments(command: Command) -> Command {
     command
-        // Required of what is no meta argument: the derived parser asks for it again.
+        // Required unless a meta argument is given: the derived parser requires it again.
         .subcommand_required(false)
         .arg(
             Arg::new("completions")
@@ -162,12 +160,12 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
     None
 }
 
-/// Prints the help that was asked for, or refuses with what clap says, without its empty lines and its own
-/// line about `--help`, which does not name the command.
+/// Prints the requested help, or refuses with clap's message, without its empty lines and its own line about
+/// `--help`, which does not name the command.
 fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
     let exit = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Opened to see that there is one; clap prints with the colours of a terminal.
+            // Opened to see that it exists; clap prints with the colours of a terminal.
             Output::open(None, false)?;
             Exit::Done
         }

@@ -9,12 +9,12 @@ use jobs::process::this_program;
 
 use crate::{Console, Failure};
 
-/// A tool: its name, and what runs it with the arguments of this process.
+/// A tool: its name, and the function that runs it with the arguments of this process.
 pub type Tool = (&'static str, fn() -> ExitCode);
 
-/// Runs the tool whose name this program was called by: the last component of `argv[0]`, so that links and
-/// copies under another name act as that tool. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for
-/// packages that cannot hold links.
+/// Runs the tool with the name by which this program was called: the last component of `argv[0]`, so links and copies
+/// under another name act as that tool. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for packages that
+/// cannot contain links.
 #[must_use]
 pub fn run_named(tools: &[Tool]) -> ExitCode {
     let failed = |failure: &Failure| {
@@ -33,13 +33,13 @@ pub fn run_named(tools: &[Tool]) -> ExitCode {
         let word = word.display();
         return failed(&Failure::Environment(format!("cannot run {word}: {error}")));
     }
-    // Without this a tool that another one has started by way of /proc/self/exe would be called `exe` by ps
-    // and pkill. Where there is no /proc nothing is lost.
+    // Otherwise ps and pkill would call a tool `exe` if another one has started it through /proc/self/exe. Without
+    // /proc nothing is lost.
     std::fs::write("/proc/self/comm", name).ok();
     main()
 }
 
-/// The tool that goes by the last part of a path.
+/// The tool named by the last part of a path.
 fn named(tools: &[Tool], called: &OsStr) -> Result<Tool, String> {
     let name = Path::new(called).file_name().unwrap_or_default();
     let tool = tools.iter().find(|(tool, _)| name == *tool);

@@ -1,4 +1,4 @@
-//! Where documents go. One policy for every output of every tool:
+//! Destinations of documents. One policy for every output of every tool:
 //!
 //! - a file is written beside its target under a temporary name and renamed, so that readers see
 //!   the old or the new one; a symbolic link is resolved first and stays;
@@ -34,15 +34,15 @@ use existing::keep;
 use file::{Appears, OutputFile};
 use screen::Held;
 
-/// Where documents go: standard output or a file.
+/// Destination of documents: standard output or a file.
 pub struct Output {
     target: Target,
     pretty: bool,
-    /// Whether what is written goes to a terminal, for which it is escaped.
+    /// Whether the output goes to a terminal, for which it is escaped.
     terminal: bool,
-    /// Documents that are summarised at the end instead of being shown.
+    /// Documents that are summarised at the end instead of being printed.
     held: Option<Held>,
-    /// Records that could not be written.
+    /// Number of records that could not be written.
     lost: u64,
 }
 
@@ -64,17 +64,17 @@ struct Queue {
     ended: Arc<AtomicBool>,
 }
 
-/// Bytes of records that may wait for a reader: some forty thousand progress events.
+/// Maximum number of bytes of records that wait for a reader: some forty thousand progress events.
 const QUEUE_BYTES: usize = 8 << 20;
 /// How long a reader may take for the rest after a signal has asked the tool to end.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Output {
-    /// Standard output, or a file that appears whole when [`Output::finish`] is called and not at
-    /// all if it is not, not even after a signal.
+    /// Standard output, or a file that appears complete when [`Output::finish`] is called. Without that call it does
+    /// not appear, not even after a signal.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if the file is an input; [`Failure::Input`] if it cannot be made;
+    /// [`Failure::Usage`] if the file is an input; [`Failure::Input`] if it cannot be created;
     /// [`Failure::Environment`] if standard output is closed.
     pub fn open(path: Option<&Path>, pretty: bool) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
@@ -85,7 +85,7 @@ impl Output {
             Destination::File(target) => {
                 let file = OutputFile::create(&target, Appears::Complete)?;
                 if let Some(temporary) = file.temporary() {
-                    // The file is as good as any; the system has no room for another thread.
+                    // The file is fine, but the system has no room for another thread.
                     remove_on_signal(temporary.to_owned())
                         .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
                 }
@@ -95,12 +95,11 @@ impl Output {
         Ok(Self::direct(sink, pretty))
     }
 
-    /// A file that grows record by record, so that a valid prefix survives any failure. It takes
-    /// its name with the first record. `None` or `-` is standard output.
+    /// A file that grows record by record, so that a valid prefix survives any failure. It takes its name with the
+    /// first record. `None` or `-` means standard output.
     ///
     /// # Errors
-    /// Like [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that must be
-    /// kept.
+    /// Like [`Output::open`]; [`Failure::Usage`] if the file contains a profile or run that must be kept.
     pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
             let mut output = Self::open(None, false)?;
@@ -152,9 +151,8 @@ impl Output {
         }
     }
 
-    /// From now on a separate thread writes records: [`Output::record`] never waits for a reader.
-    /// Call it after the signals that end the tool are handled, because a signal then ends
-    /// [`Output::finish`] where it waits for a reader.
+    /// From now on a separate thread writes records: [`Output::record`] never waits for a reader. Call it after the
+    /// signals that end the tool are handled: a signal then ends a [`Output::finish`] that waits for a reader.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the system has no room for another thread.
@@ -182,8 +180,7 @@ impl Output {
         Ok(())
     }
 
-    /// Replaces a file by the new content that continues it; what is written from
-    /// now on is appended. Does nothing to other outputs.
+    /// Replaces a file by new content that continues it; later records are appended. Does nothing for other outputs.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the file cannot be written or replaced.
@@ -194,7 +191,7 @@ impl Output {
         }
     }
 
-    /// Columns of the terminal that is written to; none where it is no terminal, or has no width.
+    /// Columns of the output's terminal; none if it is not a terminal, or has no width.
     #[must_use]
     pub fn width(&self) -> Option<u16> {
         columns(io::stdout()).filter(|_| self.terminal)
@@ -209,10 +206,10 @@ impl Output {
         }
     }
 
-    /// Writes one document, whole, and passes it on.
+    /// Writes one complete document, and flushes it.
     ///
     /// # Errors
-    /// [`Failure::ClosedPipe`] if the reader has gone, else [`Failure::Environment`].
+    /// [`Failure::ClosedPipe`] if the reader has gone, otherwise [`Failure::Environment`].
     pub fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
         if let Some(held) = &mut self.held {
             return held.take(document);
@@ -232,7 +229,7 @@ impl Output {
         })
     }
 
-    /// Writes one record of a profile or a run on a line of its own, and passes it on.
+    /// Writes one record of a profile or a run on its own line, and flushes it.
     ///
     /// # Errors
     /// Like [`Output::document`]. If records are queued: an earlier write failed, or the queue is
@@ -244,12 +241,11 @@ impl Output {
         .map(drop)
     }
 
-    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Returns
-    /// whether it is on its way: it is not where a reader has left half of the queue unread, and does
-    /// not count as lost then.
+    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Returns whether it will
+    /// be written: it will not if the queue is half full, and it does not count as lost then.
     ///
     /// # Errors
-    /// Like [`Output::record`], but that the queue is full.
+    /// Like [`Output::record`], except that a full queue is no error.
     pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<bool, Failure> {
         self.line(record, Spool::offer)
     }
@@ -298,11 +294,11 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// Like [`Output::finish`], for events of jobs: whether the jobs could finish without a reader
-    /// is known by now, and is the answer.
+    /// Like [`Output::finish`], for events of jobs. Whether the jobs could finish without a reader is known by now,
+    /// and is the result.
     ///
     /// # Errors
-    /// Like [`Output::finish`], but for a closed pipe.
+    /// Like [`Output::finish`], except for a closed pipe.
     pub fn finish_events(self) -> Result<(), Failure> {
         match self.finish() {
             Err(Failure::ClosedPipe) => Ok(()),
@@ -310,8 +306,8 @@ impl Output {
         }
     }
 
-    /// Makes a file appear under its name. Queued records are written first, however long the
-    /// reader takes; after a signal, the tool waits at most two seconds.
+    /// Makes a file appear under its name. Queued records are written first, however long the reader takes; after a
+    /// signal, the tool waits at most two seconds.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
@@ -372,7 +368,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// The file at `path`, which nothing is written to yet.
+    /// The file at `path`, which nothing has been written to yet.
     ///
     /// # Errors
     /// Like [`Output::open`].
@@ -384,7 +380,7 @@ impl Replaced {
     /// Replaces what the file holds.
     ///
     /// # Errors
-    /// Whatever hinders writing there.
+    /// Any error of writing there.
     pub fn write(&self, content: &[u8]) -> io::Result<()> {
         match &self.destination {
             Destination::File(target) => file::replace(target, content),
@@ -400,12 +396,12 @@ fn stream(writer: impl Write + Send + 'static) -> Sink {
     Sink::Stream(BufWriter::with_capacity(1 << 16, Box::new(writer)))
 }
 
-/// Leaves no temporary file behind when a signal ends the tool.
+/// So that no temporary file is left when a signal ends the tool.
 fn remove_on_signal(temporary: PathBuf) -> io::Result<()> {
     let mut signals = Signals::new(ending_signals())?;
     thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
-            // The file may have been renamed already; then there is nothing to remove.
+            // The file may already have been renamed; then there is nothing to remove.
             fs::remove_file(&temporary).ok();
             signal_hook::low_level::emulate_default_handler(signal).ok();
         }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 pub enum Worth {
     /// Dropped once the queue is half full, so that the rest is kept for important lines.
     Minor,
-    /// Dropped only when nothing more goes in.
+    /// Dropped only if the queue is full.
     Major,
 }
 
-/// Lines on their way to a writer that runs on a thread of its own.
+/// Lines on their way to a writer in a separate thread.
 #[derive(Debug, Clone)]
 pub struct Spool {
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub struct Spool {
 struct Shared {
     state: Mutex<State>,
     change: Condvar,
-    /// Bytes that may wait.
+    /// Maximum number of waiting bytes.
     room: usize,
 }
 
@@ -57,8 +57,7 @@ impl Spool {
             room,
         });
         let worker = Arc::clone(&shared);
-        // The thread is never joined: it may be inside a write that does not return, and ends
-        // with the process.
+        // The thread is never joined: it may be inside a write that does not return, and ends with the process.
         thread::Builder::new()
             .name("spool".to_owned())
             .spawn(move || {
@@ -71,10 +70,10 @@ impl Spool {
         Ok(Self { shared })
     }
 
-    /// Hands a line over, or drops it if there is no room. Never waits for the writer.
+    /// Queues a line, or drops it if there is no room. Never waits for the writer.
     ///
     /// # Errors
-    /// The first failure of the writer that has not been told yet, or that there is no room.
+    /// The first unreported failure of the writer, or that there is no room.
     pub fn push(&self, line: Vec<u8>, worth: Worth) -> io::Result<()> {
         let mut state = self.shared.lock();
         let room = match worth {
@@ -93,11 +92,11 @@ impl Spool {
         }
     }
 
-    /// Queues a line if the queue is less than half full; returns whether it did. For lines that
-    /// the next one of their kind supersedes, so nothing is lost.
+    /// Queues a line if the queue is less than half full; returns whether it did. For lines that the next one of
+    /// their kind supersedes, so nothing is lost.
     ///
     /// # Errors
-    /// The first failure of the writer that has not been told yet; the line is dropped then.
+    /// The first unreported failure of the writer; the line is then dropped.
     pub(crate) fn offer(&self, line: Vec<u8>) -> io::Result<bool> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failure.take() {
@@ -108,7 +107,7 @@ impl Spool {
 
     /// Appends a line if at most `room` bytes are queued; returns whether it did.
     fn add(&self, state: &mut State, line: Vec<u8>, room: usize) -> bool {
-        // One line larger than the whole queue goes in alone: a plan may be.
+        // One line larger than the whole queue is accepted if the queue is empty: it may be a plan.
         let fits = state.bytes + line.len() <= room || state.lines.is_empty();
         if fits {
             state.bytes += line.len();
@@ -123,11 +122,10 @@ impl Spool {
         self.shared.lock().lost
     }
 
-    /// Waits until everything has been written, or until `give_up` says so (it is asked about
-    /// every 50 ms).
+    /// Waits until everything has been written, or until `give_up` returns true (it is called every 50 ms).
     ///
     /// # Errors
-    /// A failure of the writer, or how many lines are left.
+    /// A failure of the writer, or the number of lines that are left.
     pub(crate) fn drain(&self, mut give_up: impl FnMut() -> bool) -> io::Result<()> {
         const LOOK: Duration = Duration::from_millis(50);
         let mut state = self.shared.lock();
@@ -145,7 +143,7 @@ impl Spool {
         state.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Like [`Spool::drain`], at most `patience`.
+    /// Like [`Spool::drain`], for at most `patience`.
     ///
     /// # Errors
     /// Like [`Spool::drain`].
@@ -164,7 +162,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if let Some(line) = state.lines.pop_front() {
-                // The line in flight takes no room: it may be a plan that is larger than all.
+                // The line being written does not count: it may be a plan that is larger than the queue.
                 state.bytes -= line.len();
                 state.writing = true;
                 return line;
@@ -227,7 +225,7 @@ mod tests {
         })
         .unwrap();
         let begun = Instant::now();
-        // Larger than the queue, and it goes in alone.
+        // Larger than the queue, but accepted because the queue is empty.
         spool.push(vec![0; 5000], Worth::Major).unwrap();
         while spool.shared.lock().lines.len() == 1 {
             thread::yield_now();

@@ -8,17 +8,16 @@ static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Whether standard output was closed (`>&-`) when the process started.
 ///
-/// The runtime opens `/dev/null` instead of a closed stream before `main`, because the next file
-/// that is opened would become standard output otherwise. A tool would then write its document into
-/// nothing and exit with 0. Afterwards the two cases are indistinguishable: Python's
-/// `subprocess.DEVNULL` is `/dev/null`, opened for reading and writing, as well.
+/// Before `main`, the runtime opens `/dev/null` in place of a closed stream; otherwise the next opened file would
+/// become standard output. A tool would then write its document to nowhere and exit with 0. Afterwards the two cases
+/// are indistinguishable: Python's `subprocess.DEVNULL` is also `/dev/null`, opened for reading and writing.
 pub(crate) fn stdout_was_closed() -> bool {
     STDOUT_CLOSED.load(Ordering::Relaxed)
 }
 
 extern "C" fn look() {
-    // Follows the link to what is open; no link, no descriptor. Without /proc nothing is known,
-    // and standard output is taken for open.
+    // Follows the link to the open file; without a link there is no descriptor. Without /proc this is unknown, and
+    // standard output counts as open.
     let open = access("/proc/self/fd/1", AccessFlags::F_OK).is_ok();
     let known = access("/proc/self/fd", AccessFlags::F_OK).is_ok();
     STDOUT_CLOSED.store(known && !open, Ordering::Relaxed);

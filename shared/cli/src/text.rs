@@ -4,22 +4,21 @@
 
 use std::borrow::Cow;
 
-/// Text that is safe for a terminal: line ends and tabs stay, every other control character is
-/// written as in JSON (`\u001b`), so nothing can move the cursor, change the title or reverse the
-/// writing direction.
+/// Text that is safe for a terminal: line ends and tabs are kept, every other control character is written as in JSON
+/// (`\u001b`), so nothing can move the cursor, change the title or reverse the writing direction.
 #[must_use]
 pub fn terminal(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_control(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Text on one line: as [`terminal`], with line ends and tabs written as `\u000a` and `\u0009`.
+/// Text on one line: like [`terminal`], with line ends and tabs written as `\u000a` and `\u0009`.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_control)
 }
 
-/// A line that a job printed, as a terminal may get it: without colours, and of a line that was
-/// written over again and again (a progress bar) the last state.
+/// A line of a job's output for a terminal: without colours, and only the last state of an overwritten line (a
+/// progress bar).
 #[must_use]
 pub fn job_line(line: &str) -> String {
     let line = line.trim_end_matches('\r');
@@ -30,7 +29,7 @@ pub fn job_line(line: &str) -> String {
         plain.push_str(&rest[..start]);
         let after = &rest[start + 2..];
         let parameters = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-        // Anything but a colour stays, and is escaped below.
+        // Everything except colours is kept, and is escaped below.
         rest = match parameters.strip_prefix('m') {
             Some(tail) => tail,
             None => {
@@ -44,7 +43,7 @@ pub fn job_line(line: &str) -> String {
     terminal(&plain).into_owned()
 }
 
-/// A word as a POSIX shell reads it.
+/// A word quoted for a POSIX shell.
 #[must_use]
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
@@ -62,7 +61,7 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut safe = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if escape(c) {
-            // All of them are below U+10000: four digits do.
+            // All of them are below U+10000, so four digits suffice.
             safe.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             safe.push(c);
@@ -71,8 +70,8 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters (C0, DEL, C1), and those that turn the direction of writing around, with
-/// which one name can be made to look like another (Unicode TR36, 3.1.1).
+/// Control characters (C0, DEL, C1), and those that change the direction of writing, with which one name can be made
+/// to look like another (Unicode TR36, 3.1.1).
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

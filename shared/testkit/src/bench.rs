@@ -46,8 +46,8 @@ impl Row {
     }
 }
 
-/// The whole of a benchmark's `main`: measures, and prints the rows as JSON where the arguments
-/// have `--json`, else as a table.
+/// The whole of a benchmark's `main`: measures, and prints the rows as JSON if the arguments contain `--json`,
+/// otherwise as a table.
 pub fn run(measure: impl FnOnce() -> Result<Vec<Row>, Box<dyn Error>>) -> ExitCode {
     let printed = measure().and_then(|rows| {
         let text = if std::env::args().any(|a| a == "--json") {
@@ -66,7 +66,7 @@ pub fn run(measure: impl FnOnce() -> Result<Vec<Row>, Box<dyn Error>>) -> ExitCo
     }
 }
 
-/// The rows for people.
+/// The rows as a table.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut table = comfy_table::Table::new();

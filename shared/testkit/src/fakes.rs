@@ -7,8 +7,8 @@ use std::process::Command;
 
 /// A folder with a fake `nvidia-cuda-mps-control` and a fake worker, to be put on `PATH`.
 ///
-/// The control program keeps one daemon and one server per pipe directory, as processes that do
-/// nothing; knobs (see [`FakeMps::set`]) make it misbehave in the ways that are documented.
+/// The control program keeps one daemon and one server per pipe directory, as idle processes; settings (see
+/// [`FakeMps::set`]) make it misbehave in the documented ways.
 #[derive(Debug)]
 pub struct FakeMps {
     folder: tempfile::TempDir,
@@ -52,8 +52,8 @@ impl FakeMps {
         self.folder().join("fake-worker")
     }
 
-    /// Compiles a `libcuda.so` that shows one GPU into the folder, for `LD_LIBRARY_PATH`; false
-    /// (said on standard error) where there is no C compiler.
+    /// Compiles a `libcuda.so` that shows one GPU into the folder, for `LD_LIBRARY_PATH`; false (with a message on
+    /// standard error) without a C compiler.
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -62,7 +62,7 @@ impl FakeMps {
         self.build("libcuda.so", include_str!("fakes/libcuda.c"))
     }
 
-    /// Compiles a `libnvidia-ml.so.1` that tells of the processes in the file `FAKE_COMPUTING`, as
+    /// Compiles a `libnvidia-ml.so.1` that reports the processes in the file `FAKE_COMPUTING`, like
     /// [`FakeMps::build_driver`].
     ///
     /// # Panics

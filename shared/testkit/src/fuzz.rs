@@ -1,12 +1,12 @@
 //! Fuzzing on the stable compiler: mutates a committed corpus and keeps inputs that cause new
 //! behaviour.
 //!
-//! There is no instrumentation. Behaviour is what the target answers (which kind of document, or
-//! which fault at which place), so a target that reports more is searched more thoroughly.
+//! There is no instrumentation. Behaviour is the target's result (the kind of document, or the fault and its
+//! position), so a target that reports more is searched more thoroughly.
 //!
-//! `cargo test` runs the corpus and a few hundred mutants of it, the same ones each time.
-//! `MT_FUZZ_S=600` continues for 600 seconds, from a seed that it prints; `MT_FUZZ_SEED` repeats
-//! it. An input that panics is written beside the corpus, and runs there again until it is fixed.
+//! `cargo test` runs the corpus and a few hundred mutants of it, always the same ones. `MT_FUZZ_S=600` continues for
+//! 600 seconds, from a seed that it prints; `MT_FUZZ_SEED` repeats it. An input that panics is written into the
+//! corpus, so it runs again until it is fixed.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -16,16 +16,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Mutants of every `cargo test`: some tenths of a second for a parser in a debug build.
+/// Number of mutants in every `cargo test`: some tenths of a second for a parser in a debug build.
 const MUTANTS: u64 = 300;
-/// Longest input: messages are bounded far below, and a long input is a slow one.
+/// Maximum length of an input: messages are far shorter, and long inputs are slow.
 const LONGEST: usize = 16 * 1024;
 /// An input that takes longer than this is a finding.
 const SLOW: Duration = Duration::from_secs(10);
-/// Inputs that are kept because their answer was new.
+/// Maximum number of inputs kept because their result was new.
 const KEPT: usize = 4096;
 
-/// What parsers stumble over.
+/// Values that parsers often fail on.
 const WORDS: [&str; 26] = [
     "0",
     "-1",
@@ -75,9 +75,9 @@ impl Dice {
     }
 }
 
-/// Runs `target` on every file of the folders of `corpus` and on mutants of them; an input that fails
-/// is written to the first, which need not be there. The target answers what it found, in
-/// words that are the same for what is alike, and panics where something is wrong.
+/// Runs `target` on every file of the folders of `corpus` and on mutants of them; an input that fails is written to
+/// the first folder, which need not exist. The target returns a description of its result, the same for similar
+/// results, and panics if something is wrong.
 ///
 /// # Panics
 /// If the target does, if it takes longer than 10 s, or if the corpus is empty.
@@ -114,11 +114,11 @@ pub fn fuzz(name: &str, corpus: &[&Path], target: impl Fn(&[u8]) -> String) {
         known.len(),
         begun.elapsed().as_secs_f64()
     );
-    // Nobody may read the figures.
+    // The figures may have no reader.
     std::io::stdout().write_all(text.as_bytes()).ok();
 }
 
-/// The inputs of a folder, in the order of their names; longer ones are no use.
+/// The inputs of a folder, sorted by name, without those that are too long.
 fn read(corpus: &Path) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(corpus).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|e| e.path()).collect();
@@ -200,8 +200,8 @@ fn replace_number(out: &mut Vec<u8>, from: usize, dice: &mut Dice) {
 mod tests {
     use super::*;
 
-    /// A fault behind three bytes that nothing in the corpus has together is found, written down,
-    /// and found again from the file.
+    /// A fault behind three bytes that occur together nowhere in the corpus is found, written down, and found again
+    /// from the file.
     #[test]
     fn a_fault_is_found_and_kept() {
         let corpus = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ mod tests {
             assert!(!(text.contains("1e308") && text.contains("[]")), "found");
             format!("{} {}", text.contains("1e308"), text.contains("[]"))
         };
-        // `MUTANTS` are few: several runs, each from what it has kept.
+        // `MUTANTS` is small, so it runs several times, each from the inputs kept so far.
         let found = (0..20).any(|seed| {
             let mut dice = Dice(seed);
             let mut inputs = read(corpus.path());

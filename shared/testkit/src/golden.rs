@@ -1,4 +1,4 @@
-//! Runs a folder of golden command-line tests; the format is described at the crate's front page.
+//! Runs a folder of golden command-line tests; the crate's documentation describes the format.
 
 mod case;
 mod project;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use case::{Case, Outcome};
 use libtest_mimic::{Arguments, Trial};
 
-/// The whole of a test program without a harness: each `*.test` file of `dir` (relative to
-/// `manifest_dir`) is a trial of the name of the file, with the arguments of any Rust test
-/// (a part of a name, `--exact`, `--list`, `--test-threads`).
+/// The whole of a test program without a harness: each `*.test` file of `dir` (relative to `manifest_dir`) is a trial
+/// with the name of the file. It takes the arguments of any Rust test (a part of a name, `--exact`, `--list`,
+/// `--test-threads`).
 ///
 /// The binaries are searched for beside the running test: in the parent of cargo's `deps` folder.
 ///
 /// # Panics
-/// If the folder cannot be read or holds no case, which would otherwise pass without a test.
+/// If the folder cannot be read or has no case, because it would then pass without a test.
 #[must_use]
 pub fn main(manifest_dir: &str, dir: &str) -> ExitCode {
     let arguments = Arguments::from_args();
@@ -63,11 +63,11 @@ fn case_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs the case in `path` in a copy of `folder`, with the programs of `bins` first on `PATH`;
-/// `bless` accepts what is seen.
+/// Runs the case in `path` in a copy of `folder`, with the programs of `bins` first on `PATH`; `bless` accepts the
+/// actual output.
 ///
 /// # Errors
-/// What differs, or why the case cannot be run, for a person to read.
+/// The difference, or why the case cannot be run, as a message.
 pub fn check(path: &Path, folder: &Path, bins: &Path, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|e| e.to_string())?;
     let case = Case::parse(&text)?;

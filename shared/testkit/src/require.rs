@@ -7,15 +7,15 @@ use std::io::Write as _;
 /// Names, separated by commas, of what the machine must have: `cgroups`.
 pub const VARIABLE: &str = "MT_REQUIRE";
 
-/// Names a file that gets a line for every test that is skipped; `make test` shows it at the end,
-/// since cargo hides what a test that passes has printed.
+/// Names a file that gets a line for every skipped test; `make test` shows it at the end, since cargo hides the
+/// output of a passing test.
 pub const LIST: &str = "MT_SKIPPED";
 
-/// Says that a test is skipped, since the machine lacks `what`.
+/// Reports that a test is skipped, since the machine lacks `what`.
 ///
 /// # Panics
-/// If [`VARIABLE`] names `what`: where it should be there, a test that passes without looking would
-/// hide that it is not. If the file that [`LIST`] names cannot be written.
+/// If [`VARIABLE`] names `what`: where it is required, a test that passes without checking would hide that it is
+/// missing. If the file that [`LIST`] names cannot be written.
 #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
 pub fn skipped(what: &str, reason: impl Display) {
     let required = std::env::var(VARIABLE).unwrap_or_default();

@@ -7,9 +7,8 @@
 //! target/release/examples/options --file options.csv
 //! ```
 //!
-//! `--count N` draws so many (200), `--tasks N` models of at most this many tasks (16; every fourth has 6 or
-//! more), `--file` takes a CSV with columns `method,tasks,options` instead of random ones, `--seed N` draws
-//! others.
+//! `--count N` draws this many (200), `--tasks N` limits models to this many tasks (16; every fourth has 6 or more),
+//! `--file` takes a CSV with columns `method,tasks,options` instead of random ones, `--seed N` draws others.
 
 #![expect(
     clippy::print_stdout,
@@ -39,7 +38,7 @@ struct Call {
 const FEW: usize = 5;
 const MANY: [usize; 4] = [6, 8, 12, 16];
 
-/// Longest time of a call: what is longer is a failure of its own.
+/// Longest time of a call; exceeding it is a failure.
 const LONGEST_S: u32 = 60;
 
 fn draw(rng: &mut SmallRng, most_tasks: usize) -> Call {
@@ -99,7 +98,7 @@ fn listed(text: &str) -> Result<Vec<Call>, Failure> {
     };
     let (method, tasks, options) = (at("method")?, at("tasks")?, at("options")?);
     let call = |line: &str| -> Result<Call, Failure> {
-        // Options are last and may hold commas.
+        // Options come last and may contain commas.
         let cells: Vec<&str> = line.splitn(names.len(), ',').collect();
         let cell = |i: usize| cells.get(i).copied().ok_or("a cell is missing");
         Ok(Call {
@@ -111,7 +110,7 @@ fn listed(text: &str) -> Result<Vec<Call>, Failure> {
     lines.map(call).collect()
 }
 
-/// A workload of this many tasks of the catalogue, drawn by its number alone.
+/// A workload of this many tasks of the catalogue, which depends only on their number.
 fn workload(tasks: usize) -> String {
     let mut rng = SmallRng::seed_from_u64(tasks as u64);
     let mut models = gpusim::Network::CATALOGUE.to_vec();
@@ -140,7 +139,7 @@ fn workload(tasks: usize) -> String {
     )
 }
 
-/// The file of a model, made when it is first asked for.
+/// The file of a model, made when it is first needed.
 fn model(
     folder: &Folder,
     made: &mut BTreeMap<(String, usize), String>,

@@ -1,5 +1,5 @@
-//! Plans that are not in the order of their workload, or leave a task of it out, under `--adapt`:
-//! what was measured is booked to the task that it was measured of, and nobody else is started.
+//! Plans that are not in the order of their workload, or leave out one of its tasks, with `--adapt`: measurements are
+//! attributed to the right task, and no other is started.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use doc::{Any, AnyDocuments, EventPayload, Frames, RunEvent, TaskSummary};
 use mt_tests::{Folder, Ran};
 use serde_json::Value;
 
-/// Three tasks whose throughputs are so far apart that each is known by its own.
+/// Three tasks whose throughputs are so different that each is recognised by its own.
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tasks":[
     {"id":"a","model":"alexnet","batch_sizes":[64],"samples":30000},
     {"id":"b","model":"vgg16","batch_sizes":[32],"samples":9000},
     {"id":"c","model":"mobilenet_v3_large","batch_sizes":[64],"samples":12000}]}"#;
-/// What the model of `b` is told to be slower by than it is.
+/// Factor by which the model of `b` is made too slow.
 const WRONG: f64 = 2.0;
 
 fn samples(task: &str) -> u64 {
@@ -32,7 +32,7 @@ fn planned() -> Folder {
         "mt-profile w --design random --budget 8 -o p && mt-fit -q --method structured p -o m";
     folder.run(fit).assert_code(0);
     edit(&folder, "m", "wrong", |model| {
-        // What was measured would contradict it.
+        // Measured co-runs would contradict it.
         model.as_object_mut().unwrap().remove("measured");
         let task = &mut model["predictor"]["tasks"][1];
         for solo in task["solo"].as_array_mut().unwrap() {
@@ -59,7 +59,7 @@ fn edit(folder: &Folder, from: &str, to: &str, alter: impl FnOnce(&mut Value)) {
     fs::write(folder.path().join(to), document.to_string() + "\n").unwrap();
 }
 
-/// Three rounds under `--adapt` of a plan or timeline; every run is found true.
+/// Three rounds with `--adapt` of a plan or timeline; mt-check accepts every run.
 fn adapted(folder: &Folder, options: &str, file: &str) -> (Ran, Vec<RunEvent>) {
     let line = format!("mt-launch --rounds 3 --adapt --damping 0 {options} {file} --force -o r");
     let ran = folder.run(&line);
@@ -81,7 +81,7 @@ fn rounds(events: &[RunEvent]) -> Vec<&[TaskSummary]> {
     tasks.collect()
 }
 
-/// What was predicted over what was measured.
+/// Predicted over measured throughput.
 fn factor(task: &TaskSummary) -> f64 {
     task.predicted.unwrap().get() / task.rate.unwrap().get()
 }
@@ -102,7 +102,7 @@ fn in_whatever_order_samples_are_booked_to_the_task_that_trained_on_them() {
         for task in rounds.iter().copied().flatten() {
             assert_eq!(task.samples, samples(task.id.as_str()), "{task:?}");
         }
-        // The model was wrong about one task, and is right about all once it has been corrected.
+        // The model was wrong about one task, and is right about all after its correction.
         let of_b = rounds[0].iter().find(|t| t.id.as_str() == "b").unwrap();
         assert!(factor(of_b) < 0.7, "{file}: {of_b:?}");
         for task in rounds[2] {

@@ -1,4 +1,4 @@
-//! Measurements beyond belief, and devices that cannot be had.
+//! Absurd measurements, and unavailable devices.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use mt_tests::Folder;
 
 use crate::documents;
 
-/// Beyond what the arithmetic carries a rate is refused; below, a model has numbers. At 1e30 itself a
-/// model may predict more for a batch size that was not measured, which a plan refuses.
+/// Rates beyond the range of the arithmetic are refused; below it, a model has finite numbers. At 1e30 itself a model
+/// may predict more for a batch size that was not measured, which a plan refuses.
 #[test]
 fn one_sample_of_a_rate_beyond_belief_makes_no_model_of_nothing() {
     let folder = documents();
@@ -37,7 +37,7 @@ fn one_sample_of_a_rate_beyond_belief_makes_no_model_of_nothing() {
     }
 }
 
-/// Milliseconds: a second, and another for a machine that is busy.
+/// Milliseconds: a second, and another for a busy machine.
 const PATIENCE_MS: u64 = 2_000;
 
 #[test]

@@ -1,17 +1,17 @@
-//! SIGTERM and Ctrl-C end every tool, whatever it does: computes, or waits for input that does not come.
+//! SIGTERM and Ctrl-C end every tool, whether it computes or waits for input that does not come.
 
 use mt_tests::Folder;
 
 use crate::documents;
 
-/// The time that a tool has: a second, and another for a machine that is busy.
+/// Time limit for a tool: a second, and another for a busy machine.
 const PATIENCE_MS: u64 = 2_000;
 
-/// A job that arrives, as a live system tells it.
+/// A job that arrives, as a live system reports it.
 const ARRIVAL: &str = "{\"event\":\"arrival\",\"time_s\":0,\"job\":\"a\"}\n";
 
-/// Starts `tool` with an input that stays open, waits until `busy` succeeds, asks it to end, and
-/// answers how many milliseconds it took. The tool reads what `feed` writes.
+/// Starts `tool` with an input that stays open, waits until `busy` succeeds, asks it to end, and returns how many
+/// milliseconds that took. The tool reads the output of `feed`.
 fn ends(folder: &Folder, tool: &str, feed: &str, busy: &str) -> u64 {
     ended_by("TERM", 143, folder, (tool, feed, busy))
 }
@@ -19,7 +19,7 @@ fn ends(folder: &Folder, tool: &str, feed: &str, busy: &str) -> u64 {
 /// Like [`ends`], by a signal that ends it with an exit code.
 fn ended_by(signal: &str, code: i32, folder: &Folder, how: (&str, &str, &str)) -> u64 {
     let (tool, feed, busy) = how;
-    // A shell lets what it starts behind its back ignore Ctrl-C.
+    // A shell makes its background processes ignore Ctrl-C.
     let line = format!(
         "rm -f pipe out; mkfifo pipe; exec 9<>pipe
          env --default-signal=INT {tool} <pipe >out 2>err & pid=$!
@@ -94,7 +94,7 @@ fn every_tool_ends_within_a_second_of_sigterm() {
     }
 }
 
-/// What was written is whole records, and a file that was to be complete is not there.
+/// The output consists of whole records, and a file that was to be complete does not exist.
 fn whole_or_absent(folder: &Folder, tool: &str) {
     crate::no_temporary_files(folder.path());
     let out = std::fs::read_to_string(folder.path().join("out")).unwrap();
@@ -105,8 +105,7 @@ fn whole_or_absent(folder: &Folder, tool: &str) {
     }
 }
 
-/// A profiler of real jobs stops them first, and while it waits for the next workload there are
-/// none.
+/// A profiler of real jobs stops them first; while it waits for the next workload there are none.
 #[test]
 fn a_profiler_of_jobs_ends_while_it_waits_for_input() {
     let folder = Folder::new();

@@ -1,5 +1,4 @@
-//! No false verdict: whatever the tools make of generated workloads under generated options,
-//! mt-check accepts.
+//! No false alarm: mt-check accepts whatever the tools make from random workloads with random options.
 
 use std::fs;
 
@@ -9,7 +8,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-/// Pipelines that `make test` draws. `MT_HONEST=N` draws so many, `MT_HONEST_SEED=N` one that failed.
+/// Pipelines that `make test` draws. `MT_HONEST=N` draws N, `MT_HONEST_SEED=N` repeats one that failed.
 const PIPELINES: u64 = 24;
 
 /// Draws of one pipeline.
@@ -24,14 +23,14 @@ impl Draw {
         self.0.random_range(1..=most)
     }
 
-    /// A text in so many of a hundred cases, else nothing.
+    /// A text in this percentage of cases, otherwise nothing.
     fn maybe(&mut self, percent: u32, text: impl Into<String>) -> String {
         let text = text.into();
         let taken = self.0.random_ratio(percent, 100);
         if taken { text } else { String::new() }
     }
 
-    /// From `low` to `high`, as many of each order of magnitude.
+    /// From `low` to `high`, log-uniform.
     fn log(&mut self, low: f64, high: f64) -> f64 {
         self.0.random_range(low.ln()..high.ln()).exp()
     }
@@ -111,7 +110,7 @@ impl Draw {
         .join(" ")
     }
 
-    /// `volumes`: the samples of a round are known, which some options ask for.
+    /// `volumes`: the samples of a round are known, which some options require.
     fn solve(&mut self, tasks: usize, volumes: bool) -> String {
         let objectives = ["raw", "fairness", "max-min", "weighted", "round"];
         let objective = self.of(&objectives[..4 + usize::from(volumes)]);
@@ -170,7 +169,7 @@ impl Draw {
         let only = format!("--only t{}", self.upto(tasks as u64) - 1);
         [
             format!("--rounds {rounds} --seed {}", self.upto(1_000)),
-            // Of a recording the workload's device is the recording.
+            // For a recording, the workload's device is the recording.
             "--device sim".to_owned(),
             self.maybe(35, format!("--adapt {damping}")),
             self.maybe(20, "--keep-shares"),
@@ -181,9 +180,7 @@ impl Draw {
         .join(" ")
     }
 
-    /// A workload, and lines that make documents, each from those before it; each file is a document.
-    /// The first line puts the workload of this round, which has the samples, into `w`, or into `w2`
-    /// where they are not known before.
+    /// A workload, and lines that make documents, each from earlier ones; each file is a document.
     fn pipeline(&mut self) -> (String, Vec<String>) {
         let tasks = self.of(&[1_usize, 2, 2, 3, 3, 4, 5, 8]);
         let volumes = self.0.random_ratio(4, 5);
@@ -229,8 +226,8 @@ impl Draw {
 
 const DOCUMENTS: [&str; 9] = ["w", "w2", "p", "p2", "m", "s", "t", "r", "x"];
 
-/// Makes the documents of a seed and judges them; returns whether it came to a run, or what is wrong.
-/// A line that a tool did not do goes to `refused`.
+/// Makes the documents of a seed and checks them; returns whether there was a run, or what is wrong. A line that a
+/// tool refused goes to `refused`.
 fn honest(seed: u64, refused: &mut Vec<String>) -> Result<bool, String> {
     let mut draw = Draw(SmallRng::seed_from_u64(seed));
     let (workload, lines) = draw.pipeline();
@@ -240,7 +237,7 @@ fn honest(seed: u64, refused: &mut Vec<String>) -> Result<bool, String> {
     for line in &lines {
         let out = folder.run(&format!("export MALLOC_ARENA_MAX=2; {line}"));
         told += &format!("{line}\n{}", out.stderr);
-        // 1: nothing feasible. 2: these options say nothing together; nothing else is refused.
+        // 1: nothing feasible. 2: these options contradict each other; nothing else is refused.
         if !matches!(out.code, Some(0..=2)) || out.stderr.contains("panicked") {
             return Err(format!("{told}{:?}", out.code));
         }

@@ -1,5 +1,5 @@
-//! Mutated documents at every tool: it ends soon and by itself, and of an input that mt-check
-//! believes it makes nothing that mt-check refuses.
+//! Mutated documents for every tool: it ends soon and by itself, and if mt-check accepts its input, mt-check also
+//! accepts its output.
 
 use std::fs;
 
@@ -14,8 +14,8 @@ use crate::documents;
 
 /// Mutants of each tool in `make test`; `make hostile` gives each a thousand (`MT_HOSTILE=N`).
 const MUTANTS: u64 = 20;
-/// Seconds that a tool may take for a small document, whatever it says. Without optimisation, and on
-/// a busy machine: the slowest is a search of some seconds.
+/// Maximum seconds of a tool for a small document, whatever it contains. For debug builds on a busy machine: the
+/// slowest is a search of some seconds.
 const PATIENCE_S: u32 = 30;
 /// Address space, kB: more than any tool takes for an input of this size.
 const MEMORY_KB: u32 = 2_000_000;
@@ -49,7 +49,7 @@ const CALLS: [(&str, &str, bool); 13] = [
     ("mt-check -o out in", "", false),
 ];
 
-/// What is read where a call names no document.
+/// Input of calls that name no document.
 const ANY: [&str; 8] = ["w", "p", "m", "s", "t", "r", "hand", "c"];
 
 const BY_HAND: &str = r#"{"schema":"mt.plan/1","link":{"down_bps":4e8,"up_bps":4e8},"tasks":[
@@ -57,7 +57,7 @@ const BY_HAND: &str = r#"{"schema":"mt.plan/1","link":{"down_bps":4e8,"up_bps":4
     {"id":"b","samples":6400,"update_bytes":{"down":9000000,"up":9000000}}],
     "rates":[{"active":["a"],"samples_per_s":{"a":1886.5}},{"active":["b"],"samples_per_s":{"b":1515.7}},
     {"active":["a","b"],"samples_per_s":{"a":1279.1,"b":1027.7}}]}"#;
-/// The pointer of some place of a value; deep ones are as probable as shallow ones.
+/// The pointer to a random value; deep ones are as probable as shallow ones.
 fn place(value: &Value, rng: &mut SmallRng) -> String {
     let mut at = String::new();
     let mut here = value;
@@ -91,7 +91,7 @@ fn number(number: &serde_json::Number, rng: &mut SmallRng) -> Value {
     }
 }
 
-/// Alters one place of a document.
+/// Alters one value of a document.
 fn alter(document: &mut Value, rng: &mut SmallRng) {
     let at = place(document, rng);
     let other = place(document, rng);
@@ -123,7 +123,7 @@ fn alter(document: &mut Value, rng: &mut SmallRng) {
     }
 }
 
-/// What mt-check finds wrong; `None`: it is no document.
+/// What mt-check finds wrong; `None`: it is not a document.
 fn lies(text: &str) -> Option<String> {
     let mut inspector = Inspector::default();
     let each = parsed(text)?.into_iter().map(|d| inspector.judge(d));
@@ -131,7 +131,7 @@ fn lies(text: &str) -> Option<String> {
     Some(wrong.collect())
 }
 
-/// A mutant: most are of those that readers accept, since what is refused goes no further.
+/// A mutant: most are accepted by readers, since a refused one tests nothing else.
 fn mutant(records: &[Value], rng: &mut SmallRng) -> String {
     let mut last = String::new();
     for _ in 0..rng.random_range(1..30) {
@@ -152,7 +152,7 @@ fn mutant(records: &[Value], rng: &mut SmallRng) -> String {
     last
 }
 
-/// What became of the mutants of one call.
+/// Outcomes of the mutants of one call.
 #[derive(Default, Debug)]
 struct Count {
     accepted: u64,
@@ -193,7 +193,7 @@ fn attack(folder: &Folder, seed: u64, (call, name, makes): (&str, &str, bool), a
     if !makes || !matches!(out.code, Some(0 | 1)) {
         return;
     }
-    // Events of trainings are no document of their own: whoever reads them takes them as they are.
+    // Events of trainings are not a document: their readers take them as they are.
     if name != "e" && lies(&input).is_none_or(|lies| !lies.is_empty()) {
         return;
     }

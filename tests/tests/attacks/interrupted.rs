@@ -1,5 +1,4 @@
-//! System calls that signals interrupt, disks that take their time, and descriptors that run out, for the
-//! verbs that run commands.
+//! System calls interrupted by signals, slow disks, and a lack of descriptors, for the verbs that run commands.
 
 use std::fs;
 use std::process::Command;
@@ -23,7 +22,7 @@ fn faulty() -> Folder {
 
 const JOB: &str = "i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo step $i/20; sleep 0.05; done\n";
 
-/// Commands of the queue do not inherit the library from who adds them.
+/// Commands of the queue do not inherit the library from the process that adds them.
 const RUN: &str = "env -u LD_PRELOAD sh job.sh";
 
 #[test]
@@ -71,7 +70,7 @@ fn a_trial_whose_calls_are_interrupted_answers() {
     assert!(out.stdout.contains("one after another"), "{out:#?}");
 }
 
-/// At some limit the server starts and has no descriptor left for a job: that waits until there is one.
+/// At some limit the server starts and has no descriptor left for a job: the job waits until there is one.
 #[test]
 fn a_job_for_which_no_descriptor_is_left_waits() {
     let folder = faulty();
@@ -83,7 +82,7 @@ fn a_job_for_which_no_descriptor_is_left_waits() {
              mt wait; code=$?; mt queue --stop; exit $code"
         );
         let out = folder.run(&line);
-        // With fewer no server starts, and that is told.
+        // With fewer no server starts, and this is reported.
         let refused = out.code == Some(9) && out.stderr.contains("mt: ");
         assert!(out.code == Some(0) || refused, "{limit}: {out:#?}");
         waited += usize::from(out.stdout.contains("ulimit -n"));
@@ -91,7 +90,7 @@ fn a_job_for_which_no_descriptor_is_left_waits() {
     assert!(waited > 0, "no limit was met by a job");
 }
 
-/// What it cannot put away for lack of a descriptor the next one does.
+/// What it cannot clean up for lack of a descriptor, the next one does.
 #[test]
 fn a_trial_without_descriptors_says_so_and_leaves_nothing_to_the_next() {
     let folder = faulty();

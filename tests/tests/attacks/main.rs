@@ -1,6 +1,5 @@
-//! Attacks on what a user has: inputs named as outputs, results that are there already, disks and
-//! readers that fail, text that wants to be a command. What was there stays, and the exit code
-//! says that it went wrong.
+//! Attacks on the user's data: inputs named as outputs, existing results, disks and readers that fail, text that
+//! could act as a command. Existing files are safe, and the exit code reports the error.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +33,7 @@ const CLUSTER: &str = r#"{"schema":"mt.cluster/1","gpus":[{"type":"v100","count"
     {"id":"b","arrival_s":2.5,"rounds":2,"tasks_per_round":1,"train_s":{"v100":2.5,"k80":9},
         "sync_s":{"v100":0,"k80":0},"model_bytes":100000000,"memory_bytes":4000000000}]}"#;
 
-/// What two trainings tell.
+/// Events of two trainings.
 const TRAININGS: &str = r#"{"event":"arrive","time_s":0,"task":"old","total_steps":2000,"batch":512}
 {"event":"progress","time_s":20,"task":"old","step":50,"loss":1.43,"gpus":4}
 {"event":"progress","time_s":40,"task":"old","step":100,"loss":1.1,"gpus":4}
@@ -73,7 +72,7 @@ const READS: [(&str, &str); 9] = [
     ("mt-elastic --gpus 4 --strict", "e"),
 ];
 
-/// Whether a tool keeps a run or profile that is there already.
+/// Whether a tool keeps an existing run or profile.
 fn keeps_runs(tool: &str) -> bool {
     ["mt-profile", "mt-launch", "mt-elastic"]
         .iter()
@@ -306,8 +305,8 @@ fn names_do_not_reach_a_terminal_as_commands() {
     );
 }
 
-/// Beyond what the arithmetic can carry a value is refused, up to there no tool hangs, fails by
-/// panic, or writes what the next refuses.
+/// Values beyond the range of the arithmetic are refused. Up to there no tool hangs, panics, or writes what the next
+/// one refuses.
 #[test]
 fn values_at_the_edge_are_refused_or_carried() {
     let folder = Folder::new();
@@ -347,8 +346,7 @@ fn values_at_the_edge_are_refused_or_carried() {
     }
 }
 
-/// Steps of a year beside steps of a millisecond: the simulator says that it cannot, and a signal
-/// ends it before.
+/// Steps of a year beside steps of a millisecond: the simulator refuses, and a signal ends it before that.
 #[test]
 fn a_signal_ends_a_simulation_within_a_second() {
     let folder = Folder::new();
@@ -362,6 +360,6 @@ fn a_signal_ends_a_simulation_within_a_second() {
     let out = folder.run(line);
     assert_eq!(out.code, Some(143), "{out:#?}");
     let waited: u64 = out.stdout.trim().parse().unwrap();
-    // One second of patience, and room for a busy machine.
+    // One second of patience, with a margin for a busy machine.
     assert!(waited < 3_000, "{waited} ms");
 }

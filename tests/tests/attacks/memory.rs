@@ -1,5 +1,4 @@
-//! Memory does not grow without bound: large documents are read as a stream, and a search that cannot
-//! end well lists nothing that it does not need.
+//! Memory is bounded: large documents are read as a stream, and a search without a solution does not list everything.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,18 +9,18 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use mt_tests::Folder;
 
-/// What a tool may take for any input of 20 MB.
+/// Maximum memory of a tool for any input of 20 MB.
 const MOST_KB: i64 = 256 << 10;
 const LARGE: usize = 20 << 20;
 
-/// What a line used.
+/// Resources used by a line.
 struct Used {
     peak_kb: i64,
     cpu_s: f64,
 }
 
-/// Runs the tool that the variables name and prints its peak of memory and its processor time. A
-/// test for itself alone, because the system gives those of all children of a process.
+/// Runs the tool that the variables name and prints its peak memory and its processor time. This is a separate test
+/// because the system gives the sums over all children of a process.
 #[test]
 #[ignore = "run by the test below"]
 fn measured() {
@@ -37,7 +36,7 @@ fn measured() {
     );
 }
 
-/// What a line that ends with `code` used.
+/// Resources used by a line that ends with `code`.
 fn used(folder: &Folder, line: &str, code: i32) -> Used {
     let this = std::env::current_exe().unwrap();
     let out = folder.run(&format!(
@@ -58,7 +57,7 @@ fn used(folder: &Folder, line: &str, code: i32) -> Used {
 #[test]
 fn a_run_of_20_mb_is_judged_and_reported_within_256_mb() {
     let folder = Folder::new();
-    // A job that tells of every step, a thousand a second.
+    // A job that reports every step, a thousand a second.
     let head = r#"{"schema":"mt.run/1","event":"#;
     let of_a = r#""round":0,"task":"a""#;
     let mut large = format!(
@@ -97,7 +96,7 @@ fn a_run_of_20_mb_is_judged_and_reported_within_256_mb() {
     }
 }
 
-/// A trace holds every progress event: a quarter of the input above takes less than a quarter of the memory.
+/// A trace contains every progress event: a quarter of the input above takes less than a quarter of the memory.
 #[test]
 fn a_trace_of_a_large_run_takes_little_more_than_the_run() {
     let folder = Folder::new();
@@ -128,8 +127,8 @@ fn a_trace_of_a_large_run_takes_little_more_than_the_run() {
     assert!(trace.len() > 1_000_000, "{}", trace.len());
 }
 
-/// Seconds of a processor in which a document of 4 MB that is wrong everywhere is refused, without
-/// optimisation; it takes some tenths.
+/// Processor seconds in which a document of 4 MB that is wrong everywhere is refused, in a debug build; it takes some
+/// tenths.
 const REFUSAL_S: f64 = 4.0;
 
 #[test]
@@ -166,11 +165,11 @@ fn wrong_values_everywhere_in_4_mb_are_told_in_seconds() {
     }
 }
 
-/// Seconds that an answer of [`tasks_that_do_not_fit_are_told_in_seconds_within_256_mb`] may take, on
-/// a busy machine with unoptimised programs; it takes less than one.
+/// Maximum seconds of an answer of [`tasks_that_do_not_fit_are_told_in_seconds_within_256_mb`], on a busy machine
+/// with debug builds; it takes less than one.
 const ANSWER_S: f64 = 10.0;
 
-/// All share vectors of 8 tasks are 17 GB: with no combination of batch sizes none is needed.
+/// All share vectors of 8 tasks are 17 GB; without a feasible combination of batch sizes none is needed.
 #[test]
 fn tasks_that_do_not_fit_are_told_in_seconds_within_256_mb() {
     let folder = Folder::new();
@@ -203,7 +202,7 @@ fn tasks_that_do_not_fit_are_told_in_seconds_within_256_mb() {
     }
 }
 
-/// The limit of 64 tasks holds while a document is read: of a million nothing is kept but its text.
+/// The limit of 64 tasks applies while a document is read: for a million tasks, only the text is kept.
 #[test]
 fn a_million_tasks_are_refused_within_72_mb() {
     let folder = Folder::new();

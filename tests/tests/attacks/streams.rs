@@ -1,10 +1,10 @@
-//! Standard output that is closed, full, or read by nobody; a terminal that goes.
+//! Standard output that is closed, full, or without a reader; a terminal that goes away.
 
 use std::fs;
 
 use crate::{READS, documents, no_temporary_files};
 
-/// Calls that print what is no result of an input.
+/// Calls with output that is not the result of an input.
 const PRINTS: [&str; 9] = [
     "mt-worker --samples 64 --width 8 --depth 1",
     "mt-profile --list-devices",
@@ -28,14 +28,14 @@ fn a_closed_standard_output_is_no_success() {
             .run(&format!("rm -f x; {tool} {name} -o x >&-"))
             .assert_code(0);
         folder.run(&format!("{tool} --help >&-")).assert_code(3);
-        // What Python's subprocess.DEVNULL gives is open.
+        // Python's subprocess.DEVNULL is an open stream.
         folder
             .run(&format!("{tool} {name} 1<>/dev/null"))
             .assert_code(0);
     }
 }
 
-/// What is printed for people or other programs, and what a job tells, is output too.
+/// Text for users or other programs, and the reports of a job, are output, too.
 #[test]
 fn what_cannot_be_printed_is_no_success() {
     let folder = documents();
@@ -64,8 +64,8 @@ fn a_reader_that_goes_does_not_turn_a_no_into_a_yes() {
     assert_eq!(out.stdout, "1\n", "{out:#?}");
 }
 
-/// Two launches, of which the second begins with a plan that takes more than half of the queue: of its
-/// progress nothing has room until the reader reads.
+/// Two launches. The second begins with a plan that takes more than half of the queue, so its progress has no room
+/// until the reader reads.
 #[test]
 fn a_run_whose_reader_stalls_tells_what_is_missing_and_is_no_lie() {
     let folder = mt_tests::Folder::new();

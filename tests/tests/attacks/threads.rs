@@ -1,9 +1,9 @@
-//! Where the system has no room for another thread, no tool panics.
+//! If the system has no room for another thread, no tool panics.
 
 use crate::{READS, documents, keeps_runs};
 
-/// Runs a tool in a group that holds one process and no further thread; `None` where there is no
-/// such group to be had. (`ulimit -u` does not limit root.)
+/// Runs a tool in a group with room for one process and no further thread; `None` if there can be no such group.
+/// (`ulimit -u` does not limit root.)
 fn alone(folder: &mt_tests::Folder, tool: &str) -> Option<mt_tests::Ran> {
     let out = folder.run(&format!(
         "for base in /sys/fs/cgroup/pids /sys/fs/cgroup; do
@@ -40,7 +40,7 @@ fn without_threads_a_tool_does_its_work_or_says_why_not() {
             }
         }
     }
-    // Where all processors would search, one does.
+    // Instead of all processors, one searches.
     let out = alone(&folder, "mt-solve m --step 5 --rv free").unwrap();
     out.assert_code(0);
     let free = folder.run("mt-solve m --step 5 --rv free");

@@ -1,11 +1,11 @@
-//! A user without privileges: with a part of the control groups that was delegated to it, its jobs
-//! have their shares and are cleaned up as root's are; without, it is told what to do.
+//! A user without privileges. With a delegated part of the control groups, its jobs have their shares and are cleaned
+//! up like root's; without, it is told what to do.
 
 use std::fs;
 
 use mt_tests::{Folder, Ran, tools};
 
-/// Two jobs, one of which leaves a process that sheds its session and environment.
+/// Two jobs, one of which leaves a process that clears its session and environment.
 const PLAN: &str = r#"{"schema":"mt.plan/1","tasks":[
     {"id":"a","batch":10,"share_percent":50,"samples":40},{"id":"b","batch":10,"share_percent":25,"samples":20}],
     "workload":{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
@@ -14,13 +14,13 @@ const PLAN: &str = r#"{"schema":"mt.plan/1","tasks":[
     {"id":"b","batch_sizes":[10],"job":{"argv":["sh","-c",
       "echo '{\"mt\":\"ready\"}'; for i in 1 2; do sleep 0.1; echo '{\"mt\":\"step\",\"samples\":10}'; done"]}}]}}"#;
 
-/// Runs a script as the user `nobody` in a control group that is made for it, and is that user's
-/// where `delegated`. `$GROUP` names the group; `None` if there is none to be made.
+/// Runs a script as the user `nobody` in a control group that is made for it, and that belongs to that user if
+/// `delegated`. `$GROUP` names the group; `None` if there can be none.
 fn as_nobody(script: &str, last: &str, delegated: bool) -> Option<Ran> {
     let folder = Folder::new();
     fs::write(folder.path().join("plan"), PLAN.replace("LAST", last)).unwrap();
     fs::write(folder.path().join("script"), script).unwrap();
-    // The folder of the build may be closed to others.
+    // Other users may have no access to the build folder.
     for tool in ["mt-launch", "mt-check"] {
         fs::copy(tools().join(tool), folder.path().join(tool)).unwrap();
     }

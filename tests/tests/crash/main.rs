@@ -1,17 +1,16 @@
-//! Crash consistency: a tool that is killed at any write, sync or rename leaves the older file or
-//! the new one, and of a profile or run a part that can be read and continued.
+//! Crash consistency: a tool that is killed at any write, sync or rename leaves either the old file or the new one; a
+//! partial profile or run can be read and continued.
 //!
-//! A library that is loaded before the C library counts these calls and kills the process at one
-//! of them, before it or in the middle of a write. Replacing a file renames by a system call that
-//! no library sees; the sync before it and the sync of the folder after it are seen, so that the
-//! process dies on both sides.
+//! A library that is loaded before the C library counts these calls and kills the process at one of them, before it
+//! or in the middle of a write. Replacing a file renames by a system call that the library does not see; the sync
+//! before it and the sync of the folder after it are seen, so the process dies on both sides.
 
 use std::fs;
 use std::process::Command;
 
 use mt_tests::Folder;
 
-/// More calls than any tool here makes; a tool that ends is not stopped any more.
+/// More calls than any tool makes here; a tool that ends before is not killed.
 const MOST_CALLS: u32 = 200;
 
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
@@ -40,8 +39,8 @@ fn made() -> Folder {
     folder
 }
 
-/// Runs a line again and again, killed at its first call, its second, and so on, before it or in
-/// the middle, until it ends; calls `look` each time. Answers how often it was killed.
+/// Runs a line repeatedly, killed at its first call, its second, and so on, before it or in the middle, until it
+/// ends; calls `look` each time. Returns how often it was killed.
 fn at_every_call(folder: &Folder, before: &str, line: &str, look: impl Fn(&str)) -> u32 {
     for at in 1..MOST_CALLS {
         for half in ["", "STOP_HALF=1 "] {
@@ -73,7 +72,7 @@ fn an_output_is_the_older_or_the_new_one() {
             calls >= 3,
             "{tool}: a write, a sync and a sync of the folder"
         );
-        // What the killed ones left is cleaned by the next.
+        // The next run cleans up what the killed ones left.
         let left = folder.run(&format!("{line}; ls -A | grep '^[.]mt-'"));
         assert_eq!(left.stdout, "", "{left:#?}");
     }
@@ -93,7 +92,7 @@ fn a_part_of_a_profile_is_continued_to_the_same_bytes() {
     };
     let calls = at_every_call(&folder, "rm -f out", &format!("{tool} -o out"), continued);
     assert!(calls >= 8, "header, six samples, end: {calls}");
-    // The same file is input and output: it is never less than it was.
+    // The same file is input and output: it never gets shorter.
     let part = "head -4 p > out";
     let line = format!("{tool} --resume out -o out");
     at_every_call(&folder, part, &line, |stopped| {
@@ -104,7 +103,7 @@ fn a_part_of_a_profile_is_continued_to_the_same_bytes() {
     });
 }
 
-/// What was cut inside its last record is read up to it, with a warning that names its line.
+/// A file cut inside its last record is read up to that record, with a warning that names its line.
 #[test]
 fn a_part_of_a_run_can_be_read() {
     let folder = made();

@@ -11,34 +11,34 @@ use serde_json::Value;
 /// A document with one field altered.
 pub struct Mutant {
     pub records: Vec<Value>,
-    /// The place without positions, of an enumeration with what stands there now: `progress:$.samples`,
+    /// The position without indices, for an enumeration with its current value: `progress:$.samples`,
     /// `$.search.proof=enumerated`.
     pub place: String,
-    /// What was done to it.
+    /// Kind of alteration.
     pub kind: &'static str,
 }
 
-/// How a document is altered.
+/// How strongly a document is altered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Numbers by a little, lists by one element, enumerations to each other value.
+    /// Numbers slightly, lists by one element, enumerations to each other value.
     Little,
-    /// Numbers by a factor, to 0 and to the other sign, types to others, lists and objects to nothing,
-    /// values of two places exchanged.
+    /// Numbers by a factor, to 0 and to the other sign, types to others, lists and objects to nothing, values of two
+    /// positions exchanged.
     Far,
 }
 
-/// One alteration: what was done, in which record, where, and what stands there afterwards.
+/// One alteration: its kind, the record, the position, and the new value.
 struct Change {
     kind: &'static str,
     record: usize,
     pointer: String,
     after: Option<Value>,
-    /// What of the value at `pointer` was altered, where that is a part of it.
+    /// What part of the value at `pointer` was altered, if only a part was.
     part: String,
 }
 
-/// Mutants of a document, at most `most` of each place and kind: the first ones and the last.
+/// Mutants of a document, at most `most` for each position and kind: the first ones and the last.
 pub fn mutants(records: &[Value], most: usize, reach: Reach) -> impl Iterator<Item = Mutant> {
     let enums = enums();
     let mut places: BTreeMap<(String, &'static str), Vec<Change>> = BTreeMap::new();
@@ -73,7 +73,7 @@ pub fn mutants(records: &[Value], most: usize, reach: Reach) -> impl Iterator<It
         for change in changes {
             let mut place = pattern(record, &change.pointer) + &change.part;
             if let ("enum", Some(Value::String(to))) = (change.kind, &change.after) {
-                // Each value is a lie of its own.
+                // Each value is a separate mutant.
                 place = format!("{place}={to}");
             }
             places.entry((place, change.kind)).or_default().push(change);
@@ -124,7 +124,7 @@ fn apply(records: &[Value], change: &Change) -> Vec<Value> {
             out.insert(change.record, again);
         }
         ("record exchanged", _) => {
-            // With the one before it, the first with the one after it.
+            // With the previous one, the first with the next one.
             let other = change.record.checked_sub(1).unwrap_or(1);
             out.swap(change.record, other);
         }
@@ -150,7 +150,7 @@ fn apply(records: &[Value], change: &Change) -> Vec<Value> {
     out
 }
 
-/// Every value of a document but its top, with its JSON pointer.
+/// Every value of a document except the document itself, with its JSON pointer.
 fn nodes(value: &Value, at: String, look: &mut impl FnMut(&str, &Value)) {
     if !at.is_empty() {
         look(&at, value);
@@ -171,7 +171,7 @@ fn nodes(value: &Value, at: String, look: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// What may stand instead of a value; nothing: the value is taken away.
+/// Replacements of a value; an empty one removes the value.
 fn alterations(value: &Value, enums: &[Vec<String>]) -> Vec<(&'static str, Option<Value>)> {
     let mut out = vec![("deleted", None)];
     match value {
@@ -225,7 +225,7 @@ fn less(number: &serde_json::Number) -> Option<Value> {
     (x != 0.0).then(|| Value::from(x * 0.999))
 }
 
-/// The place without positions: `$.phases[].start_s`.
+/// The position without indices: `$.phases[].start_s`.
 fn pattern(record: &Value, pointer: &str) -> String {
     let kind = record["record"].as_str().or(record["event"].as_str());
     let mut out = kind.map_or("$".to_owned(), |k| format!("{k}:$"));

@@ -1,4 +1,4 @@
-//! Fields that may be altered unnoticed, each with the reason.
+//! Fields whose alteration may go unnoticed, each with the reason.
 
 mod table;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use table::EXEMPT;
 
-/// The exemption of a place. What goes further is exempt where a little of the same is.
+/// The exemption of a position. A strong alteration is exempt if the same slight one is.
 pub fn reason(document: &str, place: &str, kind: &str) -> Option<usize> {
     let kind = match kind {
         "null" | "emptied" | "halved" => "deleted",
@@ -23,14 +23,14 @@ pub fn reason(document: &str, place: &str, kind: &str) -> Option<usize> {
     })
 }
 
-/// Exemptions that nothing needed: of what is only altered far (exchanged), or of all else.
+/// Exemptions that were not needed: those for strong alterations (exchanges), or all others.
 pub fn unused(used: &BTreeSet<usize>, far: bool) -> Vec<&'static str> {
     let unused = EXEMPT.iter().enumerate().filter(|(i, _)| !used.contains(i));
     let own = unused.filter(|(_, exempt)| exempt.2.contains("exchanged") == far);
     own.map(|(_, exempt)| exempt.1).collect()
 }
 
-/// Why something may be altered.
+/// Why an alteration may go unnoticed.
 pub fn why(at: usize) -> &'static str {
     EXEMPT[at].3
 }

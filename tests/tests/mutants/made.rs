@@ -5,10 +5,10 @@ use std::fs;
 use mt_tests::Folder;
 use serde_json::Value;
 
-/// A document, and what must stand before it so that it can be judged.
+/// A document, and the documents that must precede it for the check.
 pub struct Document {
     pub name: String,
-    /// Its kind, and where exemptions of others hold for it, how it came about.
+    /// Its kind, with its origin if that has exemptions of its own.
     pub kind: &'static str,
     pub records: Vec<Value>,
     pub before: Vec<Value>,
@@ -31,7 +31,7 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"small",
   {"id":"mobile","model":"mobilenet_v3_large","batch_sizes":[32,64],"samples":9000,"weight":2.5,
    "update_bytes":{"down":15000000,"up":15000000},"memory":{"fixed_bytes":400000000,"bytes_per_sample":2000000}}]}"#;
 
-/// Rates as measured, instead of a model.
+/// Measured rates instead of a model.
 const BY_HAND: &str = r#"{"schema":"mt.plan/1","link":{"down_bps":4e8,"up_bps":4e8},
  "tasks":[{"id":"a","samples":18000,"update_bytes":{"down":30000000,"up":30000000}},
           {"id":"b","samples":6400,"update_bytes":{"down":9000000,"up":9000000}}],
@@ -99,8 +99,8 @@ const DOCUMENTS: [(&str, &str, &str); 23] = [
     ("job-run", "processes", ""),
 ];
 
-/// Golden files of the tools that are honest documents: what was measured on real devices, and what
-/// was written by hand. Name, kind, file.
+/// Golden files of the tools that are valid documents: measurements on real devices, and hand-written ones. Name,
+/// kind, file.
 const GOLDEN: [(&str, &str, &str); 13] = [
     (
         "check-by-hand",

@@ -1,6 +1,5 @@
-//! Mutation test of the checker: mt-check accepts every document that the tools make, and every
-//! document in which one field is altered is refused, by its reader or by mt-check, unless the
-//! field is exempt by name.
+//! Mutation test of the checker: mt-check accepts every document that the tools make. Every document with one altered
+//! field is refused, by its reader or by mt-check, unless the field is exempt by name.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -17,10 +16,11 @@ use mt_tests::{lines, parsed};
 use alter::{Mutant, Reach};
 use made::{Document, Made};
 
-/// Mutants of one place and kind, the last ones: all steps of a fitted tree, and all progress of a run, are alike.
+/// Number of the last mutants of a position and kind that are tried: all steps of a fitted tree, for example, are
+/// alike.
 const OF_EACH_PLACE: usize = 1;
 
-/// How many mutants of a place are accepted and refused.
+/// How many mutants of a position are accepted and refused.
 #[derive(Default)]
 struct Score {
     accepted: usize,
@@ -30,7 +30,7 @@ struct Score {
 /// The scores of each place and kind of alteration.
 type Scores = BTreeMap<(String, &'static str), Score>;
 
-/// An inspector that has seen what stands before a document.
+/// An inspector that has seen the documents preceding a document.
 fn inspector(document: &Document) -> Inspector {
     let mut inspector = Inspector::default();
     for before in parsed(&lines(&document.before)).unwrap_or_default() {
@@ -39,7 +39,7 @@ fn inspector(document: &Document) -> Inspector {
     inspector
 }
 
-/// Judges every mutant of a document; returns the score of each place and kind of alteration.
+/// Checks every mutant of a document; returns the score of each position and kind of alteration.
 fn judged(document: &Document, reach: Reach) -> Scores {
     let mut scores = Scores::new();
     let mut inspector = inspector(document);
@@ -58,7 +58,7 @@ fn judged(document: &Document, reach: Reach) -> Scores {
             score.refused += 1;
             continue;
         };
-        // A default that is left out alters nothing.
+        // Removing a default alters nothing.
         let same = format!("{documents:?}") == honest;
         let lie = documents.into_iter().any(|d| !inspector.judge(d).ok);
         if lie {
@@ -70,8 +70,8 @@ fn judged(document: &Document, reach: Reach) -> Scores {
     scores
 }
 
-/// Whether a place is in a document that stands inside of another and is altered elsewhere: the plan of
-/// a run and of one timeline is altered in them, and the model of one plan.
+/// Whether a position is in an embedded document that is altered elsewhere: the plan of a run and of one timeline is
+/// altered there, and the model of one plan.
 fn is_copy(name: &str, place: &str) -> bool {
     let timelines = [
         "two-timeline",
@@ -98,9 +98,9 @@ fn every_document_of_the_tools_is_accepted() {
     }
 }
 
-/// The scores of each document, in their order.
+/// The scores of each document, in order.
 fn all_judged(documents: &[Document], reach: Reach) -> Vec<(&Document, Scores)> {
-    // Documents are of very unequal size, so that two threads take them by turns.
+    // Documents differ greatly in size, so two threads take them in turns.
     let next = AtomicUsize::new(0);
     let take = || {
         let mut done = Vec::new();
@@ -119,7 +119,7 @@ fn all_judged(documents: &[Document], reach: Reach) -> Vec<(&Document, Scores)> 
     all
 }
 
-/// What was accepted, by reason, and the reasons that were needed.
+/// Accepted alterations by reason, and the reasons that were needed.
 #[expect(clippy::print_stdout, reason = "a test that tells what it lets pass")]
 fn explained(all: Vec<(&Document, Scores)>) -> BTreeSet<usize> {
     let (mut refused, mut places) = (0, 0);
@@ -166,7 +166,7 @@ fn every_altered_field_is_refused() {
     }
 }
 
-/// What goes further than a little. `make hostile` runs it (`MT_HOSTILE`): it takes twice as long.
+/// Strong alterations. `make hostile` runs it (`MT_HOSTILE`), because it takes twice as long.
 #[test]
 fn no_field_is_altered_far() {
     if std::env::var_os("MT_HOSTILE").is_none() {

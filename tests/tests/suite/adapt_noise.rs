@@ -1,5 +1,5 @@
-//! `mt-launch --adapt` moves the noise scales of a model by what its jobs tell, and the plan with them: jobs
-//! that are real processes, whose norms are those of a given noise scale.
+//! `mt-launch --adapt` moves the noise scales of a model according to its jobs' reports, and the plan with them. The
+//! jobs are real processes, whose norms have a given noise scale.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,8 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tas
     {"id":"b","model":"mobilenet_v3_large","batch_sizes":[16,64],"samples":320,"rounds_to_target":5,
      "efficiency":{"noise_scale":10}}]}"#;
 
-/// Sixteen steps of a job whose gradient has a squared norm of 1 and a variance of `phi`, give or take 2 %, by turns.
+/// Sixteen steps of a job whose gradient has a squared norm of 1 and a variance of `phi`, alternately 2 % more and
+/// less.
 fn job(phi: Option<u32>) -> String {
     let norms = phi.map_or(String::new(), |phi| {
         let of = |b: u32| format!("$((1000 + {} + k * {}))e-3", 1_000 * phi / b, 20 * phi / b);
@@ -33,8 +34,8 @@ fn job(phi: Option<u32>) -> String {
     )
 }
 
-/// Two rounds under `--adapt` of a plan for small batches, by jobs that tell this noise scale; `None` where there
-/// are no control groups.
+/// Two rounds with `--adapt` of a plan for small batches, with jobs that report this noise scale; `None` without
+/// control groups.
 fn adapted(phi: Option<u32>) -> Option<Vec<Value>> {
     let folder = Folder::new();
     let path = |name: &str| folder.path().join(name);

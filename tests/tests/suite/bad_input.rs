@@ -1,5 +1,5 @@
-//! Bad input at every tool: exit code 2, a message with place and advice, no panic, and nothing
-//! on standard output.
+//! Bad input for every tool: exit code 2, a message with position and advice, no panic, and nothing on standard
+//! output.
 
 use mt_tests::Folder;
 

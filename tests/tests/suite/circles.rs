@@ -1,9 +1,8 @@
-//! No circle of files within a crate: each file can be read knowing only those that it stands on.
+//! No cycle of files within a crate: each file can be read knowing only those that it depends on.
 //!
-//! File A stands on file B where A names an item that B defines, in a `use` or in a path. A name that
-//! a module passes on is followed to where it is defined, so that a module may gather those below it
-//! (`pub use`) without standing on them, unless it uses the name itself. Comments, strings and what
-//! is compiled for tests only do not count.
+//! File A depends on file B if A names an item that B defines, in a `use` or in a path. A re-exported name is
+//! followed to its definition, so a module may re-export the items of those below it (`pub use`) without depending on
+//! them, unless it uses the name itself. Comments, strings and test code do not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -11,7 +10,7 @@ use std::path::Path;
 
 use crate::workspace::{members, root, sources};
 
-/// The path of a module in its crate; that of the crate itself is empty.
+/// The path of a module in its crate; empty for the crate itself.
 type Module = Vec<String>;
 
 #[test]
@@ -31,26 +30,26 @@ fn no_circle_of_files_within_a_crate() {
     );
 }
 
-/// What a source file says of others.
+/// References in a source file.
 #[derive(Default)]
 struct Source {
-    /// Names brought in, with the path of each; whether they are passed on by `pub use` alone.
+    /// Imported names, with the path of each, and whether they are only re-exported.
     imports: Vec<Import>,
-    /// Paths within code, each with the module that it is read in.
+    /// Paths within code, each with the module in which it is resolved.
     paths: Vec<(Module, Vec<String>)>,
     /// Names of items that are defined here.
     defined: BTreeSet<String>,
-    /// Every name that stands outside a `use`.
+    /// Every name outside of a `use`.
     used: BTreeSet<String>,
     /// Child modules that are compiled for tests only.
     tests: BTreeSet<String>,
 }
 
 struct Import {
-    /// The module that the `use` stands in.
+    /// The module of the `use`.
     at: Module,
     path: Vec<String>,
-    /// The name that it gets; `*` for all names of a module.
+    /// The imported name; `*` for all names of a module.
     name: String,
     public: bool,
 }
@@ -101,10 +100,9 @@ impl Crate {
         module
     }
 
-    /// The item that the path, read in module `at`, leads to; `None` for a path of another crate, and
-    /// for a module as a whole.
+    /// The item of a path, resolved in module `at`; `None` for a path of another crate, and for a module as a whole.
     fn target(&self, at: &[String], path: &[String], depth: usize) -> Option<Item> {
-        // Names that are passed on in a ring would not compile.
+        // Cyclic re-exports would not compile.
         if depth > 16 {
             return None;
         }
@@ -160,18 +158,18 @@ impl Crate {
         None
     }
 
-    /// The files that each file stands on.
+    /// The files that each file depends on.
     fn edges(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let edges = self.files.iter().map(|(module, source)| {
             let imported = source.imports.iter().filter(|i| {
-                // What is only passed on is not used here.
+                // A name that is only re-exported is not used here.
                 i.name != "*" && (!i.public || source.used.contains(&i.name))
             });
             let imported = imported.map(|i| (&i.at, &i.path));
             let paths = source.paths.iter().map(|(at, path)| (at, path));
             let mut on = BTreeSet::new();
             for (at, path) in imported.chain(paths) {
-                // A module that is brought in whole counts by the paths through it.
+                // A module that is imported as a whole counts by the paths through it.
                 let item = self.target(at, path, 0);
                 on.extend(item.map(|i| i.file).filter(|file| file != module));
             }
@@ -180,7 +178,7 @@ impl Crate {
         edges.collect()
     }
 
-    /// A shortest circle through each knot of files, and how many files the knot has.
+    /// A shortest cycle through each strongly connected set of files, and the size of the set.
     fn circles(&self) -> Option<String> {
         let edges = self.edges();
         let mut seen: BTreeSet<&Module> = BTreeSet::new();
@@ -230,7 +228,7 @@ fn reach<'a>(edges: &'a Edges<'_>, from: &Module) -> BTreeSet<&'a Module> {
     reached
 }
 
-/// From a file back to itself, by breadth first; empty if there is no way.
+/// From a file back to itself, by breadth-first search; empty if there is no path.
 fn shortest_circle(edges: &Edges<'_>, from: &Module) -> Vec<Module> {
     let mut came: BTreeMap<&Module, &Module> = BTreeMap::new();
     let mut next = VecDeque::from([from]);
@@ -315,7 +313,7 @@ impl Reader<'_> {
                     self.module.pop();
                 }
             }
-            // To declare a module is no use of it, nor of an item of its name.
+            // Declaring a module is not a use of it, nor of an item with its name.
             "mod" => {
                 if self.token(2) == "{" {
                     self.inline.push(self.depth);
@@ -349,7 +347,7 @@ impl Reader<'_> {
             && (self.token(4) == "test" || (self.token(4) == "all" && self.token(6) == "test"))
     }
 
-    /// Passes over an item with its attributes; notes a module of tests in a file of its own.
+    /// Skips an item with its attributes; records a module of tests in a separate file.
     fn skip_item(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -500,7 +498,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Behind the string that begins at `k`.
+/// Position after the string that begins at `k`.
 fn string_end(c: &[char], mut k: usize) -> usize {
     k += 1;
     while k < c.len() && c[k] != '"' {
@@ -509,7 +507,7 @@ fn string_end(c: &[char], mut k: usize) -> usize {
     k + 1
 }
 
-/// Behind the raw string, or the raw name, whose `#` or quote is at `k`.
+/// Position after the raw string, or the raw name, whose `#` or quote is at `k`.
 fn raw_end(c: &[char], mut k: usize) -> usize {
     let hashes = c[k..].iter().take_while(|c| **c == '#').count();
     k += hashes;
@@ -544,7 +542,7 @@ fn made(files: &[(&str, &str)]) -> Crate {
 #[test]
 fn a_circle_is_found_and_named() {
     for (files, circle) in [
-        // Straight, and by way of a name that the crate passes on.
+        // Directly, and through a re-exported name.
         (
             [
                 ("", "mod a; mod b; pub use b::B;"),
@@ -553,7 +551,7 @@ fn a_circle_is_found_and_named() {
             ],
             Some("a -> b -> a"),
         ),
-        // A module that gathers does not stand on what it passes on.
+        // A module that only re-exports does not depend on the items.
         (
             [
                 ("", ""),
@@ -562,7 +560,7 @@ fn a_circle_is_found_and_named() {
             ],
             None,
         ),
-        // It does where it uses the name itself.
+        // It does if it uses the name itself.
         (
             [
                 ("", ""),
@@ -571,7 +569,7 @@ fn a_circle_is_found_and_named() {
             ],
             Some("a -> a/c -> a"),
         ),
-        // Neither words, strings nor tests count.
+        // Comments, strings and tests do not count.
         (
             [
                 ("", "mod a; mod b;"),

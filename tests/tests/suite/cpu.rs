@@ -1,5 +1,5 @@
-//! The same pipe with real processes under CPU quotas. Where control groups cannot be written,
-//! the tools say so with exit code 3, and that is what is tested.
+//! The same pipe with real processes under CPU quotas. If control groups cannot be written, the tools must say so
+//! with exit code 3, which is then tested.
 
 use doc::{Any, AnyDocuments, EventPayload, Frames, RunEvent};
 use mt_tests::Folder;
@@ -83,7 +83,7 @@ fn a_window_ends_when_the_rates_are_as_precise_as_asked() {
     assert!(fine.iter().all(|w| *w > 1.9), "{fine:?}");
 }
 
-/// What `mt try` ran in this environment, `mt run` measures and launches in the same one.
+/// `mt run` measures and launches in the same environment as `mt try`.
 #[test]
 fn a_script_has_the_environment_of_whoever_calls() {
     let folder = Folder::new();

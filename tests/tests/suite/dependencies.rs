@@ -1,6 +1,6 @@
-//! What is built in on this platform: licences and sources, as `deny.toml` allows them. Crates that
-//! only other platforms need are in Cargo.lock, but a build here never downloads them, so nothing
-//! without network can read their licences: their sources are checked, their licences by `cargo deny`.
+//! Licences and sources of the dependencies on this platform, as `deny.toml` allows them. Crates that only other
+//! platforms need are in Cargo.lock, but a build here never downloads them, so their licences cannot be read offline:
+//! only their sources are checked here, and their licences by `cargo deny`.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -63,7 +63,7 @@ fn a_launch_under_the_allocator_moves_trainings_and_loses_no_step() {
     let report = folder.run("mt-report run; mt-report --format html run -o page.html");
     report.assert_code(0);
     assert!(report.stdout.contains("GPUs given"), "{}", report.stdout);
-    // The same events, read again, lead to decisions as well.
+    // Reading the same events again also leads to decisions.
     let again = folder.run("mt-elastic --gpus 4 --strict run");
     again.assert_code(0);
     assert!(again.stdout.contains("mt.allocation/1"));

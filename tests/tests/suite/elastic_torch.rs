@@ -1,5 +1,5 @@
-//! The elastic training with PyTorch, for real: gloo on the processors, moved by mt-launch. Skipped where
-//! `$PYTHON` (or /usr/bin/python3) cannot import torch.
+//! The elastic training with real PyTorch: gloo on the processors, moved by mt-launch. Skipped if `$PYTHON` (or
+//! /usr/bin/python3) cannot import torch.
 
 use std::fs;
 use std::process::Command;
@@ -97,7 +97,7 @@ fn one_two_three_and_one_processes_lose_no_step_and_learn_the_same() {
         let first_change = lines(&log, "parked")[0]["step"].as_u64().unwrap() as usize;
         assert_eq!(moved[..first_change], alone[..first_change], "{model}");
         for (there, here) in moved.iter().zip(&alone) {
-            // Sums in another order, learnt from.
+            // Sums in another order, whose rounding affects later steps.
             assert!(
                 (there.1 - here.1).abs() < 0.02 * here.1,
                 "{there:?} {here:?}"
@@ -134,7 +134,7 @@ fn two_models_under_the_allocator_train_to_their_ends() {
         assert_every_step_once(&steps);
         assert_eq!(steps.len(), count, "{name}");
     }
-    // The younger came while the older trained, which gave up GPUs for it.
+    // The younger arrived while the older trained, which gave up GPUs for it.
     assert!(lines(&log(&folder, "older"), "ready").len() >= 2);
     folder.run("mt-check run").assert_code(0);
 }

@@ -1,4 +1,4 @@
-//! The example that trains a federation: its page says what its summary does, and its functions work.
+//! The example that trains a federation: its page agrees with its summary, and its functions work.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn numbers(value: &Value, found: &mut Vec<f64>) {
     }
 }
 
-/// Every number with decimals in a table of the page is one of the summary, rounded as the page rounds.
+/// Every number with decimals in a table of the page is in the summary, rounded as on the page.
 #[test]
 fn the_page_of_the_federation_quotes_its_summary() {
     let summary: Value = serde_json::from_str(&committed("summary.json")).unwrap();
@@ -35,10 +35,10 @@ fn the_page_of_the_federation_quotes_its_summary() {
                 continue;
             };
             let unit: f64 = format!("1e-{}", decimals.len()).parse().unwrap();
-            // Goals stand on the page alone; they are the goals of the test below.
+            // Goals are only on the page; they are the goals of the test below.
             let goal = ["1.05", "1.25", "0.6", "0.85", "0.75"].contains(&word);
             let quoted = known.iter().any(|v| {
-                // Python rounds halves of the number as it is, Rust its decimals: either way is right.
+                // Python rounds halves of the exact binary number, Rust of its decimals: both are accepted.
                 (v - word.parse::<f64>().unwrap()).abs() <= 0.5001 * unit
             });
             assert!(goal || quoted, "{word} is not in the summary: {line}");
@@ -48,7 +48,7 @@ fn the_page_of_the_federation_quotes_its_summary() {
     assert!(looked_at > 200, "{looked_at} numbers only");
 }
 
-/// The medians and the worst are those of the rows.
+/// The medians and the worst values are those of the rows.
 #[test]
 fn the_summary_of_the_federation_is_that_of_its_rows() {
     let summary: Value = serde_json::from_str(&committed("summary.json")).unwrap();
@@ -78,7 +78,7 @@ fn the_summary_of_the_federation_is_that_of_its_rows() {
 #[test]
 fn the_functions_of_the_federation_pass_their_tests() {
     let folder = Folder::new();
-    // With the packages of the example where it has been run, else with what the machine has.
+    // With the example's packages if it has been run, otherwise with the machine's.
     let run = folder.run(&format!(
         "python=$(realpath -m {0}/../../target/engines/federation/bin/python)\n\
          [ -x \"$python\" ] || python=$(command -v python3) || exit 3\n\

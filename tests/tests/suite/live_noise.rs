@@ -1,5 +1,5 @@
-//! A noise scale on its whole way: mt-worker reports norms, mt-profile makes a noise scale of them, mt-fit takes it
-//! into the model as `measured`, and the plan is one for progress.
+//! The complete path of a noise scale: mt-worker reports norms, mt-profile computes a noise scale from them, mt-fit
+//! writes it into the model as `measured`, and the plan is one for progress.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@ use std::fs;
 use mt_tests::Folder;
 use serde_json::Value;
 
-/// Two trainings that are far from their end, so that the gradient stands out of its noise: one whose single thread
-/// halves its batches, one whose parts are those of two threads.
+/// Two trainings that are far from their end, so that the gradient exceeds its noise: one whose single thread halves
+/// its batches, and one whose parts are those of two threads.
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
     {"id":"halves","batch_sizes":[16,64],"samples":60000,"rounds_to_target":5,
      "job":{"argv":["mt-worker","--threads","1","--width","64","--depth","2","--learning-rate","1e-5"],"pool":true}},

@@ -1,5 +1,4 @@
-//! The manual pages: mt-workload(5) names every member of the documents that it is about, and the page of
-//! each tool has its sections.
+//! The manual pages: mt-workload(5) names every member of its documents, and the page of each tool has its sections.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Names of members anywhere in a schema, and constants that members may be.
+/// Names of members anywhere in a schema, and constants that may be values of members.
 fn named(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
@@ -57,7 +56,7 @@ fn mt_workload_names_every_member() {
     }
 }
 
-/// Every tool, and every command of one: what `--help` can be asked of.
+/// Every tool, and every command of one, that has `--help`.
 fn commands(folder: &Folder) -> Vec<String> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools");
     let mut all = Vec::new();
@@ -79,7 +78,7 @@ fn commands(folder: &Folder) -> Vec<String> {
     all
 }
 
-/// Lines of examples: what is pasted must not be broken.
+/// Lines of examples: text for pasting must not be broken.
 fn examples(help: &str) -> Vec<&str> {
     let examples = help
         .split_once("\nExamples:\n")
@@ -103,7 +102,7 @@ fn help_is_broken_by_the_terminal_and_nowhere_else() {
             for pair in lines.windows(2) {
                 let width = pair[0].chars().count();
                 assert!(width <= columns, "{command}, {width} columns: {}", pair[0]);
-                // Of two lines of a paragraph the first has no room for the first word of the second.
+                // Of two lines of a paragraph, the first has no room for the first word of the second.
                 let flows = |l: &str| !l.is_empty() && !l.starts_with(' ');
                 let word = pair[1].split(' ').next().unwrap_or("").chars().count();
                 let broken = flows(pair[0]) && flows(pair[1]) && width + 1 + word <= columns;
@@ -130,7 +129,7 @@ fn every_tool_has_a_page_with_its_sections() {
             assert!(page.stdout.contains(&heading), "{tool} lacks {section}");
         }
         assert!(page.stdout.contains(".BR mt\\-workload (5)"), "{tool}");
-        // What is not filled is cut, or broken anywhere, by the reader of a terminal of 80 columns.
+        // Text that is not filled would be cut, or broken anywhere, on a terminal of 80 columns.
         let blocks = page.stdout.split("\n.nf\n").skip(1);
         let lines = blocks.flat_map(|block| block.split(".fi\n").next().unwrap_or("").lines());
         for line in lines {

@@ -1,5 +1,5 @@
-//! What a person reads who typed the wrong thing: every tool, every way to be wrong. The answers stand
-//! in `messages.txt`, to be read as a table of what was typed and what was seen; `BLESS=1` rewrites it.
+//! Messages for users who typed something wrong: every tool, every kind of error. The answers are in `messages.txt`,
+//! a table of what was typed and what was shown; `BLESS=1` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use mt_tests::Folder;
 
-/// A tool, a document that it reads, and a member of that document with a way to misspell it.
+/// A tool, a document that it reads, and a misspelt member of that document.
 const TOOLS: [(&str, &str, [&str; 2]); 12] = [
     ("mt run", "workload.json", ["batch_sizes", "batch_size"]),
     ("mt-profile", "workload.json", ["batch_sizes", "batch_size"]),
@@ -35,7 +35,7 @@ const TOOLS: [(&str, &str, [&str; 2]); 12] = [
     ("mt-check", "run.ndjson", ["time_s", "times_s"]),
 ];
 
-/// Documents, from where golden tests of a tool have them.
+/// Documents, from golden tests of a tool.
 const DOCUMENTS: [(&str, &str); 9] = [
     ("workload.json", "mt-report/tests/cli/in/workload.json"),
     ("profile.ndjson", "mt-fit/tests/cli/in/few.ndjson"),
@@ -93,8 +93,8 @@ fn folder() -> Folder {
     folder
 }
 
-/// Types a line with a prefix that is not shown, and notes what is seen. It must be refused, tell so on
-/// standard error alone with the tool's name, and leave the folder as it was.
+/// Types a line with a prefix that is not shown, and records the output. It must be refused, say so only on standard
+/// error with the tool's name, and leave the folder unchanged.
 fn typed(folder: &Folder, page: &mut String, prefix: &str, line: &str) {
     let listed = |when: &str| {
         let all = folder.run("ls -AR");
@@ -118,14 +118,14 @@ fn typed(folder: &Folder, page: &mut String, prefix: &str, line: &str) {
     writeln!(page, "\n$ {line}\n{told}exit {code}").expect("a string takes it");
 }
 
-/// One part of the page: a heading, and what each tool answers.
+/// One part of the page: a heading, and each tool's answer.
 fn part(heading: &str, each: impl FnOnce(&mut String)) -> String {
     let mut page = format!("== {heading}\n");
     each(&mut page);
     page
 }
 
-/// What each tool answers to the words that `of` makes of the tool and its document.
+/// Each tool's answer to the words that `of` makes from the tool and its document.
 fn tools(folder: &Folder, heading: &str, of: impl Fn(&str, &str) -> String) -> String {
     part(heading, |page| {
         for (tool, document, _) in TOOLS {
@@ -172,7 +172,7 @@ fn misspelt_keys(folder: &Folder) -> String {
     })
 }
 
-/// Modes stop root as well once it may not override them; `None` where that cannot be had.
+/// File modes also stop root if it has no right to override them; `None` if that is not possible here.
 fn permissions(folder: &Folder) -> Option<String> {
     assert_eq!(folder.run("chmod 0 secret; chmod 555 folder").code, Some(0));
     let held = "setpriv --bounding-set=-dac_override,-dac_read_search";
@@ -200,7 +200,7 @@ fn permissions(folder: &Folder) -> Option<String> {
     }))
 }
 
-/// On a terminal with nothing piped in, whose person types Ctrl-D; `None` without script(1).
+/// On a terminal without piped input, where the user types Ctrl-D; `None` without script(1).
 fn terminals(folder: &Folder) -> Option<String> {
     if folder.run("script --version").code != Some(0) {
         testkit::skipped("script", "there is no script(1) to make a terminal");
@@ -261,7 +261,7 @@ fn what_was_typed_and_what_is_seen() {
     compare(&parts);
 }
 
-/// Compares with the page of this folder, in which a part that was skipped stays.
+/// Compares with the page of this folder; a part that was skipped is kept.
 fn compare(parts: &[Option<String>]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/messages.txt");
     let known = fs::read_to_string(&path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One program is every tool, told apart by the name that it is called by.
+//! One program is every tool, and acts as the one whose name it is called by.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mt_tests::{Folder, Ran, tools};
 
-/// The folders of `tools/`, each of which is called as its tool is.
+/// The folders of `tools/`; each name is also the name of its tool.
 fn names() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools");
     let entries = fs::read_dir(folder).expect("a folder of the tests");
@@ -47,7 +47,7 @@ fn each_name_answers_as_its_own_program_does() {
 #[test]
 fn mt_becomes_a_tool_by_its_verb_and_by_its_name() {
     let folder = Folder::new();
-    // A copy alone in a folder, without its other names beside it.
+    // A copy alone in a folder, without its other names.
     let copy = folder.run("cp \"$(command -v mt)\" mt");
     copy.assert_code(0);
     for name in names() {
@@ -84,11 +84,11 @@ fn a_name_that_is_none_is_told_all_of_them() {
     nameless.assert_code(2);
 }
 
-/// What pkill(1) and top(1) know a process by; of one that started itself again it would be `exe`.
+/// The name by which pkill(1) and top(1) know a process; after it has executed itself again, it would be `exe`.
 #[test]
 fn a_process_is_called_by_the_name_of_its_tool() {
     let folder = Folder::new();
-    // Neither end of the input comes before it is killed.
+    // Neither end of the input is reached before it is killed.
     let shown = "mkfifo f; mt mt-report <> f & for i in $(seq 100); do name=$(cat /proc/$!/comm); \
                  [ \"$name\" = mt-report ] && break; sleep 0.1; done; kill $!; echo \"$name\"";
     let ran = folder.run(shown);

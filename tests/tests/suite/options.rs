@@ -1,6 +1,5 @@
-//! Every option of every tool changes an output, or is refused, or is used by a test that is named,
-//! or is exempt by name with a reason: `options.txt`. What options there are is clap's own list, that
-//! of the completion scripts.
+//! Every option of every tool changes an output, or is refused, or is used by a named test, or is exempt by name with
+//! a reason: `options.txt`. The list of options is clap's own, from the completion scripts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +24,7 @@ const TOOLS: [&str; 11] = [
     "mt-cluster",
 ];
 
-/// What every tool has, and the tests of `cli` show.
+/// Options of every tool, which the tests of `cli` cover.
 const COMMON: [&str; 4] = ["--help", "--version", "--completions", "--man"];
 
 /// Folder of a case, and the tool whose inputs it has.
@@ -41,14 +40,14 @@ const INPUTS: [(&str, &str); 9] = [
     ("u", "mt-cluster"),
 ];
 
-/// What is asked of one option.
+/// Requirement for one option.
 #[derive(Debug)]
 enum Case {
     /// The lines print different things.
     Changes(String, String),
     /// The line ends with exit code 2.
     Refused(String),
-    /// This file of the workspace, a test, uses it.
+    /// A test, this file of the workspace, uses it.
     Tested(String),
     /// The reason.
     Exempt,
@@ -117,7 +116,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Whether a test names the option itself, not one that begins like it.
+/// Whether a test names the option itself, not a longer one with the same beginning.
 fn uses(text: &str, option: &str) -> bool {
     let after = |part: &str| !part.starts_with(|c: char| c.is_alphanumeric() || c == '-');
     text.split(option).skip(1).any(after)
@@ -139,7 +138,7 @@ fn play(line: &str) -> Ran {
     with_inputs().run(line)
 }
 
-/// What is wrong, if anything.
+/// The error, if any.
 fn fault(tool: &str, option: &str, case: &Case) -> Option<String> {
     let shown = |ran: &Ran| format!("{:?} {}{}", ran.code, ran.stdout, ran.stderr);
     match case {
@@ -155,7 +154,7 @@ fn fault(tool: &str, option: &str, case: &Case) -> Option<String> {
         }
         Case::Changes(one, other) => {
             let (one, other) = (play(one), play(other));
-            // Usage errors and panics differ from anything.
+            // Usage errors and panics would differ from any output.
             let acts = matches!(other.code, Some(0 | 1));
             let differs = (one.code, &one.stdout) != (other.code, &other.stdout);
             if !acts {

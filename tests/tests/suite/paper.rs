@@ -70,7 +70,7 @@ fn the_reduced_reproduction_is_complete_and_good() {
     assert_eq!(s.device, "sim (simulated)");
     assert_eq!(s.command, "make paper");
     assert_eq!(s.inputs_sha256.len(), 64, "{s:?}");
-    // A choice by prediction alone, as the paper's are, is no better than the best that was measured.
+    // A choice by prediction alone, like the paper's, is no better than the best measured one.
     let alone = s.completion_predicted_min..=1.0;
     assert!(s.completion_predicted_min >= 0.9, "{s:?}");
     assert!(alone.contains(&s.completion_predicted_mean), "{s:?}");
@@ -89,10 +89,10 @@ fn the_reduced_reproduction_is_complete_and_good() {
     assert!((180.0..=240.0).contains(&s.rv_best_percent), "{s:?}");
     assert!(s.rv_gain_over_sharing >= 1.1, "{s:?}");
     assert!(s.completion_min >= 0.97, "{s:?}");
-    // Of 25 schedules none may be better than ours.
+    // None of 25 random schedules may be better than ours.
     assert!(s.rank_top_percent_max < 4.0, "{s:?}");
-    // With the paper's volumes and each model moved once nothing is fitted: times are off by up to
-    // 8 %, the speed-up by overlap by 9 points (RESULTS.md says why).
+    // With the paper's volumes and each model moved once, nothing is fitted: times are off by up to 8 %, the speed-up
+    // by overlap by 9 points (RESULTS.md says why).
     assert!(s.table1_time_error_percent_max <= 15.0, "{s:?}");
     assert!(s.table1_rate_error_percent_max <= 15.0, "{s:?}");
     assert!(s.table1_error_points_max <= 14.0, "{s:?}");
@@ -107,7 +107,7 @@ fn the_reduced_reproduction_is_complete_and_good() {
     assert!(s.over_best_static_min >= 1.0, "{s:?}");
     let equal = 1.0..=s.over_equal_shares_max;
     assert!(equal.contains(&s.over_equal_shares_mean), "{s:?}");
-    // While all run, and of the round; volumes 1:2:3 leave the largest alone at the end.
+    // While all run, and for the round; with volumes 1:2:3 the largest is alone at the end.
     assert!(
         s.cycle_throughput_min > 1.5 && s.cycle_throughput_max < 3.0,
         "{s:?}"

@@ -54,8 +54,8 @@ fn every_stage_reads_files_and_standard_input_alike() {
         .assert_code(0);
 }
 
-/// A round of a year beside one of a second, of 10,000 years, of one sample: honest
-/// documents are never called lies. What no number can hold is refused before it runs.
+/// A round of a year beside one of a second, of 10,000 years, of one sample: valid documents are always accepted.
+/// What no number can represent is refused before it runs.
 #[test]
 fn rounds_of_any_length_are_found_true_or_refused() {
     let folder = Folder::new();
@@ -109,8 +109,8 @@ fn two_workloads_in_give_two_results_out_at_every_stage() {
         .assert_code(0);
 }
 
-/// The promise of competitive sharing: the plan of most throughput, measured again, beats full sharing and temporal use,
-/// and the prediction holds.
+/// The promise of competitive sharing: the plan of highest throughput, measured again, beats full sharing and
+/// temporal sharing, and the prediction is right.
 #[test]
 fn the_plan_measured_again_keeps_its_promise() {
     let folder = Folder::new();
@@ -221,9 +221,8 @@ fn a_reader_that_leaves_ends_a_tool_quietly() {
     }
 }
 
-/// Two dozen tasks of which hardly any draw of batch sizes fits into memory are planned within what
-/// was profiled, each tool within 256 MiB; with too little memory the answer says how much is
-/// needed, at once.
+/// Two dozen tasks for which few draws of batch sizes fit into memory are planned within the profiled domain, each
+/// tool within 256 MiB. With too little memory the answer at once says how much is needed.
 #[test]
 fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
     let folder = Folder::new();
@@ -240,7 +239,7 @@ fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
         tasks.join(",")
     );
     std::fs::write(folder.path().join("workload"), workload).unwrap();
-    // Arenas of threads reserve 64 MiB of addresses each, which are no memory.
+    // Each thread's arena reserves 64 MiB of addresses, which is not memory.
     let within = "export MALLOC_ARENA_MAX=1; ulimit -v 262144";
     folder
         .run(&format!(
@@ -258,7 +257,7 @@ fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
     assert!(none.stderr.contains("memory of at least"), "{none:?}");
 }
 
-/// The reason that a plan gives for itself, what it was compared with, is recomputed.
+/// The reason that a plan gives for its choice, and its rivals, are recomputed.
 #[test]
 fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
     let folder = Folder::new();
@@ -282,7 +281,7 @@ fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
         let claimed = predicted["objective"]
             .as_f64()
             .expect("a predicted candidate");
-        // The order of a round is a search of its own, so that its length is known within bounds only.
+        // The order of a round needs its own search, so its length is only known within bounds.
         let factors: &[f64] = match objective {
             "round" => &[0.3, 3.0],
             _ => &[0.999, 1.001],

@@ -2,7 +2,7 @@
 
 use mt_tests::{Folder, example};
 
-/// The module where it stands in the repository.
+/// The module in the repository.
 fn module() -> String {
     example("../python")
 }
@@ -23,12 +23,12 @@ fn the_module_passes_its_own_tests() {
         testkit::skipped("frameworks", line);
     }
     assert!(run.stderr.contains("Ran 38 tests"), "{}", run.stderr);
-    // Two want frameworks that are not here; the tools are.
+    // Two tests need frameworks that are not installed here; the tools are available.
     let tables = "skipped 'mt-report is not on PATH'";
     assert!(!run.stderr.contains(tables), "{}", run.stderr);
 }
 
-/// A loop over somebody else's batches, ended by the count; what it told is what the launcher says.
+/// A loop over the batches of a data loader, ended by the count; the launcher repeats what it reported.
 #[test]
 fn a_plain_loop_trains_under_the_launcher() {
     let folder = Folder::new();
@@ -66,8 +66,8 @@ worker.done()
     folder
         .run("mt-launch plan.json -o run.ndjson && mt-check run.ndjson")
         .assert_code(0);
-    // Fifty steps, each of 0.82 times the loss before it. The first that is told may be the last of
-    // several that were read at once, so that the last is judged by what it must be.
+    // Fifty steps, each with 0.82 times the previous loss. The first report may be the last of several that were read
+    // at once, so the last one is compared with its known value.
     let ends = folder.run(
         "python3 -B -c \"import sys; sys.path.insert(0, '$MODULE')
 from mt_tools import documents

@@ -1,5 +1,5 @@
-//! What the README and its pages show is what the tools answer, and their links lead somewhere.
-//! `BLESS=1` writes the answers into the pages.
+//! The README and its pages show the tools' real output, and their links work. `BLESS=1` writes the output into the
+//! pages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use mt_tests::Folder;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Pages that are read as files and may link to each other: everything but what was built.
+/// Pages that may link to each other as files: everything except build output.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from(TOP)];
@@ -27,7 +27,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Targets of links outside of code, and names of headings as a page on the web has them.
+/// Targets of links outside of code, and names of headings in the form of web pages.
 fn links_and_anchors(text: &str) -> (Vec<String>, BTreeSet<String>) {
     let (mut links, mut anchors, mut code) = (Vec::new(), BTreeSet::new(), false);
     for line in text.lines() {
@@ -72,7 +72,7 @@ fn links_lead_somewhere() {
     assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
-/// The first two pictures of a page of pictures one below the other: the round, and the seconds of schemes.
+/// The first two pictures of a page with several: the round, and the seconds of schemes.
 fn first_two(svg: &str) -> String {
     let begin = |n| {
         svg.match_indices("<g transform=\"translate(0 ")

@@ -1,5 +1,4 @@
-//! What is left standing on a terminal when tables and bars are drawn again: nothing twice, no line
-//! broken.
+//! Terminal contents after tables and bars are redrawn: nothing twice, no broken line.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +6,7 @@ use std::num::NonZero;
 
 use mt_tests::Folder;
 
-/// A plan of jobs of three seconds on processors, with names as long as people give them.
+/// A plan of jobs of three seconds on processors, with names of realistic length.
 fn plan(tasks: usize) -> String {
     let script = r#"echo '{\"mt\":\"ready\"}'; for i in 1 2 3 4 5 6; do sleep 0.5; echo '{\"mt\":\"step\",\"samples\":10,\"loss\":1.25}'; done"#;
     let (mut planned, mut known) = (Vec::new(), Vec::new());
@@ -27,8 +26,8 @@ fn plan(tasks: usize) -> String {
     )
 }
 
-/// The lines of a terminal and those that have left it at the top, after a line of sh; `None` where no
-/// terminal can be made, or the line ends as a tool does that the machine does not let work.
+/// The lines of a terminal and those that have scrolled off, after a line of sh; `None` if there can be no terminal,
+/// or the tool ends because the machine does not support it.
 fn lines(folder: &Folder, line: &str, rows: u16, columns: u16, term: &str) -> Option<Vec<String>> {
     fs::write(
         folder.path().join("line"),
@@ -51,7 +50,7 @@ fn lines(folder: &Folder, line: &str, rows: u16, columns: u16, term: &str) -> Op
         _ => panic!("{ran:#?}"),
     }
     let typed = fs::read(folder.path().join("typescript")).expect("a file of the test");
-    // The first line is what script(1) says of itself, and moves no terminal to its next line.
+    // The first line is script(1)'s own message, and moves no terminal to its next line.
     let typed = typed.splitn(2, |b| *b == b'\n').last().unwrap_or_default();
     let size = |n| NonZero::new(n).expect("a size");
     let mut terminal = vt100::Parser::new(size(rows), size(columns), 10_000);
@@ -87,7 +86,7 @@ fn the_live_table_of_a_launch_stands_once() {
         let page = seen.join("\n");
         assert_eq!(times(&seen, "round 0"), 1, "{columns} columns:\n{page}");
         assert_eq!(times(&seen, "60/60"), 2, "{columns} columns:\n{page}");
-        // At 200 columns a name stands on one line.
+        // At 200 columns a name is on one line.
         let whole = times(&seen, "densenet-on-cifar-100-01");
         assert!(columns == 80 || whole == 1, "{page}");
     }
@@ -146,8 +145,8 @@ fn the_bar_of_a_profile_gives_way_to_what_was_found() {
     }
 }
 
-/// `mt top` takes the whole terminal, says what is known of each task and which keys there are, obeys them, and
-/// gives the terminal back.
+/// `mt top` uses the whole terminal, shows the state of each task and the keys, obeys them, and restores the
+/// terminal.
 #[test]
 fn a_run_is_watched_until_a_key_ends_it() {
     let folder = Folder::new();
@@ -170,7 +169,7 @@ fn a_run_is_watched_until_a_key_ends_it() {
         }
         let typed = fs::read(folder.path().join("typed")).expect("a file of the test");
         let typed = String::from_utf8_lossy(&typed);
-        // The second screen of the terminal, which it leaves for the first in the end.
+        // The alternate screen of the terminal, which it leaves at the end.
         let (screen, after) = typed.split_once("\u{1b}[?1049l").expect(&typed);
         let (_, screen) = screen.split_once("\u{1b}[?1049h").expect(&typed);
         let size = |n| NonZero::new(n).expect("a size");

@@ -1,4 +1,4 @@
-//! Pages quote the summaries that lie beside them.
+//! Pages quote the summaries beside them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The PyTorch example: its script against a stand-in for PyTorch, its campaign on the simulator.
+//! The PyTorch example: its script with a stand-in for PyTorch, its campaign on the simulator.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ fn the_trainer_speaks_the_protocol() {
     }
 }
 
-/// With PyTorch itself, in any version that is here: Debian's 1.13 has no torchvision beside it.
+/// With any installed version of PyTorch itself: Debian's 1.13 comes without torchvision.
 #[test]
 fn the_trainer_goes_on_from_its_checkpoint() {
     let folder = Folder::new();
@@ -41,7 +41,7 @@ fn the_trainer_goes_on_from_its_checkpoint() {
              --device cpu {amp} --checkpoint small.pt --checkpoint-every 2"
         ));
         run.assert_code(0);
-        // Quick steps are told together, so that lines are not counted.
+        // Quick steps are merged, so lines are not counted.
         let steps = run.stdout.lines().filter(|l| l.contains("\"step\""));
         let told = steps.map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
         told.map(|step| step["samples"].as_u64().unwrap())
@@ -68,7 +68,7 @@ fn the_campaign_runs_from_profiles_to_its_report() {
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
-    // The simulator has no noise: what is repeated is the same.
+    // The simulator has no noise: repetitions are identical.
     let again: Vec<Vec<&str>> = report
         .lines()
         .skip_while(|l| !l.contains("The best five again"))
@@ -81,7 +81,7 @@ fn the_campaign_runs_from_profiles_to_its_report() {
         assert!(report.contains(rv), "{rv} is not in\n{report}");
     }
     assert!(read("V16+R34/rv.svg").contains("predicted"));
-    // Continued, it measures nothing again and comes to the same.
+    // When continued, it measures nothing again and gives the same result.
     folder.run(&line).assert_code(0);
     let without_date = |text: &str| text.lines().skip(3).collect::<Vec<_>>().join("\n");
     assert_eq!(without_date(&read("report.md")), without_date(&report));
@@ -96,7 +96,7 @@ fn a_mix_that_is_not_known_is_refused() {
     assert!(out.stderr.contains("unknown model X9"), "{}", out.stderr);
 }
 
-/// Without a GPU: the lists and commands of the measurement plan, nothing started.
+/// Without a GPU: the lists and commands of the measurement plan; nothing is started.
 #[test]
 fn the_plan_that_decides_can_be_seen_without_a_gpu() {
     let folder = Folder::new();
@@ -106,7 +106,7 @@ fn the_plan_that_decides_can_be_seen_without_a_gpu() {
     let out = folder.path().join("out");
     for (mix, tasks) in [("V16+R34", 2), ("R50+R101", 2), ("V16+R18+M3+D121", 4)] {
         let list = std::fs::read_to_string(out.join(mix).join("configurations.csv")).unwrap();
-        // Eight equal shares, and each task apart in two ways.
+        // Eight equal shares, and each task varied in two ways.
         assert_eq!(list.lines().count(), 1 + tasks * (8 + 2 * tasks), "{list}");
         assert!(
             list.contains("7,V16,128,100") || mix == "R50+R101",
@@ -132,7 +132,7 @@ fn the_plan_that_decides_answers_on_the_simulator() {
         report.contains("Best equal shares 70/70, best different"),
         "{report}"
     );
-    // Both run to their end at four shares: what a window promises is not what a round keeps.
+    // Both run to their end at four shares: a window may promise what a round does not keep.
     let rounds = report
         .lines()
         .skip_while(|l| !l.contains("run to their end"));
@@ -143,8 +143,8 @@ fn the_plan_that_decides_answers_on_the_simulator() {
     );
 }
 
-/// What a survey on stand-ins for driver, daemon and training needs: three models, short windows. `None`
-/// without a C compiler for the driver.
+/// Setup of a survey with stand-ins for driver, daemon and training: three models, short windows. `None` without a C
+/// compiler for the driver.
 fn survey(folder: &Folder, fake: &FakeMps) -> Option<Command> {
     if !fake.build_driver() {
         return None;
@@ -179,7 +179,7 @@ fn configurations(folder: &Folder) -> Vec<u64> {
     samples.filter_map(|r| r["config"].as_u64()).collect()
 }
 
-/// Killed with everything that it started, at two moments, it continues with what it has.
+/// Killed with everything that it started, at two moments, it continues with its earlier results.
 #[test]
 fn a_survey_that_is_killed_goes_on_with_what_it_has() {
     let (folder, fake) = (Folder::new(), FakeMps::install());
@@ -208,7 +208,7 @@ fn a_survey_that_is_killed_goes_on_with_what_it_has() {
     assert_eq!(all[..before.len()], before);
     let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     assert_eq!(read("mode"), "mps\n");
-    // What was measured before a kill is not measured again.
+    // Measurements from before a kill are not repeated.
     let counts: Vec<u64> = read("progress.csv")
         .lines()
         .filter_map(|l| l.split_once(',')?.1.parse().ok())
@@ -221,7 +221,7 @@ fn a_survey_that_is_killed_goes_on_with_what_it_has() {
     assert_eq!(FakeMps::processes_below(folder.path()), Vec::<i32>::new());
 }
 
-/// A daemon that does not start leaves time slices: every process on the whole GPU.
+/// If the daemon does not start, time slices are used: every process may use the whole GPU.
 #[test]
 fn a_survey_without_mps_measures_time_slices() {
     let (folder, fake) = (Folder::new(), FakeMps::install());

@@ -1,4 +1,4 @@
-//! Is sharing worth it: what plans say of it against what is then measured.
+//! Is sharing worth it: verdicts of plans compared with later measurements.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,7 +33,7 @@ fn run(folder: &Folder) -> Vec<RunEvent> {
     }
 }
 
-/// Makespans of the rounds of a run, and what was planned of each.
+/// Makespans of the rounds of a run, with the planned ones.
 fn rounds(events: &[RunEvent]) -> Vec<(f64, f64)> {
     let of = |e: &RunEvent| match &e.payload {
         EventPayload::Round {
@@ -59,8 +59,8 @@ fn close(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < 1e-3
 }
 
-/// One task after another at its best batch size, and all together by what was measured of those
-/// that are left, computed from the samples of a profile.
+/// One task after another at its best batch size, and all together with the rates measured for the remaining tasks,
+/// computed from the samples of a profile.
 fn by_hand(plan: &Plan, profile: &Profile) -> (f64, f64) {
     let rates = |active: &[usize]| -> Vec<f64> {
         let wanted: Vec<_> = active
@@ -113,8 +113,8 @@ fn by_hand(plan: &Plan, profile: &Profile) -> (f64, f64) {
     (together, serial)
 }
 
-/// A report of a plan and a profile of it with its baselines says what the same work took together
-/// and one after another, as measured.
+/// A report of a plan and a profile of it with its baselines gives the measured time of the same work together and
+/// one after another.
 #[test]
 fn a_report_tells_the_verdict_of_what_was_measured() {
     let folder = Folder::new();
@@ -139,8 +139,7 @@ fn a_report_tells_the_verdict_of_what_was_measured() {
     );
 }
 
-/// Ten rounds are compared with ten planned ones, not with one, and mt-check holds each against
-/// the verdict.
+/// Ten rounds are compared with ten planned ones, not with one, and mt-check compares each with the verdict.
 #[test]
 fn ten_rounds_are_compared_with_ten_planned_ones() {
     let folder = Folder::new();
@@ -165,8 +164,8 @@ fn ten_rounds_are_compared_with_ten_planned_ones() {
     folder.run("mt-check -v run").assert_code(0);
 }
 
-/// The verdict is a prediction: on processes, how far is it from rounds that were run and from
-/// tasks that were measured alone? Timing is told, not judged: other work of the machine is in it.
+/// The verdict is a prediction: for processes, how far is it from measured rounds and from tasks measured alone?
+/// Times are printed, not asserted, because they include other load of the machine.
 #[test]
 fn on_processes_the_verdict_is_compared_with_what_ran() {
     const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[

@@ -1,5 +1,5 @@
-//! What ARCHITECTURE.md says of the workspace holds: its table of dependencies, its layers, no
-//! unused dependency, tools that are thin.
+//! The statements of ARCHITECTURE.md about the workspace are true: its table of dependencies, its layers, no unused
+//! dependency, thin tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 /// Around the table that `BLESS=1` rewrites.
 const TABLE: [&str; 2] = ["<!-- dependencies -->\n", "<!-- end of dependencies -->"];
 
-/// Named in a manifest for its features alone: `argmin` does its arithmetic on `Vec` through it.
+/// Dependencies named in a manifest only for their features: `argmin` needs this one for arithmetic on `Vec`.
 const FOR_FEATURES: [&str; 1] = ["argmin_math"];
 
-/// The program that holds every tool, and so the one tool that stands on others.
+/// The program that contains every tool, and so the only tool that depends on others.
 const EVERY_TOOL: &str = "tools/mt";
 
-/// A tool is arguments and run; what is longer belongs into a library.
+/// A tool consists of arguments and run; more than this belongs in a library.
 const LONGEST_TOOL: usize = 400;
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ struct Dependency {
 }
 
 impl Dependency {
-    /// As the sources call it.
+    /// Its name in source code.
     fn code_name(&self) -> String {
         self.rename.as_ref().unwrap_or(&self.name).replace('-', "_")
     }
@@ -61,7 +61,7 @@ impl Package {
         folder.to_string_lossy().into_owned()
     }
 
-    /// Folders of the workspace that a kind of dependency leads to.
+    /// Folders of the workspace in a kind of dependency.
     fn uses(&self, kind: Option<&str>) -> BTreeSet<String> {
         let of_kind = self
             .dependencies
@@ -133,7 +133,7 @@ pub fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether `text` uses the crate `name`: as the start of a path, or named whole in a `use`.
+/// Whether `text` uses the crate `name`: as the start of a path, or as a whole in a `use`.
 fn mentions(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -177,8 +177,8 @@ fn the_table_of_dependencies_is_true() {
     }
 }
 
-/// A crate stands on its own layer and on those below. Planners know no process; the simulated GPU
-/// what measures and what plays stand in one layer, for a simulated launch needs no process.
+/// A crate depends on its own layer and on those below. Planners know no process. The simulated GPU, measuring and
+/// playing are in one layer, because a simulated launch needs no process.
 fn level(folder: &str) -> usize {
     let layer = |folder: &str| LAYERS.iter().position(|l| folder.starts_with(l));
     layer(folder).unwrap_or(LAYERS.len())
@@ -199,7 +199,7 @@ fn dependencies_point_one_way() {
         .iter()
         .map(|p| (p.folder(), p.uses(None)))
         .collect();
-    // Everything that is reached, over any number of steps.
+    // Everything that is reachable, over any number of steps.
     let reach = |from: &str| {
         let mut reached = BTreeSet::new();
         let mut next = vec![from.to_owned()];
@@ -230,7 +230,7 @@ fn dependencies_point_one_way() {
         );
     }
     for (folder, used) in &uses {
-        // What runs says what it does through `cli`, which is of no layer.
+        // Running code prints its messages through `cli`, which is in no layer.
         let runs = level(folder) >= level("shared/run/");
         for used in used.iter().filter(|u| !(runs && *u == "shared/cli")) {
             assert!(
@@ -247,15 +247,15 @@ fn dependencies_point_one_way() {
             assert!(!reached.contains(*to), "{from} reaches {to}");
         }
     };
-    // The judge may not call what it judges.
+    // The checker may not call what it checks.
     for judged in ["alloc", "overlap", "cluster", "learning"] {
         never("shared/show/check", &[&format!("shared/plan/{judged}")]);
     }
     never("shared/show/check", &["shared/run/launch"]);
-    // What two planners or a planner and the judge share is no arithmetic of either.
+    // Crates shared by two planners, or by a planner and the checker, contain no arithmetic of either.
     never("shared/base/math", &["shared/base/units"]);
     never("shared/base/units", &["shared/base/math"]);
-    // The truth of the simulator is not what the predictor believes.
+    // The simulator's true values must not come from the predictor.
     never(
         "shared/run/gpusim",
         &["shared/plan/predict", "shared/run/jobs"],
@@ -266,7 +266,7 @@ fn architecture() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a page")
 }
 
-/// What stands between back-quotes, outside of blocks.
+/// Text between back-quotes, outside of code blocks.
 fn quoted(text: &str) -> Vec<&str> {
     let lines = text.split("```").step_by(2).flat_map(str::lines);
     lines
@@ -290,7 +290,7 @@ fn every_path_of_the_architecture_is_there() {
     assert!(lost.is_empty(), "not there: {}", lost.join(", "));
 }
 
-/// Each crate stands in the picture of the layers, in the line of its folder.
+/// Each crate is in the picture of the layers, in the line of its folder.
 #[test]
 fn the_picture_of_layers_is_the_folders() {
     let text = architecture();
@@ -323,7 +323,7 @@ fn the_picture_of_layers_is_the_folders() {
     }
 }
 
-/// Whether `source` defines an item of this name.
+/// Whether `source` defines an item with this name.
 fn defines(source: &str, name: &str) -> bool {
     let kinds = ["fn", "struct", "enum", "trait", "type", "const"];
     kinds.iter().any(|kind| {
@@ -334,8 +334,8 @@ fn defines(source: &str, name: &str) -> bool {
     })
 }
 
-/// The table "Where to look" names files that are there, and in each row items that its files define, a
-/// function of a type as `Type::function`.
+/// The table "Where to look" names existing files, and in each row items that its files define; a function of a type
+/// as `Type::function`.
 #[test]
 fn the_walk_leads_somewhere() {
     let text = architecture();
@@ -408,7 +408,7 @@ fn every_dependency_is_used() {
     );
 }
 
-/// The examples of mt-tests that lie beside the data that they read.
+/// The examples of mt-tests that are stored beside their data.
 fn beside(package: &Package) -> String {
     if package.name == "mt-tests" {
         package.text(&["../examples/paper/tool", "../examples/elastic/tool"])
@@ -437,8 +437,8 @@ fn tools_are_thin() {
     }
 }
 
-/// Crates that may name a wire form. The parameters of a predictor are stored as they are, so
-/// `predict` still builds their wire form itself.
+/// Crates that may name a wire form. The parameters of a predictor are stored directly, so `predict` still builds
+/// their wire form itself.
 const WIRE: [&str; 2] = ["shared/document/doc", "shared/plan/predict"];
 
 #[test]
@@ -451,7 +451,7 @@ fn wire_forms_are_private_to_doc() {
         for part in ["src", "tests", "examples"] {
             for path in sources(&root().join(package.folder()).join(part)) {
                 let text = fs::read_to_string(&path).unwrap();
-                // In two pieces, so that this file does not hold it.
+                // In two pieces, so that this file does not contain it.
                 let found = text.contains(concat!("wire", "::"));
                 assert!(!found, "{}: wire forms stay in doc", path.display());
             }

@@ -23,7 +23,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         }
         if reader_is_there {
             match output.text(&text(&verdict, &args)?) {
-                // The exit code is still wanted, of all documents.
+                // Continue for the exit code, which covers all documents.
                 Err(Failure::ClosedPipe) => reader_is_there = false,
                 written => written?,
             }

@@ -107,7 +107,7 @@ enum ObjectiveChoice {
 }
 
 impl Args {
-    /// What the allocator is told.
+    /// Settings of the allocator.
     pub fn settings(&self) -> Result<AllocatorSettings, Failure> {
         if !(1..=MOST_GPUS).contains(&self.gpus) {
             let given = self.gpus;

@@ -47,20 +47,19 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 struct EventLoop<'a> {
     allocator: Allocator,
-    /// What a run on the input has said so far.
+    /// State of a run in the input so far.
     run: RunReader,
     output: Output,
     console: &'a Console,
-    /// Trainings that get nowhere, as they have been told, and how often.
+    /// Trainings without progress, as reported, and how often.
     told: BTreeMap<TaskId, (Option<(Stuck, bool)>, u32)>,
 }
 
-/// Changes of a training's standing that are told: one whose loss goes up and down for ever is known by
-/// then.
+/// Maximum number of reported changes per training: if the loss keeps going up and down, users know it by then.
 const TOLD: u32 = 5;
 
 impl EventLoop<'_> {
-    /// The events of a line: one of a training, or what one of a run means for trainings.
+    /// The training events of a line: one of its own, or those that a run event implies.
     fn read(&mut self, frame: &Frame) -> Result<Vec<TrainingEvent>, ReadError> {
         if frame.claims::<RunEvent>() {
             return Ok(self.run.events(&frame.parse::<RunEvent>()?));
@@ -68,7 +67,7 @@ impl EventLoop<'_> {
         Ok(vec![TrainingEvent::read(frame)?])
     }
 
-    /// Takes an event; returns what is wrong with it.
+    /// Processes an event; returns what is wrong with it.
     fn event(&mut self, event: &TrainingEvent) -> Result<Result<(), Refused>, Failure> {
         let taken = self.allocator.take(event);
         self.tell_stuck();
@@ -82,7 +81,7 @@ impl EventLoop<'_> {
             Err(refused) => Ok(Err(refused)),
         }
     }
-    /// Tells people which trainings have begun or ceased to get nowhere.
+    /// Reports which trainings have stopped or resumed making progress.
     fn tell_stuck(&mut self) {
         let now: BTreeMap<&TaskId, (Stuck, bool)> = self
             .allocator

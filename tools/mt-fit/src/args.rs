@@ -54,7 +54,7 @@ pub enum MethodChoice {
 }
 
 impl MethodChoice {
-    /// The family, or `None` for whatever is best.
+    /// The family, or `None` for the best one.
     pub const fn family(self) -> Option<Method> {
         match self {
             MethodChoice::Auto => None,

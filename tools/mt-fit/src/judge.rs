@@ -1,10 +1,10 @@
-//! How well a model predicts measurements that it has not seen, for people.
+//! How well a model predicts measurements that it has not seen, for users.
 
 use cli::Failure;
 use doc::Profile;
 use predict::{Dataset, Predictor};
 
-/// What another profile of the same tasks says of the model.
+/// The model's error on another profile of the same tasks.
 pub fn text(model: &Predictor, own: &Profile, other: &Profile) -> Result<String, Failure> {
     let ids = |p: &Profile| -> Vec<String> {
         let tasks = p.header.workload.tasks.iter();

@@ -15,7 +15,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let test = args.test.as_deref().map(|path| read(path, console));
     let test = test.transpose()?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
-    // A profile is learnt from when the next begins: runs may follow it.
+    // A profile is fitted when the next one begins, because runs may follow it.
     let mut open: Option<Profile> = None;
     let mut evidence = Evidence::default();
     for measurement in input.measurements() {
@@ -78,8 +78,8 @@ fn one(
     output.document(&model(profile, &fitted, console))
 }
 
-/// The profile with what a run has measured; without one the run is a profile by itself. A run in which
-/// nothing was steady changes nothing.
+/// The profile with the measurements of a run; without a profile, the run becomes one. A run without steady stretches
+/// changes nothing.
 fn joined(
     profile: Option<Profile>,
     events: &[RunEvent],
@@ -134,7 +134,7 @@ fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
     }
 }
 
-/// Contradictions that are told one by one.
+/// Number of contradictions that are reported individually.
 const MOST_TOLD: usize = 5;
 
 fn warn(profile: &Profile, data: &Dataset, fitted: &Fitted, console: &Console) {

@@ -65,11 +65,11 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses options of this tool behind `--controller`, where they would be swallowed: the rest of
-    /// the line is the controller's.
+    /// Refuses options of this tool after `--controller`, where they would be passed to the controller with the rest
+    /// of the line.
     ///
     /// # Errors
-    /// [`Failure::Usage`] that names the first, with both ways to say what is meant.
+    /// [`Failure::Usage`] that names the first one, with both ways to write what is meant.
     pub fn check_controller(&self) -> Result<(), Failure> {
         let command = Self::command();
         let own = |word: &&String| {

@@ -21,7 +21,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     for document in input.named() {
         let one = one(document?, &args, &settings, &mut output, console)?;
         exit = exit.worst(one);
-        // A signal is meant for the tool, not for the first of its launches.
+        // A signal is for the tool, not only for its first launch.
         if matches!(one, Exit::Signal(_)) {
             break;
         }

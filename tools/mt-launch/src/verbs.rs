@@ -1,4 +1,4 @@
-//! `exec` and `env`: the share of one task for programs that others start.
+//! `exec` and `env`: the share of one task for programs that other programs start.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use jobs::attend::{self, Attended};
 use launch::exec::{self, Format, Placement, PlacementArgs, Program, Which};
 use units::Share;
 
-/// What the tool does beside launching.
+/// Verbs of the tool in addition to launching.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run a program under the share of a task, in this process
@@ -84,7 +84,7 @@ pub struct AttendArgs {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the verb.
     pub fn run(self, console: &Console) -> Result<Exit, Failure> {
         match self {
             Self::Exec(args) => args.run(console),
@@ -127,7 +127,7 @@ impl ExecArgs {
     }
 }
 
-/// What [`AttendArgs`] reads.
+/// Parsed form of [`AttendArgs`].
 fn attendant(attended: &Attended) -> Vec<OsString> {
     [vec!["attend".into()], attended.arguments()].concat()
 }

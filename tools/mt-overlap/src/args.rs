@@ -108,7 +108,7 @@ enum LinkChoice {
 }
 
 impl Args {
-    /// What to order each plan by.
+    /// Inputs for ordering each plan.
     pub fn request(&self) -> Result<PlanRequest, Failure> {
         let fine = self.batch_delta.is_none_or(|d| (0.0..=90.0).contains(&d));
         if !fine {
@@ -142,7 +142,7 @@ impl Args {
         Ok(self.deadline)
     }
 
-    /// How hard to search.
+    /// Effort of the search.
     pub fn options(&self) -> Result<OrderOptions, Failure> {
         let time_limit = self
             .time_limit

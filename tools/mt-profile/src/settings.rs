@@ -9,9 +9,9 @@ use units::{Seconds, Share, TotalShare};
 
 use crate::args::{Args, Design, DesignArgs, Device, WindowArgs};
 
-/// Co-runs of a random design where no budget is given: as many as the paper profiled.
+/// Default number of co-runs of a random design: as many as the paper profiled.
 const DEFAULT_BUDGET: u64 = 125;
-/// Co-runs of an adaptive design where no budget is given.
+/// Default number of co-runs of an adaptive design.
 const DEFAULT_ADAPTIVE_BUDGET: u64 = 40;
 const DEFAULT_STEP_PERCENT: f64 = 5.0;
 const DEFAULT_GRID_STEP_PERCENT: f64 = 20.0;

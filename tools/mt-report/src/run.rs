@@ -9,11 +9,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::open(args.output.as_deref(), false)?;
     let mut reporter = Reporter::default();
     let mut known = Names::default();
-    // A picture, page or trace is one file of all documents; text can go out at once.
+    // A picture, page or trace is one file for all documents; text can be written at once.
     let whole = matches!(args.format, Format::Svg | Format::Html | Format::Perfetto);
     let mut kept = Vec::new();
     let mut first = true;
-    // Only at the end is it known whether a requested name exists; nothing is written before.
+    // Whether a requested name exists is known only at the end; nothing is written before.
     let named = !(args.tables.is_empty() && args.pictures.is_empty());
     let mut held = String::new();
     let mut documents = input.any();
@@ -77,7 +77,7 @@ fn failure(error: RenderError) -> Failure {
     }
 }
 
-/// Leaves what was asked for. Facts and notes go where only tables or pictures are wanted.
+/// Keeps only what was requested. Facts and notes are dropped if only tables or pictures are wanted.
 fn select(report: &mut Report, args: &Args) {
     let wanted = |names: &[String], key: &str| names.iter().any(|n| n == key);
     if !args.pictures.is_empty() || !args.tables.is_empty() {
@@ -91,7 +91,7 @@ fn select(report: &mut Report, args: &Args) {
             report.title.clear();
         }
     } else if args.format == Format::Csv {
-        // A long table holds what the others of the same report are made of.
+        // A long table contains the raw data of the other tables of the report.
         let long = report.tables.iter().any(|t| t.long);
         report.tables.retain(|t| t.long || !long);
     } else {
@@ -112,7 +112,7 @@ impl Names {
         self.pictures.extend(report.pictures.iter().map(|p| p.key));
     }
 
-    /// A name that nothing has is a typing error.
+    /// A name that does not exist is a typing error.
     fn check(mut self, args: &Args) -> Result<(), Failure> {
         one_of("--table", &args.tables, &mut self.tables)?;
         one_of("--picture", &args.pictures, &mut self.pictures)

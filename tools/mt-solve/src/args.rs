@@ -165,7 +165,7 @@ fn total_share(text: &str) -> Result<Total, String> {
         .parse()
         .map_err(|_| "give a number of percent, or `free`".to_owned())?;
     let total = TotalShare::from_percent(percent).ok();
-    // Rounded to hundredths; what is no such step was not meant, so it is refused.
+    // Rounded to hundredths; a value that is not such a step was not meant, so it is refused.
     let exact = total.filter(|t| (t.percent() - percent).abs() < 1e-8);
     exact
         .map(Total::Given)
@@ -173,7 +173,7 @@ fn total_share(text: &str) -> Result<Total, String> {
 }
 
 impl Args {
-    /// What a request for a model leaves open.
+    /// The parts of a request that a model completes.
     pub fn asked(&self) -> Asked {
         Asked {
             objective: self.objective.map(Into::into),
@@ -182,7 +182,7 @@ impl Args {
         }
     }
 
-    /// What the plans are asked to be; the objective is that of a workload without samples.
+    /// The request for the plans; the objective is that of a workload without samples.
     pub fn request(&self) -> Result<Request, Failure> {
         let usage =
             |option: &str, error: units::UnitError| Failure::Usage(format!("--{option}: {error}"));

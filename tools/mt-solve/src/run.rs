@@ -61,7 +61,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         plan.provenance.push(own);
         exit = exit.worst(tell(&plan, &outside, console));
         match output.document(&plan) {
-            // A reader that has gone wants no more plans; what was found so far stays the answer.
+            // If the reader has gone, no more plans are needed; the exit code covers those so far.
             Err(Failure::ClosedPipe) => return Ok(exit),
             written => written?,
         }
@@ -70,7 +70,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Says what a person should know of a plan; returns what it is to the exit code.
+/// Reports what users should know about a plan; returns its contribution to the exit code.
 fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
     match &plan.answer {
         Answer::Feasible(_) => {

@@ -63,8 +63,7 @@ pub struct Args {
     seed: cli::SeedArgs,
 }
 
-/// The network that is trained on the CPU; a model of the catalogue has its own, so that none of these
-/// is given with it.
+/// The network on the CPU; a model of the catalogue has its own, so none of these options may be given with it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Network (--device cpu)")]
 struct NetworkArgs {
@@ -110,7 +109,7 @@ const MOST_LAYERS: usize = 256;
 const MOST_THREADS: usize = 1024;
 
 impl NetworkArgs {
-    /// The options by name, with the least and the most that they take.
+    /// The options by name, with their minimum and maximum.
     fn ranges(&self) -> [(&'static str, Option<usize>, usize, usize); 5] {
         [
             ("--width", self.width, 1, MOST_NEURONS),

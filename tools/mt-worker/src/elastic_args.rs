@@ -1,4 +1,4 @@
-//! Options of a training that is spread over processes and continues from checkpoints.
+//! Options of a training that is distributed over processes and continues from checkpoints.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use training::{Elastic, Place, split};
 use units::Batch;
 
-/// Most processes of a training: as many as GPUs that an allocator gives out.
+/// Maximum number of processes of a training: the number of GPUs that an allocator can give.
 const MOST_PROCESSES: u32 = 64;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -48,8 +48,8 @@ pub struct ElasticArgs {
 }
 
 impl ElasticArgs {
-    /// The training over processes that is asked for, on steps of `batch` samples (64 where that
-    /// is not given), and the samples of a step; `None` where one plain process trains.
+    /// The requested training over processes, with steps of `batch` samples (64 if not given), and the samples of a
+    /// step; `None` for a single plain process.
     pub fn check(
         &self,
         batch: Option<u64>,

@@ -1,5 +1,5 @@
-//! Training over processes: the same losses whatever their number, and not a step lost or repeated
-//! when it is stopped and continues with others.
+//! Training over processes: the same losses whatever their number, and no step is lost or repeated when it is stopped
+//! and continues with another number.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -80,11 +80,11 @@ fn losses_do_not_depend_on_the_number_of_processes() {
     assert_same(&one, &with(&["--batch", "50", "--processes", "2"]));
     let unequal = with(&["--processes", "3", "--batches", "30,1,19"]);
     assert_same(&one, &unequal);
-    // The first loss is before any difference of rounding has been learnt from.
+    // The first loss comes before rounding can have any effect on the weights.
     assert!((one[0].1 - unequal[0].1).abs() < 1e-6 * one[0].1);
 }
 
-/// Starts a training in a process group of its own and waits until it has made some steps.
+/// Starts a training in its own process group and waits until it has made some steps.
 fn started(arguments: &[&str], least: usize) -> (Child, BufReader<std::process::ChildStdout>) {
     use std::os::unix::process::CommandExt;
     let mut child = worker(arguments).process_group(0).spawn().unwrap();
@@ -198,7 +198,7 @@ fn a_checkpoint_that_cannot_be_written_is_no_parking_and_the_old_one_stays() {
     let name = path.display().to_string();
     trained(&["--samples", "640", "--checkpoint", &name]);
     let old = fs::read(&path).unwrap();
-    // Where the new one is prepared there is a folder: root, too, cannot write it.
+    // There is a folder where the new one is prepared, so not even root can write it.
     fs::create_dir(dir.path().join("state.new")).unwrap();
     let (child, output) = started(&["--checkpoint", &name], 1);
     kill(pid(&child), Signal::SIGTERM).unwrap();
@@ -219,7 +219,7 @@ fn a_checkpoint_of_another_network_is_refused() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another training"));
-    // And one that is done trains no further.
+    // A finished one does not train any further.
     assert!(trained(&["--samples", "640", "--checkpoint", &name]).is_empty());
 }
 
@@ -254,7 +254,7 @@ fn steps_are_met_exactly_whatever_the_batch_and_a_kill_costs_little() {
     let counted = |more: &[&str]| trained(&[&["--steps", "30"], more].concat()).len();
     let more: [&[&str]; 2] = [&["--target-loss", "-1"], &["--processes", "2"]];
     assert_eq!(more.map(counted), [30, 30]);
-    // A file that comes on the way, while nobody asks the training to stop.
+    // A file that is written during training, without a request to stop.
     let common = ["--checkpoint", &name, "--threads", "1"];
     let (mut child, mut output) = started(&common, 1);
     let mut last = String::new();

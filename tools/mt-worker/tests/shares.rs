@@ -1,4 +1,4 @@
-//! The built-in training on the cpu device: it takes the share it is given, and learns.
+//! The built-in training on the cpu device: it uses its share, and learns.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use jobs::process::cpu_seconds;
 use units::corun::Setting;
 use units::{Batch, Seconds, Share};
 
-/// Tests that need the machine take it in turn.
+/// Tests that need the whole machine run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const WORKER: &str = env!("CARGO_BIN_EXE_mt-worker");
@@ -37,7 +37,7 @@ fn workload(pool: bool, jobs: &[&[&str]]) -> Workload {
     Documents::new(frames).next().unwrap().unwrap()
 }
 
-/// The device, unless this machine has no control group to write.
+/// The device; `None` if this machine has no writable control group.
 fn open(workload: &Workload, runs: &Path) -> Option<Real> {
     let (runs, options) = (runs.join("runs"), Options::default());
     match Real::cpu_with(workload, &runs, Patience::default(), &options) {
@@ -71,7 +71,7 @@ fn window(least: f64) -> Window {
 fn half_the_machine_is_half_the_throughput() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    // Marks the worker's command line, so that its processor time is found.
+    // Marks the worker's command line, so that its processor time can be found.
     let seed = format!("77{}", std::process::id());
     let workload = workload(true, &[&[WORKER, "--width", "256", "--seed", &seed]]);
     let Some(mut cpu) = open(&workload, dir.path()) else {
@@ -95,8 +95,8 @@ fn half_the_machine_is_half_the_throughput() {
         let part = (processor_time() - used) / at.elapsed().as_secs_f64() / cores;
         (measured.rates[0].throughput.get(), part)
     };
-    // Others on this machine may take from either: throughput goes with the processor time that there
-    // was, which is never more than the share, and all of it while the machine is free.
+    // Other programs may take time from either: throughput is in proportion to the available processor time, which is
+    // at most the share, and all of it if the machine is idle.
     let mut seen = Vec::new();
     for _ in 0..5 {
         let ((half, half_part), (full, full_part)) = (rate(50.0), rate(100.0));
@@ -144,7 +144,7 @@ fn two_workers_divide_the_machine_by_their_shares() {
         let measured = cpu.measure(&both, &window(1.0)).unwrap();
         measured.rates[0].throughput.get() / measured.rates[1].throughput.get()
     };
-    // Both are below what they would get without a quota, so others matter little.
+    // Both are below what they would get without a quota, so other programs hardly matter.
     let ratios = [ratio(12.0, 3.0), ratio(3.0, 12.0), ratio(6.0, 6.0)];
     assert!((2.0..8.0).contains(&ratios[0]), "{ratios:?}");
     assert!((2.0..8.0).contains(&ratios[1].recip()), "{ratios:?}");
@@ -219,7 +219,7 @@ fn a_pool_worker_waits_and_obeys() {
     while next() != r#"{"mt":"parked"}"# {}
     orders.write_all(b"batch 8\nrun\n").unwrap();
     assert!(next().contains(r#""samples":8"#));
-    // The end of the orders is the end of the work.
+    // The end of the orders ends the work.
     drop(orders);
     assert!(child.wait().unwrap().success());
 }

@@ -46,7 +46,7 @@ pub struct Args {
     pub serve: Option<PathBuf>,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Find out in a minute whether running commands together is worth it

@@ -11,7 +11,7 @@ use queue::verbs;
 use crate::args::{Args, InitArgs, Verb};
 use crate::trying;
 
-/// Does what is asked for.
+/// Runs the command.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));

@@ -9,17 +9,17 @@ use trial::{Command, Told, Trial, TrialError, TrialSettings};
 
 use crate::args::TryArgs;
 
-/// Seconds of progress that all stages share where `--seconds` is not given: with start-up and the
-/// look at the end, the answer comes within a minute.
+/// Default total seconds of progress over all stages: with start-up and the check at the end, the answer comes within
+/// a minute.
 const SHARED: f64 = 45.0;
-/// No stage looks for less: ten steps of a script that takes half a second for one.
+/// Minimum seconds of a stage: ten steps of a script that takes half a second for each.
 const SHORTEST: f64 = 5.0;
-/// None needs more: beyond, the error of a rate is that of the machine's drift.
+/// Maximum seconds of a stage: beyond this, the error of a rate is due to the machine's drift.
 const LONGEST: f64 = 20.0;
-/// How often a person is told where a stage is.
+/// How often progress of a stage is reported.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// Tries the commands and says whether it is worth it to run them together.
+/// Tries the commands and reports whether running them together is worth it.
 pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
     let commands = commands(args)?;
     let distinct = if args.commands.len() == 1 {
@@ -67,7 +67,7 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
     answer(&found.map_err(failure)?, args, &settings, console)
 }
 
-/// Writes the workload and says the answer.
+/// Writes the workload and prints the answer.
 fn answer(
     found: &Trial,
     args: &TryArgs,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
-/// A queue in a folder of its own; its server ends with it.
+/// A queue in its own folder; its server ends with it.
 struct Queue(tempfile::TempDir);
 
 impl Queue {
@@ -44,7 +44,7 @@ impl Queue {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// A number that stands behind `"name":` in the status.
+    /// The number after `"name":` in the status.
     fn number(&self, name: &str) -> Option<i64> {
         let status = self.text("status --json");
         let (_, rest) = status.split_once(&format!("\"{name}\":"))?;
@@ -74,7 +74,7 @@ impl Drop for Queue {
     }
 }
 
-/// A job that says when it begins and ends, and whether what another start of it has started still lives.
+/// A job that reports when it begins and ends, and whether processes of another start of it are still alive.
 const JOB: &str = r#"
 mkdir "live-$1" 2>/dev/null || { read -r old < "live-$1/pid"; grep -qs '^State:.[^ZX]' "/proc/$old/status" && echo "twice $1" >> ledger; }
 sleep 60 & echo $! > "live-$1/pid"
@@ -93,7 +93,7 @@ fn what_was_confirmed_is_done_once_though_the_server_is_killed() {
     for n in 1..=jobs {
         let id = queue.text(&format!("add -- sh job.sh {n}"));
         confirmed.push(id.trim().parse::<u32>().unwrap());
-        // At a moment that has nothing to do with what the server does.
+        // At a random moment, unrelated to the server's work.
         std::thread::sleep(Duration::from_millis(n * 37 % 200));
         if n % 2 == 0 {
             queue.kill_server();
@@ -105,7 +105,7 @@ fn what_was_confirmed_is_done_once_though_the_server_is_killed() {
     );
     let waited = queue.mt(&format!("wait 1-{jobs}"));
     let status = queue.text("status --all");
-    // A job may be given up when its server was killed three times while it ran; it is told so then.
+    // A job may be given up if its server was killed three times while it ran; this is then reported.
     let skipped = status.matches("the server ended 3 times").count();
     assert_eq!(
         waited.status.code(),
@@ -130,8 +130,9 @@ fn what_was_confirmed_is_done_once_though_the_server_is_killed() {
         ends.len() + skipped >= jobs,
         "what is told to be done was done: {status}"
     );
-    // A kill between the last word of a job and the word of its end on the disk has it done again. The job's own
-    // children are ended in between, about 10 ms of 400: less than one kill in three falls there on any machine.
+    // If the server is killed between the end of a job and its record on disk, the job runs again. The job's own
+    // children are ended in between, which takes about 10 ms of 400: less than one kill in three falls there on any
+    // machine.
     let again = ends.values().filter(|&&n| n > 1).count();
     assert!(again <= 1 + kills / 3, "{}", queue.ledger());
 }
@@ -215,7 +216,7 @@ fn a_program_of_others_waits_for_its_place_and_leaves_it_when_it_is_killed() {
     assert!(queue.text("status --all").contains("left"));
 }
 
-/// Random numbers that are the same each time (Marsaglia's xorshift).
+/// Reproducible random numbers (Marsaglia's xorshift).
 struct Draw(u64);
 
 impl Draw {
@@ -227,7 +228,7 @@ impl Draw {
     }
 }
 
-/// Processes whose command line holds a text.
+/// Processes whose command line contains a text.
 fn processes_with(text: &str) -> Vec<i32> {
     let all = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -243,8 +244,8 @@ fn kill(pid: i32) {
     signal::kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
 }
 
-/// A parent that starts programs by `mt exec`, as Optuna does, a sweep, and a server: one of them, or a job, is
-/// killed at a moment that is drawn. `MT_QUEUE_KILLS=200` for many.
+/// A parent that starts programs by `mt exec`, like Optuna, a sweep, and a server: one of them, or a job, is killed
+/// at a random moment. `MT_QUEUE_KILLS=200` for many.
 #[test]
 fn a_kill_of_anything_leaves_nothing_behind() {
     let queue = Queue::new();
@@ -298,7 +299,7 @@ fn a_kill_of_anything_leaves_nothing_behind() {
         }
         for job in ["a", "b"].map(|letter| format!("s{n}{letter}")) {
             let ends = count(&format!("end {job}"));
-            // The sweep may have been killed before it had added its jobs, and a job that was killed has no end.
+            // The sweep may have been killed before it had added its jobs, and a killed job has no end.
             assert!(ends >= 1 || n % 4 >= 2, "{job} is lost: {ledger}\n{status}");
             again += usize::from(ends > 1);
         }
@@ -319,12 +320,12 @@ fn a_kill_of_anything_leaves_nothing_behind() {
     for run in runs {
         assert_eq!(groups(&run), "", "control groups are left");
     }
-    // Where groups can be made, what was searched for is what they are called.
+    // If groups can be created, they have the expected names.
     assert!(made || std::env::var("MT_REQUIRE").is_err());
 }
 
-/// What a killed Optuna or shell has started ends, though it would run for minutes; below nohup it
-/// continues.
+/// Programs that a killed Optuna or shell has started end, even if they would run for minutes; under nohup they
+/// continue.
 #[test]
 fn a_program_ends_with_its_parent_and_goes_on_without_a_terminal() {
     let queue = Queue::new();
@@ -358,7 +359,7 @@ fn a_program_ends_with_its_parent_and_goes_on_without_a_terminal() {
     wait_until(|| !queue.text("status --all --json").contains("\"running\""));
 }
 
-/// After a restart of the machine the number of a process is another's.
+/// After a restart of the machine, the process number belongs to another process.
 #[test]
 fn a_process_of_another_boot_is_not_taken_for_the_one_that_was_admitted() {
     let queue = Queue::new();
@@ -385,7 +386,7 @@ fn a_process_of_another_boot_is_not_taken_for_the_one_that_was_admitted() {
     program.wait().expect("a child");
 }
 
-/// A server that nobody can reach any more must not run on.
+/// A server that no client can reach any more must not run on.
 #[test]
 fn a_server_ends_when_its_folder_is_removed() {
     let queue = Queue::new();
@@ -396,7 +397,7 @@ fn a_server_ends_when_its_folder_is_removed() {
     wait_until(|| !Path::new(&process).exists());
 }
 
-/// Waits for what is bound to happen, on a machine with other work for a minute at most.
+/// Waits for something that must happen, for at most a minute on a loaded machine.
 fn wait_until(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !happened() {

@@ -1,4 +1,4 @@
-//! What was measured on this machine.
+//! Measurements on this machine.
 
 use std::fmt::{Result, Write};
 
@@ -27,8 +27,8 @@ fn two(results: &Results, page: &mut String) -> Result {
     }
     writeln!(
         page,
-        "mt-worker as two trainings on 4 parts of the processors, moved by mt-launch as mt-elastic \
-         decides. Medians of the repetitions."
+        "Two trainings of mt-worker on 4 parts of the processors; mt-elastic decides, and mt-launch \
+        moves them. Medians of the repetitions."
     )?;
     pair(&results.live, page)?;
     if let Some(pause) = median(results.pauses.clone()) {
@@ -51,8 +51,8 @@ fn models(results: &Results, page: &mut String) -> Result {
     }
     writeln!(
         page,
-        "train.py with gloo: a network like ResNet is the older, one like VGG the younger, on 4 parts \
-         of the processors."
+        "train.py with gloo on 4 parts of the processors: the older training is a network like ResNet, \
+        the younger one like VGG."
     )?;
     pair(&results.models, page)
 }
@@ -80,9 +80,9 @@ fn many(many: &[(usize, Policies)], page: &mut String) -> Result {
     }
     writeln!(
         page,
-        "mt-worker, trainings of different lengths that come one after another: mean time from \
-         arrival to completion, and time of all, medians in seconds; changes against equal shares in \
-         percent.\n\n\
+        "Trainings of mt-worker with different lengths that arrive one after another. *mean s*: mean \
+        time from arrival to completion; *all s*: time until all are done; both are medians. Then their \
+        changes against equal shares in percent.\n\n\
          | trainings | policy | mean s | all s | mean | all | runs |\n|---|---|---|---|---|---|---|"
     )?;
     for (tasks, policies) in many {
@@ -116,9 +116,9 @@ fn moves(moves: &[(&'static str, Policies)], page: &mut String) -> Result {
     }
     writeln!(
         page,
-        "One training moved over 1, 2, 3 and 1 processes: seconds from its last step to its readiness \
-         with others. *cold*: they start when those before them have stopped. *standby*: they load \
-         while those before them train.\n\n\
+        "One training moves to 1, 2, 3 and 1 processes: seconds from its last step until the new \
+        processes are ready. *cold*: the new processes start when the old ones have stopped. *standby*: \
+        they load while the old ones still train.\n\n\
          | program | start | median s | most s | moves | steps repeated |\n|---|---|---|---|---|---|"
     )?;
     for (program, policies) in moves {
@@ -140,9 +140,10 @@ fn by_processes(steps: &Steps, page: &mut String) -> Result {
     writeln!(
         page,
         "\n## What a step is worth, measured\n\n\
-         mt-worker on 1 to 4 processes: loss (accuracy in percent) after so many steps, means of ten. \
-         With 128 per process a step of more processes has more samples; with 512 per task it has as \
-         many on any number, and the losses are the same, to rounding.\n\n\
+         mt-worker on 1 to 4 processes: loss (accuracy in percent) after this many steps, means of ten \
+         runs. With 128 samples per process, a step of more processes has more samples. With 512 per \
+         task, it has the same number on any number of processes, and the losses are equal up to \
+         rounding.\n\n\
          | batch | processes | {} |\n|---|---|{}",
         AT.map(|at| format!("step {at}")).join(" | "),
         "---|".repeat(AT.len())
@@ -161,10 +162,10 @@ fn by_processes(steps: &Steps, page: &mut String) -> Result {
     }
     writeln!(
         page,
-        "\nLoss deltas of 512 samples on one process. Of one step a delta is mostly noise: its sign \
-         says little. Over a window of {WINDOW} steps (first quarter less last) it falls with age, which \
-         is what the paper ranks by.\n\n\
-         | steps | delta of the window | mean size of a step's | steps whose loss rose, percent |\n\
+        "\nLoss deltas with 512 samples per step on one process. The delta of one step is mostly noise, \
+        so its sign says little. Over a window of {WINDOW} steps (mean of the first quarter minus mean \
+        of the last) it falls with age; the paper ranks by it.\n\n\
+         | steps | delta of the window | mean size of the delta of a step | steps with a rising loss, percent |\n\
          |---|---|---|---|"
     )?;
     for delta in &steps.deltas {

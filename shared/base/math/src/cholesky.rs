@@ -38,16 +38,15 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail
 }
 
-/// Rows that are added together: the sum is then read and written once for all.
+/// Number of rows that are added together: the sum is then read and written once for all.
 const TOGETHER: usize = 4;
 
-/// Number of columns that are added together. Start and end at multiples of the block: a remainder
-/// loop would take as long as the rest.
+/// Number of columns that are added together. Start and end are multiples of the block: a remainder loop would take
+/// as long as the rest.
 const LANES: usize = 8;
 
-/// `sum += rows[k] by(k)` over all k, where `rows` is row-major, `width` wide, and of each row what
-/// begins at `first` counts; all three are multiples of [`LANES`]. Along a row nothing is summed,
-/// so that vector registers fill.
+/// `sum += rows[k] by(k)` over all k, where `rows` is row-major and `width` wide, and only the columns from `first`
+/// on count; all three are multiples of [`LANES`]. Nothing is summed along a row, so vector registers are full.
 #[inline(always)]
 fn add_rows(sum: &mut [f64], rows: &[f64], width: usize, first: usize, by: impl Fn(usize) -> f64) {
     let (len, count) = (sum.len(), rows.len() / width);
@@ -141,7 +140,7 @@ fn invert(factor: &[f64], n: usize) -> Vec<f64> {
         let (above, row) = m.split_at_mut(i * width);
         let mut first = 0;
         for some in above.chunks(TOGETHER * width) {
-            // Beyond their diagonal there are only zeros to add.
+            // Beyond their diagonal they are zero.
             let end = (first + some.len() / width).next_multiple_of(LANES);
             add_rows(&mut row[..end], some, width, 0, |k| -l[first + k]);
             first += TOGETHER;
@@ -167,8 +166,8 @@ crate::wide! {
 /// Replaces the lower triangle by its factor and the upper by zeros.
 fn factorise(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
     let width = n.next_multiple_of(LANES);
-    // Row i is column i of L: what a row needs of those above then lies side by side. Up to one
-    // block before the diagonal it holds values that are never read.
+    // Row i is column i of L, so the entries that a row needs are contiguous. Up to one block before the diagonal it
+    // has values that are never read.
     let mut u = vec![0.0; n * width];
     for (i, row) in a.chunks_exact(n).enumerate() {
         for (j, v) in row[..i + 1].iter().enumerate() {

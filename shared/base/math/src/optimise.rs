@@ -1,5 +1,5 @@
-//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is returned,
-//! and a non-finite cost ends the search, which might otherwise never end.
+//! Minimisation with `argmin`, with safeguards: evaluations are bounded, the best point seen is returned, and a
+//! non-finite cost ends the search, which might otherwise never end.
 
 use std::cell::{Cell, RefCell};
 
@@ -40,10 +40,10 @@ struct State {
     best: Vec<f64>,
     best_cost: f64,
     evaluations: usize,
-    /// Times that a solver asked for anything, evaluated or remembered.
+    /// Number of requests of a solver, evaluated or cached.
     questions: usize,
     stop: Option<Stop>,
-    /// The last evaluation: solvers ask for its parts one by one.
+    /// The last evaluation: solvers request its parts one by one.
     last: Option<Evaluation>,
 }
 
@@ -57,11 +57,11 @@ struct Evaluation {
 type Matrix = Vec<Vec<f64>>;
 type LeastSquaresState = IterState<Vec<f64>, Vec<f64>, (), Matrix, (), f64>;
 
-/// A cost with its gradient and curvature, seen through the guard.
+/// A cost with its gradient and curvature, behind the safeguards.
 struct Guarded<F> {
     evaluate: F,
     limit: usize,
-    /// Relative improvement of the best cost under which the search ends.
+    /// Relative improvement of the best cost below which the search ends.
     tolerance: f64,
     state: RefCell<State>,
 }
@@ -96,8 +96,7 @@ where
         {
             let mut s = self.state.borrow_mut();
             s.questions += 1;
-            // A line search whose steps have become too small to move the point asks about it
-            // for ever.
+            // A line search whose steps have become too small to move the point requests it for ever.
             if s.questions > 16 * (self.limit + 4) {
                 drop(s);
                 return Err(self.stop(Stop::Stalled));
@@ -203,14 +202,14 @@ where
 /// Minimises a smooth function with L-BFGS and a More-Thuente line search.
 ///
 /// `f(x, g)` returns the cost at `x` and writes the gradient to `g`. At most `limit` evaluations.
-/// Ends where an evaluation gains less than the part `tolerance` of the cost.
+/// Ends when an evaluation gains less than the fraction `tolerance` of the cost.
 pub fn minimise(
     f: impl Fn(&[f64], &mut [f64]) -> f64,
     x0: &[f64],
     limit: usize,
     tolerance: f64,
 ) -> Minimum {
-    // The first step is as long as the gradient: scaled, it is at most 1 and seldom in vain.
+    // The first step is as long as the gradient: scaled, it is at most 1 and seldom wasted.
     let scale = Cell::new(None);
     let scaled = |x: &[f64], g: &mut Vec<f64>, _: &mut Vec<Vec<f64>>| {
         let cost = f(x, g);
@@ -263,8 +262,8 @@ pub fn least_squares(
         for (rk, row) in r.iter().zip(j.chunks_exact(p)) {
             cost += 0.5 * rk * rk;
             for a in 0..p {
-                // Rows of pulls have one entry, those of co-runs of few tasks only a few: with 64
-                // tasks, most of the time went into adding zeros.
+                // Rows of pulls have one entry, those of co-runs of few tasks only a few: with 64 tasks, most of the
+                // time was spent adding zeros.
                 if row[a] == 0.0 {
                     continue;
                 }
@@ -279,7 +278,7 @@ pub fn least_squares(
             h.iter().enumerate().map(|(a, r)| r[a]).fold(0.0, f64::max),
         );
         for a in 0..p {
-            // Keeps the model strictly convex where a parameter has no influence.
+            // Keeps the model strictly convex if a parameter has no influence.
             below[a][a] += 1e-10 * scale + 1e-300;
             for b in a + 1..p {
                 below[a][b] = h[b][a];

@@ -1,12 +1,12 @@
 //! Order statistics and means.
 
-/// Arithmetic mean; `None` of nothing.
+/// Arithmetic mean; `None` of an empty slice.
 #[must_use]
 pub fn mean(v: &[f64]) -> Option<f64> {
     (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64)
 }
 
-/// Quantile `q` in 0..=1 by linear interpolation between order statistics; `None` of nothing.
+/// Quantile `q` in 0..=1 by linear interpolation between order statistics; `None` of an empty slice.
 #[must_use]
 pub fn quantile(v: &[f64], q: f64) -> Option<f64> {
     if v.is_empty() {
@@ -19,7 +19,7 @@ pub fn quantile(v: &[f64], q: f64) -> Option<f64> {
     Some(s[lo] + (s[hi] - s[lo]) * (at - lo as f64))
 }
 
-/// Median; `None` of nothing.
+/// Median; `None` of an empty slice.
 #[must_use]
 pub fn median(v: &[f64]) -> Option<f64> {
     quantile(v, 0.5)
@@ -32,8 +32,8 @@ pub fn mad_sigma(v: &[f64], centre: f64) -> Option<f64> {
     median(&d).map(|m| 1.4826 * m)
 }
 
-/// 95 % quantile of Student's t, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5, three terms):
-/// 2.88 at 2 degrees of freedom, where 2.92 is exact; at 1, the fewest, 5.57 and not 6.31.
+/// 95 % quantile of Student's t, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5, three terms): 2.88 at
+/// 2 degrees of freedom, where 2.92 is exact; at 1, the minimum, 5.57 instead of 6.31.
 #[must_use]
 pub fn student_95(freedom: usize) -> f64 {
     let (z, f) = (1.645_f64, freedom.max(1) as f64);
@@ -43,7 +43,7 @@ pub fn student_95(freedom: usize) -> f64 {
     z + first / f + second / (f * f) + third / f.powi(3)
 }
 
-/// At most `most` of the positions 0 to `n`, evenly.
+/// At most `most` of the positions 0 to `n`, spread evenly.
 #[must_use]
 pub fn evenly(n: usize, most: usize) -> Vec<usize> {
     let m = n.min(most);

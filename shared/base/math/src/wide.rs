@@ -1,8 +1,7 @@
-/// Defines a function that runs in the widest vector registers that the processor has.
+/// Defines a function that runs in the widest vector registers of the processor.
 ///
-/// The body is compiled a second time for AVX2, with all that it calls and that is marked
-/// `#[inline(always)]`. The numbers do not depend on it: vector instructions do what the scalar
-/// ones do, lane by lane, and none is fused.
+/// The body is compiled a second time for AVX2, with everything that it calls and that is marked `#[inline(always)]`.
+/// The results are the same: vector instructions compute lane by lane what the scalar ones do, and none is fused.
 #[macro_export]
 macro_rules! wide {
     ($(#[$about:meta])* $sight:vis fn $name:ident($($given:ident: $of:ty),* $(,)?)

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A number that is not a value of the quantity it was meant for.
+/// A number that is not a valid value of the intended quantity.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{value} is not a {quantity}: {expected}")]
 pub struct UnitError {
@@ -26,7 +26,7 @@ impl UnitError {
     }
 }
 
-/// A number as people write it: `1e307`, not three hundred digits.
+/// A number in short form: `1e307`, not three hundred digits.
 #[must_use]
 pub fn shown(value: f64) -> String {
     match value.abs() {
@@ -35,10 +35,9 @@ pub fn shown(value: f64) -> String {
     }
 }
 
-/// Largest value of a quantity that is no integer. A fit squares rates, an objective multiplies
-/// them with weights and times, and a variance sums squares of such products: 10^30 to the eighth
-/// power is still finite. The longest time and the quickest GPU of anybody are far below: 10^30 s are
-/// 10^12 times the age of the universe.
+/// Largest value of a quantity that is not an integer. A fit squares rates, an objective multiplies them with weights
+/// and times, and a variance sums squares of such products: 10^30 to the eighth power is still finite. Real times and
+/// speeds are far below: 10^30 s are 10^12 times the age of the universe.
 pub const MOST: f64 = 1e30;
 
 macro_rules! float_quantity {
@@ -148,12 +147,12 @@ impl Bytes {
         self.0
     }
 
-    /// Reads a size: a number with `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`,
-    /// `TiB`, or `K`, `M`, `G`, `T` (powers of 1024, as of MPS, docker and `ulimit`); upper or lower
-    /// case, a blank between allowed. A part of a byte is dropped.
+    /// Reads a size: a number with `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`, `TiB`, or `K`,
+    /// `M`, `G`, `T` (powers of 1024, as for MPS, docker and `ulimit`); upper or lower case, a blank between allowed.
+    /// A fraction of a byte is dropped.
     ///
     /// # Errors
-    /// [`UnitError`] if it is no such size or above [`Bytes::MAX`].
+    /// [`UnitError`] if it is not a valid size or above [`Bytes::MAX`].
     pub fn parse(text: &str) -> Result<Self, UnitError> {
         let wanted = "a size such as 24GB, 512MiB, 8G or a number of bytes, at most 2^53";
         let refused = || UnitError::new("size", text, wanted);
@@ -189,7 +188,7 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// With a decimal prefix and a tenth: `57.6 GB`.
+    /// With a decimal prefix and one decimal: `57.6 GB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
         match steps.iter().find(|(size, _)| self.0 as f64 >= *size) {

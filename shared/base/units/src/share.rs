@@ -14,7 +14,7 @@ pub struct Share(u32);
 impl Share {
     /// The whole device: 100 %.
     pub const FULL: Share = Share(10_000);
-    /// Nothing; a task that does not run.
+    /// No share; the task does not run.
     pub const ZERO: Share = Share(0);
 
     /// Builds the share of one task from percent: above 0, at most 100, in steps of 0.01.
@@ -81,8 +81,8 @@ impl Sub for Share {
     }
 }
 
-/// Sum of the shares of the tasks of one device, the total virtual resource `R_v`, in hundredths
-/// of a percent. It may exceed 100 %, which is what competitive sharing means.
+/// Sum of the shares of the tasks of one device, the total virtual resource `R_v`, in hundredths of a percent. It may
+/// exceed 100 %, which is what competitive sharing means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TotalShare(u32);
 
@@ -93,7 +93,7 @@ impl TotalShare {
     /// Builds a total from percent: above 0, rounded to steps of 0.01.
     ///
     /// # Errors
-    /// [`UnitError`] for what is not a finite percentage above 0, or beyond any sum of shares.
+    /// [`UnitError`] for a number that is not a finite percentage above 0, or exceeds any possible sum of shares.
     pub fn from_percent(percent: f64) -> Result<Self, UnitError> {
         let hundredths = (percent * 100.0).round();
         if percent.is_finite() && (1.0..=f64::from(u32::MAX)).contains(&hundredths) {

@@ -5,8 +5,7 @@ use crate::UnitError;
 
 /// Name of a task: 1 to 64 of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`.
 ///
-/// The alphabet keeps a name usable as a file name, a cgroup name, a metrics label and a CSV
-/// cell without quoting.
+/// Its characters keep a name usable as a file name, a cgroup name, a metrics label and a CSV cell without quoting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(Arc<str>);
 

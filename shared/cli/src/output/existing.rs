@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// What to do with an existing profile or run. By default it is kept and the output is refused: it
-/// may contain hours of measurements.
+/// What to do with an existing profile or run. By default it is kept and the output is refused: it may contain hours
+/// of measurements.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Existing<'a> {
     /// It is replaced (`--force`).
     pub replace: bool,
-    /// The file that the output continues (`--resume`), which may be the same. The output then
-    /// begins with what that file has, and takes its name when [`crate::Output::settle`] is called.
+    /// The file that the output continues (`--resume`), which may be the output itself. The output then begins with
+    /// that file's contents, and takes its name when [`crate::Output::settle`] is called.
     pub continues: Option<&'a Path>,
 }
 
@@ -24,8 +24,8 @@ impl Existing<'_> {
     }
 }
 
-/// Refuses to replace a profile or a run. Other documents are made again in seconds; a profile may
-/// be hours of a GPU, and a run cannot be repeated.
+/// Refuses to replace a profile or a run. Other documents can be made again in seconds; a profile may be hours of a
+/// GPU, and a run cannot be repeated.
 pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
     let kind = match held(target) {
         Some(kind) => kind,
@@ -41,9 +41,9 @@ pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Whether a file begins as a profile or a run does.
+/// Whether a file begins like a profile or a run.
 fn held(target: &Path) -> Option<&'static str> {
-    // Enough for the first member of a document; each begins with its schema.
+    // Enough for the first member of a document, which is its schema.
     let mut start = [0; 256];
     let mut file = fs::File::open(target).ok()?;
     let length = file.read(&mut start).ok()?;

@@ -26,8 +26,8 @@ pub(super) enum Appears {
 #[derive(Debug)]
 pub(super) struct OutputFile {
     writer: BufWriter<File>,
-    /// The file that the first record will replace: until then there is no temporary file that a signal could
-    /// leave behind.
+    /// The file that the first record will replace: until then there is no temporary file that a signal could leave
+    /// behind.
     awaited: Option<PathBuf>,
     /// The temporary file, and the file that it is to replace.
     pending: Option<(TempPath, PathBuf)>,
@@ -37,15 +37,14 @@ pub(super) struct OutputFile {
     synced: Instant,
 }
 
-/// Records are forced to the disk at most this often. A power cut then costs a second of records;
-/// each record on its own would cost a simulated profile (a thousand records a second) more time
-/// than it takes.
+/// Records are forced to disk at most this often. A power cut then costs a second of records; forcing each record
+/// would take a simulated profile (a thousand records a second) longer than the simulation.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 impl OutputFile {
     /// A new file in the folder of `target`, which exists.
     pub(super) fn create(target: &Path, appears: Appears) -> Result<Self, Failure> {
-        // Also where it is made again with the first record: that it can be is known now.
+        // Even if it will be created again with the first record: errors are found now.
         let (file, temporary) = beside(target).map_err(|error| unwritable(target, &error))?;
         let target = target.to_owned();
         let (awaited, pending) = match appears {
@@ -72,7 +71,7 @@ impl OutputFile {
         Ok(&mut self.writer)
     }
 
-    /// Makes the temporary file, if it was put off until there is something to write.
+    /// Creates the temporary file, if that was delayed until the first record.
     fn begin(&mut self) -> io::Result<()> {
         if let Some(target) = self.awaited.take() {
             match beside(&target) {
@@ -89,15 +88,14 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Writes one record completely or not at all, so that the file is always a sequence of
-    /// complete records.
+    /// Writes one record completely or not at all, so that the file is always a sequence of complete records.
     pub(super) fn record(&mut self, line: &[u8]) -> io::Result<()> {
         self.begin()?;
         self.writer.flush()?;
         let file = self.writer.get_mut();
         if let Err(error) = file.write_all(line) {
-            // A disk that fills up may have taken a part. If that cannot be taken off again, the
-            // next reader finds a cut line, which it names.
+            // A disk that fills up may have taken a part. If that cannot be truncated, the next reader finds a cut
+            // line, and reports it.
             file.set_len(self.whole).ok();
             file.seek(SeekFrom::Start(self.whole)).ok();
             return Err(error);
@@ -113,8 +111,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Takes the file's name; what is written from now on is appended. The content is on the disk
-    /// before the name is: a rename that overtakes it would leave an empty file after a power cut.
+    /// Takes the file's name; later writes are appended. The content is on disk before the name is: otherwise a power
+    /// cut could leave an empty file.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.begin()?;
         let Some((temporary, target)) = self.pending.take() else {
@@ -139,7 +137,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Takes the name, if it has not been taken, and puts everything on the disk.
+    /// Takes the name, if it has not been taken, and syncs everything to disk.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.settle()?;
         self.writer.flush()?;
@@ -154,11 +152,11 @@ pub(super) fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
     temporary.persist(target).map_err(|failed| failed.error)
 }
 
-/// Name of temporary files; the number of their process and a random part follow.
+/// Prefix of temporary files; the number of their process and a random part follow.
 const PREFIX: &str = ".mt-";
 
-/// A new locked file in the folder of `target` with the permissions that `target` has or would
-/// get. Files that dead processes left there are removed.
+/// A new locked file in the folder of `target` with the permissions that `target` has or would get. Files that dead
+/// processes left there are removed.
 fn beside(target: &Path) -> io::Result<(File, TempPath)> {
     let folder = folder_of(target);
     remove_orphans(folder);
@@ -170,16 +168,15 @@ fn beside(target: &Path) -> io::Result<(File, TempPath)> {
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempfile_in(folder)?
         .into_parts();
-    // The lock ends with the process and tells others that the file is in use. If locks are
-    // unsupported, the process number in the name must suffice.
+    // The lock ends with the process and shows others that the file is in use. If locks are unsupported, the process
+    // number in the name must suffice.
     file.try_lock().ok();
     file.set_permissions(permissions)?;
     Ok((file, temporary))
 }
 
-/// Removes temporary files of killed processes. Two proofs are required: no process of this machine
-/// has the number in the name, and nobody holds the lock (the process may run on another machine
-/// that mounts the same folder).
+/// Removes temporary files of killed processes. Two conditions are required: no process of this machine has the
+/// number in the name, and no process has the lock (one may run on another machine that mounts the same folder).
 fn remove_orphans(folder: &Path) {
     let own = nix::unistd::geteuid().as_raw();
     // An unreadable folder or a file that cannot be removed is ignored.
@@ -200,7 +197,7 @@ fn remove_orphans(folder: &Path) {
     }
 }
 
-/// The process that a temporary file's name says it belongs to.
+/// The process number in a temporary file's name.
 fn owner(name: &str) -> Option<u32> {
     let (pid, random) = name.strip_prefix(PREFIX)?.split_once('-')?;
     (random.len() == 6).then(|| pid.parse().ok())?
@@ -254,7 +251,7 @@ mod tests {
     fn what_dead_processes_left_is_removed_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        // No process has this number: it is above what the kernel gives.
+        // No process has this number: it is above the kernel's maximum.
         let dead = ".mt-4194999-abcdef";
         let locked = ".mt-4194998-abcdef";
         let living = format!(".mt-{}-abcdef", std::process::id());

@@ -1,20 +1,20 @@
-//! What a terminal shows instead of documents: a summary that fits on a screen. The documents are for
-//! programs and files.
+//! What a terminal shows instead of documents: a summary that fits on a screen. The documents are for programs and
+//! files.
 
 use doc::{AnyDocuments, Document, Frames};
 use report::{Report, Reporter};
 
 use crate::Failure;
 
-/// Said below a summary.
+/// Text below a summary.
 const MORE: &str =
     "The document itself goes into a pipe or a file (-o FILE); mt-report shows all of it.";
 
-/// Documents that wait for their summary.
+/// Documents that will be summarised.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     documents: Vec<u8>,
-    /// Whether records of profiles and runs wait as well. Tools that answer event by event cannot.
+    /// Whether records of profiles and runs are summarised, too. Tools that answer event by event cannot do that.
     pub(super) records: bool,
 }
 
@@ -24,7 +24,7 @@ impl Held {
         doc::write_line(&mut self.documents, document).map_err(|error| Failure::write(&error))
     }
 
-    /// The summary; the documents themselves where they are of a form that has no report.
+    /// The summary; for documents without a report, the documents themselves.
     pub(super) fn summary(&self, width: Option<u16>) -> String {
         let mut reporter = Reporter::default();
         let mut text = String::new();
@@ -44,8 +44,8 @@ impl Held {
     }
 }
 
-/// The headline, the facts and the first table: what a plan gives to whom, what a profile measured, what
-/// became of the tasks of a run.
+/// The headline, the facts and the first table: the settings of a plan, the measurements of a profile, the outcome of
+/// a run's tasks.
 fn first_screen(mut report: Report) -> Report {
     report.tables.retain(|table| !table.long);
     report.tables.truncate(1);

@@ -23,7 +23,7 @@ pub struct Allocation {
     pub reason: String,
     /// Expected gain.
     pub gain: Option<Gain>,
-    /// Pause that a training is expected to make when its processes change.
+    /// Expected pause of a training when its processes change.
     pub pause: Seconds,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -228,7 +228,7 @@ fn expected(wire: &wire::Allocation, name: &str, c: &mut Checker) -> Option<Expe
     })
 }
 
-/// `Some(None)` without a gain; `None` where a fault was found.
+/// `Some(None)` without a gain; `None` if a fault was recorded.
 fn gain(wire: &wire::Allocation, c: &mut Checker) -> Option<Option<Gain>> {
     match (wire.gain_s, wire.gain_low_s, wire.gain_high_s) {
         (None, None, None) => Some(None),

@@ -52,7 +52,7 @@ impl<R: BufRead> AnyDocuments<R> {
         }
     }
 
-    /// Takes the next frame if it continues the present profile or run.
+    /// Takes the next frame if it continues the current profile or run.
     fn continuation(&mut self, schema: &str) -> Option<Frame> {
         let goes_on = |frame: &Result<Frame, ReadError>| {
             let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());
@@ -127,7 +127,7 @@ impl<R: BufRead> AnyDocuments<R> {
         })
     }
 
-    /// Reads the next document with `one`, which is given its first frame.
+    /// Reads the next document with `one`, which gets its first frame.
     pub(crate) fn step<T>(
         &mut self,
         one: impl FnOnce(&mut Self, &Frame) -> Result<T, ReadError>,

@@ -15,7 +15,7 @@ pub struct Checker {
     more: u64,
 }
 
-/// Most faults reported for one document. The first few show what is wrong; without a limit, a
+/// Maximum number of faults reported for one document. The first few show what is wrong; without a limit, a
 /// document of 4 MB of wrong values gave 221 MB of messages.
 const MOST_FAULTS: usize = 100;
 
@@ -35,7 +35,7 @@ impl Checker {
         self.at(&format!(".{name}"), look)
     }
 
-    /// Looks into element `index` of the current list while `look` runs.
+    /// Enters element `index` of the current list for the duration of `look`.
     pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
         self.at(&format!("[{index}]"), look)
     }
@@ -95,7 +95,7 @@ impl Checker {
         }
     }
 
-    /// As [`Checker::unit`] for a field that may be absent: `Some(None)` when it is.
+    /// Like [`Checker::unit`], for a field that may be absent: then `Some(None)`.
     pub fn optional_unit<W, T>(
         &mut self,
         name: &str,

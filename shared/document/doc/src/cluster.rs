@@ -12,7 +12,7 @@ pub use parts::{ClusterJob, Gang, GpuGroup, Sharing};
 
 /// Most GPUs of a cluster.
 const MOST_GPUS: usize = 65_536;
-/// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
+/// Maximum number of different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
 const MOST_KINDS: usize = 64;
 
 /// GPUs of several kinds, and the jobs to run on them.
@@ -38,8 +38,8 @@ impl Cluster {
     /// each round.
     pub const MOST_TASKS: u64 = 600_000;
 
-    /// Most GPUs that a gang of the job can have at once: all that can run it, or those of the node that
-    /// has most of them. A GPU without a given node is on a node of its own.
+    /// Maximum number of GPUs that a gang of the job can have at once: all that can run it, or those of the node with
+    /// most of them. A GPU without a given node is on its own node.
     #[must_use]
     pub fn most_at_once(&self, job: &ClusterJob) -> u64 {
         let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -200,7 +200,7 @@ fn named(name: &str, value: &str, c: &mut Checker) -> Option<()> {
     c.unit(name, TaskId::new(value)).map(|_| ())
 }
 
-/// As NVIDIA names devices: `GPU-` and a UUID, or `MIG-GPU-.../1/0`.
+/// In NVIDIA's form: `GPU-` and a UUID, or `MIG-GPU-.../1/0`.
 fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'/');
     let first = uuid
@@ -221,7 +221,7 @@ fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
 fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
     let kind = named("type", &wire.kind, c);
     let id = wire.id.as_ref().map_or(Some(()), |id| named("id", id, c));
-    // Both reach command lines (`--via`) and variables of programs.
+    // Both appear in command lines (`--via`) and variables of programs.
     let node = wire.node.as_ref().map_or(Some(()), |n| named("node", n, c));
     let uuid = wire.uuid.as_ref().map_or(Some(()), |u| device_name(u, c));
     let memory = positive("memory_bytes", wire.memory_bytes, c);

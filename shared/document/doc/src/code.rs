@@ -18,7 +18,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $number,)* }
             }
 
-            /// One line that says what is wrong.
+            /// One line with the problem.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Code::$variant => $title,)* }

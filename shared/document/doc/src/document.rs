@@ -13,7 +13,7 @@ pub trait Document: Sized {
     fn to_wire(&self) -> Self::Wire;
 
     /// Faults that a reader would find in a document made from something else, such as a table,
-    /// which can hold two jobs of one name.
+    /// which can contain two jobs with the same name.
     fn faults(&self) -> Vec<Fault> {
         let mut checker = Checker::default();
         Self::from_wire(&self.to_wire(), &mut checker);

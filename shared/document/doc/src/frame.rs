@@ -69,7 +69,7 @@ impl Scan {
         if self.depth == 0 {
             return match byte {
                 b' ' | b'\t' | b'\r' | b'\n' => Step::More,
-                // A byte order mark, which editors of Windows put before a text.
+                // A byte order mark, which editors on Windows put before a text.
                 0xef | 0xbb | 0xbf => Step::More,
                 b'{' => {
                     self.depth = 1;

@@ -18,7 +18,7 @@ pub enum Form {
     Yaml,
 }
 
-/// Most bytes of a file that people write. A workload of 64 tasks has about 30 kB.
+/// Maximum size of a hand-written file in bytes. A workload of 64 tasks has about 30 kB.
 const MOST_BYTES: usize = 1 << 20;
 
 impl Form {
@@ -108,7 +108,7 @@ impl Default for Json {
 }
 
 impl Json {
-    /// Goes down to a line. A value that lies above what has been written stays on its line: TOML
+    /// Moves down to a line. If a value belongs above what has been written, it stays on the current line: TOML
     /// allows a table to be continued further down.
     fn go_to(&mut self, line: usize) {
         while self.line < line {
@@ -201,7 +201,7 @@ impl Json {
                 self.number(parsed, line)?;
             }
             DeValue::Boolean(value) => self.text.push_str(&value.to_string()),
-            // No document has one; as a text it is refused with its place.
+            // No document has a date; the text is refused with its position.
             DeValue::Datetime(time) => self.string(&time.to_string()),
             DeValue::Array(items) => {
                 let items = items
@@ -292,7 +292,7 @@ fn refuse_deep(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The line that a message of the YAML parser names, `... at byte 5 line 2 column 3`.
+/// The line in a message of the YAML parser, `... at byte 5 line 2 column 3`.
 fn line_in(said: &str) -> usize {
     let after = said.split("line ").nth(1).unwrap_or_default();
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();

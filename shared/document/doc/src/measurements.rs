@@ -40,7 +40,7 @@ impl<R: BufRead> Iterator for Measurements<R> {
     }
 }
 
-/// The profiles of a stream, in order, as [`Measurements`] without runs: each begins with its header
+/// The profiles of a stream, in order, like [`Measurements`] without runs: each begins with its header
 /// and ends before the next.
 #[derive(Debug)]
 pub struct Profiles<R: BufRead>(AnyDocuments<R>);
@@ -64,7 +64,7 @@ impl<R: BufRead> Iterator for Profiles<R> {
     }
 }
 
-/// Refuses what follows unless its schema is in `known`.
+/// Refuses the next document unless its schema is in `known`.
 fn followed_by<R: BufRead>(
     documents: &mut AnyDocuments<R>,
     known: &[&str],

@@ -11,7 +11,7 @@ use crate::{Aim, Checker, Code, DeviceFingerprint, Document, Provenance, Workloa
 pub struct Model {
     /// What was profiled.
     pub workload: Workload,
-    /// On what it was profiled.
+    /// The profiled workload.
     pub device: DeviceFingerprint,
     /// The predictor.
     pub predictor: wire::ModelParams,
@@ -67,7 +67,7 @@ impl Document for Model {
 fn corun(wire: &wire::Corun, workload: &Workload, c: &mut Checker) -> Option<Corun> {
     let tasks = c.list("tasks", &wire.tasks, measured)?;
     let names = |ids: &mut dyn Iterator<Item = &str>| ids.collect::<Vec<_>>().join(", ");
-    // An iterator that `any` continues: each is to come after the one before.
+    // An iterator that `any` continues: each document must follow the previous one.
     let mut order = workload.tasks.iter();
     if tasks.is_empty() || !tasks.iter().all(|t| order.any(|known| known.id == t.id)) {
         let known = names(&mut workload.tasks.iter().map(|t| t.id.as_str()));

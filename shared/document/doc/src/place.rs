@@ -39,8 +39,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes along what is left of a path, from the value that begins here; the place that it leads
-    /// to. Nesting is bounded where the document was cut out of its stream.
+    /// Follows the rest of a path, from the value that begins here; returns the position that it leads to. Nesting is
+    /// bounded where the document was cut out of its stream.
     fn follow(&mut self, path: &str) -> usize {
         self.blanks();
         let here = self.at;
@@ -67,7 +67,7 @@ impl Reader<'_> {
             self.at += 1;
             let rest = path.strip_prefix(name.as_str());
             if let Some(rest) = rest.filter(|r| r.is_empty() || r.starts_with(['.', '['])) {
-                // Of a field that has no value of its own further down, the name.
+                // For a field without a value further down, its name.
                 return Some(if rest.is_empty() {
                     begin
                 } else {
@@ -123,7 +123,7 @@ impl Reader<'_> {
                     depth -= 1;
                     self.at += 1;
                 }
-                // The end of what the value is in, or of the text.
+                // The end of the enclosing value, or of the text.
                 0 | b'}' | b']' => return,
                 b',' if depth == 0 => return,
                 _ => {
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Elements skipped on the way to one place are not scanned again, whatever the order of the paths.
+    /// Elements skipped on the way to one position are not scanned again, whatever the order of the paths.
     #[test]
     fn places_of_one_list_are_found_in_any_order() {
         let items: Vec<String> = (0..50).map(|i| format!("{{\"x\":[{i},\n7]}}")).collect();

@@ -60,13 +60,13 @@ impl Plan {
             .or_else(|| self.model.as_ref().map(|m| &m.workload))
     }
 
-    /// The link of the plan, else that of the workload that it carries.
+    /// The link of the plan, otherwise that of the workload that it contains.
     #[must_use]
     pub fn known_link(&self) -> Option<Link> {
         self.link.or(self.workload().and_then(|w| w.link))
     }
 
-    /// How the answer was found, where the writer says it.
+    /// How the answer was found, if the writer says so.
     pub fn search_mut(&mut self) -> Option<&mut wire::Search> {
         match &mut self.answer {
             Answer::Feasible(found) => Some(&mut found.search),

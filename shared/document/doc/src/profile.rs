@@ -34,7 +34,7 @@ pub struct Header {
     pub seed: u64,
     /// Shortest window requested; `None`: the device's own.
     pub window: Option<Seconds>,
-    /// What the configurations were chosen for; `None` where not for a plan.
+    /// The objective that the configurations were chosen for; `None` if they were not chosen for a plan.
     pub aim: Option<Aim>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -79,7 +79,7 @@ pub struct Measured {
 pub struct Launch {
     /// From the launch until it trained; `None`: it was parked and woken, or reports no progress.
     pub startup: Option<Seconds>,
-    /// A run from launch to exit, where it ended by itself.
+    /// A run from launch to exit, if it ended by itself.
     pub run: Option<WholeRun>,
 }
 
@@ -124,7 +124,7 @@ pub struct ProfileEnd {
     pub noise_scales: Vec<MeasuredNoiseScale>,
 }
 
-/// The noise scale of one task, from all that its training reported.
+/// The noise scale of one task, from all reports of its training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredNoiseScale {
     /// Name of the task.
@@ -243,7 +243,7 @@ impl Document for Sample {
     }
 }
 
-/// Fractions are at most 1, and tasks hold no more than is in use.
+/// Fractions are at most 1, and tasks use no more than is in use in total.
 fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
     let parts = [
         ("utilisation_percent", wire.utilisation_percent),
@@ -305,7 +305,7 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
     })
 }
 
-/// Both means are finite; how far they are apart is for the estimator to judge.
+/// Both means are finite; the estimator decides whether they are far enough apart.
 pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<GradientNoise> {
     let figures = [
         ("squared_norm", wire.squared_norm),

@@ -161,7 +161,7 @@ fn check(wire: &wire::QueueEvent, c: &mut Checker) {
         ("deadline_s", wire.deadline_s.is_some(), &[Deadline]),
     ];
     let needed: &[&str] = match wire.event {
-        // An arrival has either a name or a whole job, which is looked at below.
+        // An arrival has either a name or a whole job, which is checked below.
         Arrival | Time | Status => &[],
         Started => &["job", "round", "task", "gpu"],
         Trained | Finished | Failed => &["job", "round", "task"],

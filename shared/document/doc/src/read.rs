@@ -136,7 +136,7 @@ impl Frame {
             Ok(wire) => return Ok(wire),
             Err(error) => error,
         };
-        // Only what is refused otherwise is looked at again, so that documents of the tools, which
+        // Only refused documents are checked again, so that documents of the tools, which
         // may have 64 MiB, are read once.
         if self.bytes.len() > LARGEST_BY_PEOPLE {
             return Err(self.first_fault(&error));
@@ -149,7 +149,7 @@ impl Frame {
             },
             None => (error, &self.bytes),
         };
-        // Not by what kind of error it is: a number instead of a word is one of syntax to the reader.
+        // Not by the kind of error: a number instead of a word is a syntax error for the reader.
         let found = shape::structural_faults::<W>(bytes);
         if found.is_empty() {
             return Err(self.first_fault(&error));

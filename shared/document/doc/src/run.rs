@@ -43,9 +43,9 @@ pub enum EventPayload {
         batch: Option<Batch>,
         /// Share, if it has one.
         share: Option<Share>,
-        /// Name of its GPU, where a schedule of several is run.
+        /// Name of its GPU, if the schedule has several.
         gpu: Option<String>,
-        /// The task that trains on that GPU already, where two share it.
+        /// The task that already trains on that GPU, if two share it.
         beside: Option<TaskId>,
         /// Process id; a simulated job has none.
         pid: Option<u32>,
@@ -116,7 +116,7 @@ pub enum EventPayload {
         /// What is followed from then on.
         planned: Option<Planned>,
     },
-    /// A task, or the run where none is named, was stopped.
+    /// A task was stopped, or the run if no task is named.
     Stop {
         round: Option<u32>,
         task: Option<TaskId>,
@@ -145,7 +145,7 @@ pub enum EventPayload {
     },
     /// The launcher ended. Last event of a run.
     Summary {
-        /// Whether every task finished in every round that was asked for.
+        /// Whether every task finished in every requested round.
         ok: bool,
         /// Time of the whole run, which is the time of this event.
         makespan: Seconds,
@@ -174,8 +174,8 @@ pub struct TaskProgress {
     pub loss: Option<f64>,
     /// Training steps of the task since its first start, over all rounds and restarts.
     pub step: Option<u64>,
-    /// Time that the task has trained, from when each of its processes was ready to its last step: in this
-    /// round where a plan is followed, else since its first start.
+    /// Training time of the task, from when each of its processes was ready to its last step: in this
+    /// round if a plan is followed, otherwise since its first start.
     pub trained: Option<Seconds>,
     /// What the gradients of the steps since the event before say about the noise scale.
     pub gradient: Option<GradientNoise>,
@@ -287,7 +287,7 @@ impl RunEvent {
         }
     }
 
-    /// The task that the event is about; none if it is about the run.
+    /// The task of the event; none if it concerns the run.
     #[must_use]
     pub const fn task(&self) -> Option<&TaskId> {
         match &self.payload {
@@ -306,7 +306,7 @@ impl RunEvent {
         }
     }
 
-    /// The round in which it happened, or for which a new plan is.
+    /// The round in which it happened, or for which a new plan was made.
     #[must_use]
     pub const fn round(&self) -> Option<u32> {
         match &self.payload {

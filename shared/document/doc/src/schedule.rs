@@ -219,7 +219,7 @@ fn stretches(tasks: &[ScheduledTask]) -> Vec<Stretch> {
 }
 
 impl Stretch {
-    /// Appends the task as the next round, if it equals those before it.
+    /// Appends the task as the next round, if it equals the previous ones.
     fn takes(&mut self, task: &ScheduledTask) -> bool {
         let first = &self.first;
         let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
@@ -272,7 +272,7 @@ fn expanded(wire: &[wire::ScheduledTask], first: Vec<ScheduledTask>) -> Vec<Sche
         out.extend((0..entry.rounds).map(|k| {
             let later = |s: Seconds| {
                 let moved = s.get() + f64::from(k) * entry.period_s;
-                // Within range: the last round was looked at when the entry was read.
+                // Within range: the last round was checked when the entry was read.
                 Seconds::new(moved).unwrap_or(s)
             };
             ScheduledTask {

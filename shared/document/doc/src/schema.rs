@@ -55,7 +55,7 @@ const TOOLS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The tools that read documents of a schema; none where it is no document's.
+/// The tools that read documents of a schema; none if it is not a document's schema.
 #[must_use]
 pub fn readers(schema: &str) -> Option<&'static str> {
     TOOLS.iter().find(|t| t.0 == schema).map(|t| t.2)

@@ -26,8 +26,7 @@ pub(crate) struct Shape<'a> {
     root: &'a Value,
 }
 
-/// The document with lenient notations replaced by those of `W` (see [`crate::relax`]); `None`:
-/// there were none.
+/// The document with lenient notations replaced by those of `W` (see [`crate::relax`]); `None` if there were none.
 pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut value = serde_json::from_slice::<Value>(bytes).ok()?;
     let root = schema_of::<W>();
@@ -90,7 +89,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// One of several shapes of different types; null is looked at before.
+    /// One of several shapes of different types; null is checked earlier.
     fn any_of(&self, branches: &'a [Value], value: &Value, c: &mut Checker) {
         let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
         let branches = branches.iter().map(|b| self.resolve(b));
@@ -160,7 +159,7 @@ impl<'a> Shape<'a> {
 /// `weigth` and `flops_per_samples` find their fields, and `epochs` and `name` find none.
 const ALIKE: f64 = 0.8;
 
-/// Names the known field that was meant, or all of them, so that a misspelt one can be corrected at
+/// Names the known field that was probably meant, or all of them, so that a misspelt one can be corrected at
 /// once.
 fn unknown_advice(name: &str, known: Option<&Map<String, Value>>) -> String {
     let known: Vec<&str> = known

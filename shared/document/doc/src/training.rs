@@ -23,7 +23,7 @@ pub enum TrainingNews {
         step: u64,
         /// GPUs that it runs on.
         gpus: u32,
-        /// Loss of the step; absent where it has diverged.
+        /// Loss of the step; absent if it has diverged.
         loss: Option<f64>,
         /// Samples of a step, over all its processes.
         batch: Option<Batch>,

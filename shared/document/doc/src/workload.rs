@@ -14,7 +14,7 @@ use crate::{
 pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
 
-/// Most tasks of one workload: sets of tasks are bit sets of 64.
+/// Maximum number of tasks in a workload: sets of tasks are bit sets of 64.
 pub(crate) use crate::wire::MAX_TASKS;
 
 /// One device with its tasks.
@@ -163,7 +163,7 @@ pub struct Job {
 }
 
 impl Workload {
-    /// Whether it is known of every task what a sample is worth at each batch size.
+    /// Whether the value of a sample at each batch size is known for every task.
     #[must_use]
     pub fn knows_efficiency(&self) -> bool {
         self.tasks.iter().all(|t| t.efficiency.is_some())

@@ -44,7 +44,7 @@ pub(crate) fn spread(line: &[u8]) -> Vec<u8> {
             before = byte;
             continue;
         }
-        // Only here is it known whether what was opened is empty.
+        // Only here it is known whether anything was written.
         let opened = matches!(before, b'{' | b'[');
         let closes = matches!(byte, b'}' | b']');
         if opened && !closes {

@@ -6,7 +6,7 @@ use units::corun::Setting;
 /// How to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// Exactly where `max_points` allows it, else by local search.
+    /// Exactly if `max_points` allows it, otherwise by local search.
     #[default]
     Auto,
     /// Exactly, however long it takes.
@@ -20,8 +20,8 @@ pub enum Effort {
 pub struct SearchOptions {
     /// How to search.
     pub effort: Effort,
-    /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and most points
-    /// of the local search.
+    /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and maximum number of points of the
+    /// local search.
     pub max_points: u64,
     /// Starts of the local search: a quarter anywhere, the others near the best so far.
     pub starts: u32,
@@ -29,7 +29,7 @@ pub struct SearchOptions {
     pub top: usize,
     /// Seed of the random starts.
     pub seed: u64,
-    /// Work out why nothing is feasible, which takes several searches more.
+    /// Whether to find out why nothing is feasible, which takes several more searches.
     pub reasons: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for SearchOptions {
     }
 }
 
-/// A choice for every task and what it reaches under the predictor.
+/// A choice for every task and its predicted results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// Batch size and share of each task.
@@ -68,11 +68,11 @@ pub struct Solution {
 /// How a result was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
-    /// Points, or nodes of the branch and bound, looked at.
+    /// Number of points, or nodes of the branch and bound, evaluated.
     pub points: u64,
-    /// Whether the result is proven to be best under the predictor.
+    /// Whether the result is proven to be the best under the predictor.
     pub proof: Proof,
-    /// No choice can be better than this, where a bound is known.
+    /// Upper bound on the value of every choice, if known.
     pub bound: Option<f64>,
 }
 
@@ -84,6 +84,6 @@ pub struct Outcome {
     pub solutions: Vec<Solution>,
     /// How they were found.
     pub report: Report,
-    /// Why none is feasible, if that was asked for.
+    /// Why none is feasible, if requested.
     pub infeasible: Vec<Infeasibility>,
 }

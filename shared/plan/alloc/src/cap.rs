@@ -1,8 +1,8 @@
 use doc::{ConstraintKind, Infeasibility, Model};
 use units::Batch;
 
-/// Restricts a model to batch sizes of at most `most`, as if its workload listed no others; solo
-/// baselines and measured co-runs are restricted, too.
+/// Restricts a model to batch sizes of at most `most`, as if its workload listed no others; solo baselines and
+/// measured co-runs are restricted, too.
 ///
 /// Returns the reason if some task has no batch size that small; the model is then unchanged.
 pub(crate) fn cap(model: &mut Model, most: Batch) -> Option<Infeasibility> {

@@ -9,9 +9,9 @@ pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) 
     out
 }
 
-/// Seconds until every task has trained on its work if all begin at once and keep their shares:
-/// between two ends the rates are those of the remaining tasks. Rates lie `deviations` standard
-/// deviations above their means. `None` if a task does not advance.
+/// Seconds until every task has trained on its work, if all begin at once and keep their shares: between two ends the
+/// rates are those of the remaining tasks. Rates are `deviations` standard deviations above their means. `None` if a
+/// task makes no progress.
 pub(crate) fn finish<C: Throughput + ?Sized>(
     rates: &C,
     settings: &[Setting],
@@ -51,7 +51,7 @@ pub(crate) mod tests {
     use super::*;
     use units::{Batch, Share};
 
-    /// Two tasks of 100 samples/s alone; together each has `slow` of that.
+    /// Two tasks of 100 samples/s alone; together each has `slow` times that.
     pub(crate) struct Law {
         pub(crate) slow: f64,
     }

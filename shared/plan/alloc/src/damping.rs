@@ -1,15 +1,15 @@
 use units::Samples;
 
-/// The load used for the mismatch, damped over rounds so that a spike of data does not make the
-/// batch sizes oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples.
-/// `lambda` is from 0 (no memory) to below 1; without a previous load the present one is taken.
+/// The load used for the mismatch, damped over rounds so that a spike of data does not make the batch sizes
+/// oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples. `lambda` is from 0 (no memory) to
+/// below 1; without a previous load it is the current one.
 #[must_use]
 pub fn damped_load(before: Option<Samples>, now: Samples, lambda: f64) -> Samples {
     let Some(before) = before else {
         return now;
     };
     let mean = lambda * before.as_f64() + (1.0 - lambda) * now.as_f64();
-    // The mean of two valid counts is one; the fallback is never reached.
+    // The mean of two valid counts is valid; the fallback is never used.
     Samples::new(mean.round().max(1.0) as u64).unwrap_or(now)
 }
 

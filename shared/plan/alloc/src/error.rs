@@ -1,6 +1,6 @@
 use units::Share;
 
-/// Why a problem cannot be worked on. (That no plan is feasible is not an error but an answer.)
+/// Why a problem cannot be solved at all. (If no plan is feasible, that is a result and not an error.)
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AllocError {
     /// No task, or more than 64.
@@ -9,7 +9,7 @@ pub enum AllocError {
         /// How many there are.
         found: usize,
     },
-    /// The predictor knows another number of tasks.
+    /// The predictor has another number of tasks.
     #[error("the predictor knows {predictor} tasks, the problem has {problem}")]
     OtherTasks {
         /// Tasks of the predictor.
@@ -23,7 +23,7 @@ pub enum AllocError {
         /// Index of the task.
         task: usize,
     },
-    /// A data volume is needed and missing.
+    /// A required data volume is missing.
     #[error("task {task} has no data volume; the objective `round` and a mismatch need `samples`")]
     NoSamples {
         /// Index of the task.
@@ -38,23 +38,23 @@ pub enum AllocError {
         /// Index of the task.
         task: usize,
     },
-    /// The work of a sample is needed and missing.
+    /// The work of a sample is required but missing.
     #[error("the work of a sample of task {task} is not known; the balance `workload` needs it")]
     NoWork {
         /// Index of the task.
         task: usize,
     },
-    /// An exact search is asked for that would try all orders of the transfers of many tasks.
+    /// An exact search was requested that would try all orders of the transfers of many tasks.
     #[error(
         "a round of {tasks} tasks cannot be searched exactly: all orders of transfers are tried for up to {most} tasks; without `--search exact` the plan reports its distance from a bound"
     )]
     NoExactRound {
-        /// How many there are.
+        /// Number of tasks.
         tasks: usize,
-        /// How many there may be.
+        /// Maximum number.
         most: usize,
     },
-    /// An exact search is asked for that would never end.
+    /// An exact search was requested that would never end.
     #[error(
         "no exact search of these {tasks} tasks: it lists up to {most} combinations of batch sizes, and 2^64 points \
          with their shares; give a coarser --step, an --rv or fewer batch sizes, or leave `--search exact` out"
@@ -83,7 +83,7 @@ pub enum AllocError {
         /// The bound.
         bound: f64,
     },
-    /// The least mismatch is asked for of several GPUs.
+    /// The least mismatch was requested for several GPUs.
     #[error(
         "the least mismatch is that of the tasks of one GPU, and here they are divided among several: \
          give --mismatch a bound"
@@ -94,7 +94,7 @@ pub enum AllocError {
         "the search found no plan, although no constraint prevents one: the predictor gives tasks no throughput, or --max-points is too small"
     )]
     Unexplained,
-    /// A predictor gave something that is no throughput.
+    /// A predictor returned an invalid throughput.
     #[error("the predictor failed: {what}")]
     Prediction {
         /// Its result.

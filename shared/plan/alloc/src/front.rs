@@ -11,12 +11,12 @@ use crate::search::{
     search_instance, search_points, share_points, sweep,
 };
 
-/// Largest table of shares and combinations that the exact front of an additive problem builds, in a
-/// second. One of 100 million, of 5 tasks of 4 batch sizes with a given sum, took 5.6.
+/// Largest table (shares by combinations) that the exact front of an additive problem builds; it takes a second. A
+/// table of 100 million, for 5 tasks of 4 batch sizes with a given sum, took 5.6.
 const MOST_PRODUCT: u128 = 20_000_000;
-/// Largest number of share vectors that the exact front keeps: 16 bytes and 2 per task each.
+/// Maximum number of share vectors that the exact front keeps: 16 bytes each, plus 2 per task.
 const MOST_SHARES: u128 = 4_000_000;
-/// Bounds or weights that an approximate front is traced with.
+/// Number of bounds or weights for tracing an approximate front.
 const TRACES: u32 = 24;
 
 /// Choices that are Pareto-optimal in both criteria, in order of the first.
@@ -66,8 +66,7 @@ impl Skyline {
     }
 }
 
-/// Front of mismatch (small is good) against the objective; the problem's own bound on the
-/// mismatch is not applied.
+/// Front of mismatch (small is good) against the objective. The problem's own bound on the mismatch is ignored.
 pub fn mismatch_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -102,14 +101,14 @@ pub fn mismatch_front<C: Throughput + ?Sized>(
     Ok(thin(line, |s| (-s.mismatch, s.objective)))
 }
 
-/// Front of total throughput against fairness, both large.
+/// Front of total throughput against fairness; both are maximised.
 pub fn fairness_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &SearchOptions,
 ) -> Result<Front, AllocError> {
     let mut inst = Instance::new(rates, problem)?;
-    // The objective is no axis of this front.
+    // The objective is neither axis of this front.
     let never = |_: &Skyline, _: &Judged| f64::INFINITY;
     if let Some(front) = swept_front(&inst, options, never, |j| (j.raw, j.fairness)) {
         return Ok(front);
@@ -135,9 +134,9 @@ pub fn fairness_front<C: Throughput + ?Sized>(
     Ok(thin(line, |s| (s.raw, s.fairness)))
 }
 
-/// Each of the [`TRACES`] searches of a front gets a fraction of the points of a plan, so that both
-/// fronts together take half as long as one plan; with all points each, fronts of 5 tasks took up to 41
-/// seconds. The front is unproven either way.
+/// Each of the [`TRACES`] searches of a front gets a fraction of the points of a plan, so that both fronts together
+/// take half as long as one plan. With all points each, fronts of 5 tasks took up to 41 seconds. The front is
+/// unproven in both cases.
 fn single<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -154,7 +153,7 @@ fn single<C: Throughput + ?Sized>(
     }
 }
 
-/// The problem's own objective of a solution found with another goal.
+/// The problem's own objective of a solution that was found with another goal.
 fn objective<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -173,7 +172,7 @@ fn objective<C: Throughput + ?Sized>(
     Ok(inst.value_of(&point, &s.settings, &s.rates))
 }
 
-/// Exact front by looking at every point, if there are few enough.
+/// Exact front by evaluating every point, if there are few enough.
 fn swept_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -217,10 +216,9 @@ fn front_solutions<C: Throughput + ?Sized>(
     points
 }
 
-/// Exact front of mismatch against objective where the rates are additive and the mismatch does not
-/// depend on them. Combinations of batch sizes are sorted by mismatch, so one matters only if its
-/// value exceeds those of all before it. Shares are sorted by an upper bound, and are tried only on
-/// combinations that are still below it.
+/// Exact front of mismatch against objective, if the rates are additive and the mismatch does not depend on them.
+/// Combinations of batch sizes are sorted by mismatch, so a combination matters only if its value exceeds those of
+/// all before it. Shares are sorted by an upper bound, and tried only on combinations whose value is still below it.
 fn additive_mismatch_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -265,8 +263,7 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
     })
 }
 
-/// Best value of every combination of batch sizes that can be on the front, and the shares that
-/// reach it.
+/// Best value of every combination of batch sizes that may be on the front, and the shares that reach it.
 fn best_of_each<C: Throughput + ?Sized>(
     law: &mut Additive<'_, '_, C>,
     combinations: &[(f64, Vec<u8>)],
@@ -287,7 +284,7 @@ fn best_of_each<C: Throughput + ?Sized>(
     for (most, at) in order {
         let open = highest.partition_point(|h| *h < most);
         if open == 0 {
-            // No later shares can reach more either.
+            // The bounds only fall, so later shares cannot reach more.
             break;
         }
         law.table

@@ -17,15 +17,15 @@ use crate::round::{Guide, Round};
 use crate::search::Point;
 use crate::tolerance::TOLERANCE;
 
-/// The objective, as a sum or a minimum over the tasks of a gain for each. The length of a round is
-/// neither ([`Instance::round_value`]); for it the gains assume that all tasks are active for ever.
+/// The objective, as a sum or a minimum of gains, one per task. The length of a round is neither
+/// ([`Instance::round_value`]); for it, the gains assume that all tasks are active for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// One of the objectives of a plan.
     Objective(ObjectiveKind),
     /// `raw sum P_i + fair sum P_i / S_i`, for fronts.
     Blend { raw: f64, fair: f64 },
-    /// The least of what a constraint bounds from above, inside what was measured; no sum or
+    /// The minimum of a quantity that a constraint bounds from above, within the measured domain; not a sum or
     /// minimum of gains either.
     Least(Quantity),
 }
@@ -39,7 +39,7 @@ pub(crate) enum Quantity {
     Memory,
 }
 
-/// How the gains of the tasks make the objective.
+/// How the gains of the tasks form the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fold {
     Sum,
@@ -75,16 +75,16 @@ pub(crate) struct Judged {
     pub violation: f64,
 }
 
-/// A problem with everything that does not depend on the choice computed.
+/// A problem with everything precomputed that does not depend on the choice.
 pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub rates: &'a C,
     pub problem: &'a Problem,
     pub goal: Goal,
     /// Number of tasks.
     pub n: usize,
-    /// Largest multiple of the step that one task can have.
+    /// Largest multiple of the step for one task.
     pub levels: u16,
-    /// Batch sizes that the policy leaves.
+    /// Batch sizes that the policy allows.
     pub batches: Vec<Vec<Batch>>,
     /// Width of a row of the tables below.
     pub width: usize,
@@ -102,34 +102,32 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub data: Vec<f64>,
     /// Bound on the mismatch, infinite if there is none.
     pub epsilon: f64,
-    /// All tasks take the same index.
+    /// Whether all tasks take the same index.
     pub same: bool,
     /// Lengths of rounds of some of the tasks.
     lengths: Lengths,
-    /// Whether the best order of a choice that was to be ranked by it was not proven to be.
+    /// Whether some choice was ranked by a best order that is not proven.
     cut_short: AtomicBool,
 }
 
-/// The time to target as a function of the round of all tasks: `seconds + counts * length of that
-/// round`.
+/// The time to target as a function of the round of all tasks: `seconds + counts * length of that round`.
 struct Rest {
     seconds: f64,
     counts: f64,
 }
 
 impl Rest {
-    /// Seconds that the round of all may take where the time to target is worth `cutoff`.
+    /// Maximum seconds of the round of all tasks for which the time to target is worth at least `cutoff`.
     fn most_s(&self, cutoff: f64) -> f64 {
         (-cutoff - self.seconds) / self.counts
     }
 }
 
-/// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the one
-/// that choices are ranked by: the choices of a search that differ in a task that has left have them
-/// alike.
+/// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the order that choices
+/// are ranked by. Choices that differ only in a task that has left share these rounds.
 type Lengths = Mutex<HashMap<(bool, Vec<Setting>), Option<f64>>>;
 
-/// Lengths that are kept at most: 100 bytes and more each.
+/// Maximum number of lengths kept: each takes 100 bytes or more.
 const MOST_LENGTHS: usize = 400_000;
 
 impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
@@ -188,7 +186,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         })
     }
 
-    /// Least memory of the tasks from each on.
+    /// Minimum memory of the tasks from each index on.
     pub fn rest_memory(&self) -> Vec<f64> {
         let mut rest = vec![0.0; self.n + 1];
         for i in (0..self.n).rev() {
@@ -207,8 +205,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Contribution of task `i` at batch index `b` to the objective at `rate` samples per second;
-    /// never decreases with the rate.
+    /// Contribution of task `i` at batch index `b` to the objective at `rate` samples per second; never decreases
+    /// with the rate.
     pub fn gain(&self, i: usize, b: usize, rate: f64) -> f64 {
         let solo = self.solo[i * self.width + b];
         match self.goal {
@@ -225,7 +223,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Multiples of the step that the shares may sum to; empty if none can.
+    /// Multiples of the step that the shares may sum to; empty if there are none.
     pub fn sums(&self) -> Vec<u32> {
         let (n, step) = (self.n as u32, self.problem.limits.step.hundredths());
         let all = n..=n * u32::from(self.levels);
@@ -303,8 +301,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.judge_above(point, rates, |_| f64::NEG_INFINITY, None)
     }
 
-    /// Like [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything
-    /// else, may be judged worst of all.
+    /// Like [`Instance::judge`], but a round whose value, given everything else, is below `cutoff` may get the worst
+    /// judgement.
     pub fn judge_above(
         &self,
         point: &Point,
@@ -345,10 +343,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j.violation += excess(memory / self.capacity - 1.0);
         if self.is_round() {
             let settings = self.settings(point);
-            // If tasks wait for one another, there is no co-run that a penalty could slow.
+            // If tasks wait for one another, there is no single co-run that a penalty could slow.
             j.violation += beyond(self.rates, &settings) as f64;
-            // A round is expensive to evaluate: infeasible ones are not compared by it, and one
-            // that cannot beat the incumbent is skipped.
+            // A round is expensive to evaluate: infeasible ones are not compared by it, and one that cannot beat the
+            // incumbent is skipped.
             j.value = match j.violation == 0.0 {
                 true => self.round_value(&settings, cutoff(&j), guide),
                 false => f64::NEG_INFINITY,
@@ -359,7 +357,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
                 Quantity::Mismatch => -j.mismatch,
                 Quantity::Memory => -memory,
             };
-            // Neither depends on rates as such, so a penalty on them keeps nothing out.
+            // Neither depends on the rates themselves, so a penalty on rates has no effect.
             j.violation += beyond(self.rates, &self.settings(point)) as f64;
         }
         if j.value.is_nan() {
@@ -369,11 +367,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j
     }
 
-    /// Value of the objective `round` that choices are ranked by: minus the seconds until the
-    /// round ends ([`crate::Round`]), or where only compute is asked for, until the last task has
-    /// trained on its samples if one that ends leaves the device to the others
-    /// ([`finish`]); minus infinity where a task does not advance, and where the
-    /// value is below `cutoff` and it takes less time to see that.
+    /// Value of the objective `round` by which choices are ranked: minus the seconds until the round ends
+    /// ([`crate::Round`]). If only compute is requested, the seconds until the last task has trained on its samples,
+    /// where a task that ends leaves the device to the others ([`finish`]). Minus infinity if a task makes no
+    /// progress, or if the value is below `cutoff` and that is cheaper to detect.
     pub fn round_value(&self, settings: &[Setting], cutoff: f64, guide: Option<&mut Guide>) -> f64 {
         match &self.problem.round {
             _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
@@ -405,8 +402,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         !self.cut_short.load(Ordering::Relaxed)
     }
 
-    /// Value of a round whose transfers are ordered again by a short descent; `None` where choices are not ranked
-    /// by the order of one nearby.
+    /// Value of a round after a short descent over the orders of its transfers; `None` if choices are not ranked by
+    /// the order of a neighbour.
     pub fn reordered_value(&self, point: &Point, guide: &mut Guide) -> Option<f64> {
         let round = self.problem.round.as_ref()?;
         let ranked = self.orders_roughly() && !self.problem.is_progress();
@@ -422,11 +419,11 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Minus the time to target that choices are ranked by, or (`settled`) with the best orders that are
-    /// found; minus infinity as [`Instance::round_value`].
+    /// Minus the time to target by which choices are ranked, or (`settled`) with the best orders that are found;
+    /// minus infinity as in [`Instance::round_value`].
     ///
-    /// The rounds of those that are left are computed first: they are known from other choices, and say
-    /// how long the round of all may be.
+    /// The rounds of the remaining tasks come first: they are often known from other choices, and bound the length of
+    /// the round of all.
     fn target_value(
         &self,
         settings: &[Setting],
@@ -452,8 +449,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         -(rest.seconds + rest.counts * first)
     }
 
-    /// Contribution of the rounds of the remaining tasks; `None` where one of them does not
-    /// advance.
+    /// Contribution of the rounds of the remaining tasks; `None` if one of them makes no progress.
     fn rest(&self, settings: &[Setting], settled: bool) -> Option<Rest> {
         let mut later = self.problem.phases(settings);
         let whole = later.remove(0);
@@ -462,7 +458,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             .map(|phase| self.length(&phase.active, active(settings, phase), settled))
             .collect();
         let after = times(&later, &lengths?, self.n);
-        // The round of all counts alike for every task, and in the last time as in the mean.
+        // The round of all tasks counts the same for every task, both in the last time and in the mean.
         let parts: f64 = match self.problem.objective {
             ObjectiveKind::ProgressLast => 1.0,
             _ => self.problem.tasks.iter().map(|t| t.progress.part).sum(),
@@ -473,8 +469,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         })
     }
 
-    /// Seconds that a round of all tasks may take at a point that is worth at least `cutoff`; not above 0 where
-    /// none is.
+    /// Maximum seconds of a round of all tasks at a point with a value of at least `cutoff`; not above 0 if there is
+    /// none.
     pub fn most_seconds(&self, point: &Point, cutoff: f64) -> f64 {
         if !self.problem.is_progress() {
             return -cutoff;
@@ -486,7 +482,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Length of a round of some of the tasks.
     fn length(&self, places: &[usize], settings: Vec<Setting>, settled: bool) -> Option<f64> {
         let key = (settled, settings);
-        // A thread that panicked left the table whole: rows are inserted at once.
+        // Even after a panic in another thread the table is consistent: rows are inserted at once.
         let known = || self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(length) = known().get(&key) {
             return *length;
@@ -502,8 +498,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         length
     }
 
-    /// Objective of settings whose shares need not be multiples of the step; `point` has their
-    /// batch sizes.
+    /// Objective of settings whose shares need not be multiples of the step; `point` gives the batch sizes.
     pub fn value_of(&self, point: &Point, settings: &[Setting], rates: &[f64]) -> f64 {
         if self.is_round() {
             self.settled_value(settings)
@@ -517,18 +512,18 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         !self.is_round() && !matches!(self.goal, Goal::Least(_))
     }
 
-    /// Whether the objective is a time of rounds, which no sum or minimum over tasks is: the length of
-    /// one, or the time to target.
+    /// Whether the objective is a time of rounds (length of one, or time to target), which is not a sum or minimum
+    /// over tasks.
     pub fn is_round(&self) -> bool {
         self.goal == Goal::Objective(self.problem.objective) && self.problem.is_timed()
     }
 
-    /// Whether choices are rounds that are each evaluated in their best order.
+    /// Whether choices are rounds, each evaluated in its best order.
     pub fn orders_exactly(&self) -> bool {
         self.is_round() && self.problem.round.as_ref().is_some_and(|r| r.is_exact())
     }
 
-    /// Whether choices are rounds that are played in their best order and most of them excluded at once.
+    /// Whether choices are rounds that are ranked by their best order, with most of them excluded at once.
     pub fn bounds_quickly(&self) -> bool {
         let round = self.problem.round.as_ref();
         let quick = round.and_then(crate::round::Round::quick_bound).is_some();
@@ -545,9 +540,9 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.look_above(point, f64::NEG_INFINITY, None)
     }
 
-    /// Whether the objective is a minimum over the tasks and one of them keeps it below `cutoff` at a point: then
-    /// most points take the predictions of one or two tasks. `order` says who is asked first, and moves the one who
-    /// answered to the front: of a choice nearby it mostly is the same.
+    /// Whether the objective is a minimum over the tasks and one of them keeps it below `cutoff` at a point. Then
+    /// most points need predictions of only one or two tasks. `order` says which task to try first; the one that
+    /// succeeds moves to the front, because it is mostly the same for similar choices.
     pub fn one_falls_short(&self, point: &Point, cutoff: f64, order: &mut [usize]) -> bool {
         if !(self.folds() && self.fold() == Fold::Min && cutoff.is_finite()) {
             return false;
@@ -567,7 +562,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         short.is_some()
     }
 
-    /// A point as a choice with what it reaches.
+    /// A point as a choice with its results.
     pub fn solution(&self, point: &Point) -> Solution {
         let (rates, judged) = self.look(point);
         Solution {
@@ -581,7 +576,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Like [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
+    /// Like [`Instance::look`], but a round whose value is below `cutoff` may get the worst judgement.
     pub fn look_above(
         &self,
         point: &Point,
@@ -597,12 +592,12 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     }
 }
 
-/// Violation of a demand; never NaN.
+/// Violation of a requirement; never NaN.
 fn excess(by: f64) -> f64 {
     if by > 0.0 { by } else { 0.0 }
 }
 
-/// Batch sizes that the policy leaves to each task; empty lists if `same` leaves none.
+/// Batch sizes that the policy allows each task; empty lists if `same` allows none.
 pub(crate) fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
     let tasks = &problem.tasks;
     match problem.limits.policy {

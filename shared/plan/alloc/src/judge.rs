@@ -1,5 +1,4 @@
-//! Compares a choice with others: simpler schemes, one task after another, a little more or less
-//! share.
+//! Compares a choice with others: simpler schemes, one task after another, and slightly larger or smaller shares.
 
 mod baseline;
 mod explain;

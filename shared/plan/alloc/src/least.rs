@@ -12,16 +12,15 @@ use crate::problem::Problem;
 use crate::search::{combinations, least_mismatch, search, search_instance};
 use crate::tolerance::TOLERANCE;
 
-/// Bisection steps for the least feasible bound, if no search proves it and it depends on rates, so
-/// that its possible values cannot be listed. Each is a search or two; 12 leave 1/4096 of the
-/// interval. 30, as there once were, took most of the time of an infeasible answer.
+/// Bisection steps for the least feasible bound, if no search proves it and it depends on rates, so that its possible
+/// values cannot be listed. Each step is a search or two; 12 steps leave 1/4096 of the interval. 30 steps, an earlier
+/// value, took most of the time of an infeasible answer.
 const HALVINGS: u32 = 12;
-/// Relative tolerance within which a bound found by search is not tightened further. Down to 1/4096
-/// twelve searches in a row that find nothing took 5 seconds of 5 tasks.
+/// Relative tolerance within which a bound found by search is not tightened further. Down to 1/4096, twelve searches
+/// in a row that found nothing took 5 seconds for 5 tasks.
 const CLOSE: f64 = 0.03;
-/// Most combinations of batch sizes whose mismatch or memory is listed, so that the least feasible
-/// one is exact: those of 8 tasks with 4 batch sizes, in a few milliseconds. Beyond, the interval
-/// is halved.
+/// Maximum number of combinations of batch sizes whose mismatch or memory is listed, so that the least feasible one
+/// is exact: those of 8 tasks with 4 batch sizes, in a few milliseconds. If there are more, the interval is bisected.
 const LISTED: usize = 1 << 16;
 /// The best choice, if one is found.
 pub(crate) fn first<C: Throughput + ?Sized>(
@@ -32,8 +31,8 @@ pub(crate) fn first<C: Throughput + ?Sized>(
     Ok(search(rates, problem, options)?.0.into_iter().next())
 }
 
-/// Least value of a quantity among the choices that keep all constraints, except that on the quantity
-/// itself, which `problem` lacks; `None` where none does. A problem with that bound finds a choice.
+/// Minimum of a quantity among the choices that keep all constraints except that on the quantity itself, which
+/// `problem` lacks; `None` if there is no such choice. A problem with that bound has a solution.
 pub(crate) fn least<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -45,7 +44,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
         Quantity::Mismatch => least_mismatch(&inst),
         Quantity::Memory => Some(inst.rest_memory()[0]),
     };
-    // If shares exist for the batch sizes that need least, that is the answer.
+    // If there are feasible shares for the batch sizes that need least, this is the answer.
     if let Some(low) = known.filter(|l| l.is_finite())
         && let Some(bound) = kept(rates, problem, quantity, low, options)?
     {
@@ -87,8 +86,8 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     Ok(Some(high))
 }
 
-/// Values of the quantity for each combination of batch sizes within the other constraints,
-/// ascending; `None` where it depends on rates or there are too many.
+/// Values of the quantity for each combination of batch sizes within the other constraints, ascending; `None` if it
+/// depends on rates or there are too many.
 fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) -> Option<Vec<f64>> {
     let all = combinations(inst, LISTED)?;
     let cell = |i: usize, batch: &[u8]| i * inst.width + usize::from(batch[i]);
@@ -105,13 +104,13 @@ fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) ->
     };
     let mut values: Vec<f64> = all.into_iter().map(value).collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);
-    // Sums of the same terms in another order are one value.
+    // Sums of the same terms in another order count as one value.
     values.dedup_by(|b, a| *b - *a <= TOLERANCE * a.abs());
     Some(values)
 }
 
-/// If a choice within `bound` is found, the value that it reaches, provided that the value is
-/// itself feasible as a bound; else `bound`.
+/// If a choice within `bound` is found, its value, provided that this value is itself feasible as a bound; otherwise
+/// `bound`.
 fn kept<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -123,11 +122,11 @@ fn kept<C: Throughput + ?Sized>(
     let mut within = |bound: f64| {
         match quantity {
             Quantity::Mismatch => bounded.limits.mismatch = Some(bound),
-            // Above what can be counted nothing is limited; a task's memory is below that.
+            // Larger numbers than can be represented limit nothing; a task's memory is below that.
             Quantity::Memory => bounded.limits.memory = Bytes::new(bound.ceil() as u64).ok(),
         }
         let found = first(rates, &bounded, options)?;
-        // Outside what was measured a plan is refused, so a bound that leads there is no advice.
+        // Outside the measured domain a plan is refused, so a bound that leads there is no advice.
         let found = found.filter(|s| beyond(rates, &s.settings) == 0);
         Ok::<_, AllocError>(found.map(|s| match quantity {
             Quantity::Mismatch => s.mismatch,

@@ -1,4 +1,4 @@
-//! Notes for people beside the plan.
+//! Notes for users beside the plan.
 
 use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
 
@@ -21,8 +21,8 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// If batch sizes stay at the reference because the value of a sample at others is unknown: what those
-/// would gain in speed.
+/// If batch sizes stay at the reference because the value of a sample at others is unknown: the speed that other
+/// sizes would gain.
 #[must_use]
 pub fn sizes(plan: &Plan) -> Option<String> {
     let found = plan.feasible()?;
@@ -53,7 +53,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// How far a plan is from what was measured, and how wrong the model was of what it had not measured itself.
+/// How far a plan is from the measurements, and the model's error on configurations that it had not measured.
 #[must_use]
 pub fn prediction(plan: &Plan) -> Option<String> {
     let told = plan.feasible()?.prediction?;
@@ -69,7 +69,7 @@ pub fn prediction(plan: &Plan) -> Option<String> {
     })
 }
 
-/// If the samples of a round are planned by compute alone although its transfers take time.
+/// If a round is planned by compute alone although its transfers take time.
 #[must_use]
 pub fn transfers(workload: &Workload) -> Option<String> {
     let link = workload.link?;
@@ -83,8 +83,8 @@ pub fn transfers(workload: &Workload) -> Option<String> {
         .then(|| format!("the times of the plan include compute only, no transfers: {reason}"))
 }
 
-/// Which constraints prevent every plan, and what would make one feasible; one line each. `id`: the
-/// name of the workload.
+/// Which constraints prevent every plan, and what would make one feasible; one line each. `id`: the name of the
+/// workload.
 #[must_use]
 pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     let mut lines = vec![format!(
@@ -93,7 +93,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     )];
     for reason in &none.reasons {
         if reason.constraint == ConstraintKind::Domain {
-            // The domain is no quantity that could be had in another amount.
+            // For the domain there is no value to suggest.
             lines.push(reason.advice.clone());
             continue;
         }
@@ -108,7 +108,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     lines
 }
 
-/// The minimum needs of the tasks, and the capacity; to the byte if both print the same.
+/// The minimum needs of the tasks, and the capacity; in bytes if both would print the same.
 fn memory(needed: f64, there: f64) -> String {
     let shown = |bytes: f64| Bytes::new(bytes as u64).map(|b| b.to_string()).ok();
     match (shown(needed), shown(there)) {

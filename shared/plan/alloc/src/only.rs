@@ -11,11 +11,11 @@ use crate::planner::{PlannerError, co_runs, tell_error};
 use crate::rates::Subset;
 use crate::request::Request;
 
-/// Most tasks that such a plan may be of: its table has a row for every set of them that may compute at
-/// the same time, 1,023 of 10.
+/// Maximum number of tasks of such a plan: its table has a row for every set of them that may compute at the same
+/// time, 1,023 for 10.
 const MOST: usize = 10;
 
-/// Why a model has no plan of some of its tasks.
+/// Why there is no plan for some of a model's tasks.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OnlyError {
     /// The model has no such tasks.
@@ -29,20 +29,18 @@ pub enum OnlyError {
     /// The table of rates would be too long.
     #[error("--only with {0} tasks: give at most {MOST}, or none for a plan of all")]
     TooMany(usize),
-    /// As for a plan of all.
+    /// Like for a plan of all tasks.
     #[error(transparent)]
     Planner(#[from] PlannerError),
 }
 
-/// The plan of the tasks `only` of a model, in the model's order, as if no others existed: the influence
-/// of the others is not counted. Instead of the model, which covers all tasks, the plan carries the
-/// workload of these tasks and the model's predictions for every subset of them; also returns in words
-/// which predictions have no measurements nearby. Measured co-runs include all tasks, so none of them can
-/// be the plan.
+/// The plan of the tasks `only` of a model, in the model's order, as if no others existed: the influence of the
+/// others is not included. Instead of the model, which covers all tasks, the plan carries the workload of these tasks
+/// and the model's predictions for every subset of them. Also returns messages about predictions without measurements
+/// nearby. Measured co-runs include all tasks, so none of them can be the plan.
 ///
 /// # Errors
-/// [`OnlyError`] for a task that the model has not, for too many of them, and as
-/// [`crate::Planner::plan`].
+/// [`OnlyError`] for a task that the model does not have, for too many of them, and as [`crate::Planner::plan`].
 pub fn plan_only(
     mut model: Model,
     only: &[String],
@@ -88,7 +86,7 @@ pub fn plan_only(
     Ok((plan, outside))
 }
 
-/// Places of the tasks asked for in the model, ascending.
+/// Positions of the requested tasks in the model, ascending.
 fn members(model: &Model, only: &[String]) -> Result<Vec<usize>, OnlyError> {
     let tasks = &model.workload.tasks;
     let has = |id: &&String| tasks.iter().any(|t| t.id.as_str() == id.as_str());
@@ -112,7 +110,7 @@ fn members(model: &Model, only: &[String]) -> Result<Vec<usize>, OnlyError> {
     Ok(members)
 }
 
-/// Batch sizes and shares of a plan; empty where nothing was found.
+/// Batch sizes and shares of a plan; empty if there is none.
 fn settings(plan: &Plan) -> Vec<(Batch, Share)> {
     match &plan.answer {
         Answer::Feasible(found) => found.decisions.iter().map(|d| (d.batch, d.share)).collect(),
@@ -120,8 +118,8 @@ fn settings(plan: &Plan) -> Vec<(Batch, Share)> {
     }
 }
 
-/// Predictions for every set of the plan's tasks; `places` are theirs in the model. A set with a
-/// predicted rate of 0 has no row.
+/// Predictions for every set of the plan's tasks; `places` are their positions in the model. A set with a predicted
+/// rate of 0 has no row.
 fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) -> Vec<RateRow> {
     let (batches, shares): (Vec<Batch>, Vec<Share>) = settings(plan).into_iter().unzip();
     let gpus: Vec<u32> = plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect();

@@ -9,7 +9,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The part of some tasks where a choice for them was found.
+    /// The part of some tasks, if a choice for them was found.
     pub(crate) fn of(
         problem: &Problem,
         members: Vec<usize>,

@@ -1,28 +1,27 @@
-//! A penalty that keeps a search within the measured domain: co-runs beyond it are predicted next to
-//! nothing.
+//! A penalty that keeps a search within the measured domain: co-runs beyond it get rates close to zero.
 
 use units::corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
 use crate::problem::{Problem, Task};
 
-/// Factor on the rates for every setting of a co-run that lies outside. Small enough that no sum of
-/// outside rates beats a feasible co-run inside; not 0, so that a local search that starts outside
-/// is guided by their number.
+/// Factor on the rates for every setting of a co-run outside the domain. It is so small that no sum of outside rates
+/// beats a feasible co-run inside. It is not 0, so that a local search that starts outside is guided by the number of
+/// such settings.
 const OUTSIDE: f64 = 1e-3;
 
-/// Rates as they are inside the measured domain ([`Throughput::covers`]), and next to nothing
-/// outside; to a search that adds interference up, a setting outside takes for ever.
+/// Rates inside the measured domain are unchanged ([`Throughput::covers`]), and those outside are close to zero. For
+/// a search that uses additive interference, a setting outside takes for ever.
 pub(crate) struct DomainPenalty<'a, C: Throughput + ?Sized> {
     inner: &'a C,
-    /// Whether any choice lies outside: each task's domain of shares and batch sizes is an
-    /// interval, so checking two corners suffices.
+    /// Whether a choice can lie outside: each task's domain of shares and batch sizes is an interval, so checking two
+    /// corners suffices.
     active: bool,
 }
 
 impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
-    /// Penalises what lies outside the measured domain, if a choice of `problem` can lie outside and that
-    /// is not allowed (`open`).
+    /// Penalises settings outside the measured domain, if a choice of `problem` can lie outside and that is not
+    /// allowed (`open`).
     pub(crate) fn new(inner: &'a C, problem: &Problem, open: bool) -> Self {
         let corner = |least: bool| -> Vec<Setting> {
             let tasks = problem.tasks.iter().enumerate();
@@ -106,7 +105,7 @@ impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
         self.inner.std_errors(active)
     }
 
-    /// Where nothing is penalised everything counts as covered.
+    /// If nothing is penalised, everything counts as covered.
     fn covers(&self, setting: Setting, running: usize) -> bool {
         !self.active || self.inner.covers(setting, running)
     }
@@ -128,7 +127,7 @@ impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
     }
 }
 
-/// Settings of a co-run that lie outside what was measured.
+/// Settings of a co-run outside the measured domain.
 pub(crate) fn beyond<C: Throughput + ?Sized>(rates: &C, active: &[Setting]) -> usize {
     let outside = |s: &&Setting| !rates.covers(**s, active.len());
     active.iter().filter(outside).count()
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
     use crate::{InterferenceLaw, Limits, TaskLaw};
 
-    /// Knows nothing of shares below 40 %; says whether interference adds up.
+    /// Covers only shares of 40 % or more; says whether interference is additive.
     struct Measured(InterferenceLaw, bool);
 
     impl Throughput for Measured {
@@ -166,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Two tasks that share no more than the processors; transfers of 8 s dwarf their compute.
+    /// Two tasks that share only the processors; transfers of 8 s dwarf their compute.
     fn round() -> crate::Round {
         let task = |id: &str| {
             format!(
@@ -229,7 +228,7 @@ mod tests {
             };
             assert_eq!(best(&problem, false), 0);
             assert!(best(&problem, true) > 0, "the law is better outside");
-            // The tasks of this round need not run together, so that no share is better than others.
+            // The tasks of this round need not run together, so all shares are equally good.
             assert_eq!(best(&played, false), 0);
         }
     }

@@ -37,7 +37,7 @@ use write::{constraints, feasible, front_point, search_report, tasks, written};
 /// 5. *compare* it with simpler schemes, and *write* both.
 ///
 /// # Errors
-/// [`AllocError`] for a problem that is none. That nothing is feasible is an answer.
+/// [`AllocError`] for an invalid problem. If nothing is feasible, that is a valid result.
 pub fn plan_workload<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -61,7 +61,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     }
     let measured = if request.measured { measured } else { &[] };
     let top = request.options.top;
-    // The plan and what it is compared with are ordered with care, some of them more than once.
+    // The plan and its rivals are ordered thoroughly, some of them more than once.
     let judged = Remembered::new(&known, problem.is_ordered());
     let candidates = best.prefer_measured(&judged, workload, &problem, measured, top);
     let search = search_report(best.report);
@@ -115,7 +115,7 @@ struct Best {
 }
 
 impl Best {
-    /// The best choice inside the domain, or else the best outside and where it lies.
+    /// The best choice inside the domain; otherwise the best outside, and where it lies.
     fn seek<C: Throughput + ?Sized>(
         rates: &C,
         penalised: &DomainPenalty<'_, C>,
@@ -123,27 +123,26 @@ impl Best {
         problem: &Problem,
         request: &Request,
     ) -> Result<Self, AllocError> {
-        // Where a search beyond the domain follows, that one gives the reasons.
+        // If a search beyond the domain follows, that one gives the reasons.
         let mut inside = request.clone();
         inside.options.reasons &= !penalised.is_active();
         let best = best_parts(penalised, workload, problem, &inside)?;
         if !best.parts.is_empty() || !penalised.is_active() {
             return Ok(best);
         }
-        // Outside the domain a constraint fails because rates are missing; find out what is
-        // possible without it.
+        // Outside the domain a constraint fails because rates are missing; find out what is possible without it.
         let open = DomainPenalty::new(rates, problem, true);
         best_parts(&open, workload, problem, request)
     }
 
-    /// Refuses a choice that lies outside what was measured.
+    /// Refuses a choice outside the measured domain.
     fn stay_in_domain<C: Throughput + ?Sized>(&mut self, rates: &C, workload: &Workload) {
         if let Some(reason) = beyond(rates, workload, &self.parts) {
             (self.parts, self.reasons) = (Vec::new(), vec![reason]);
         }
     }
 
-    /// Replaces what was found by a measured co-run, if there is one that is no worse.
+    /// Replaces the found choice by a measured co-run, if there is one that is no worse.
     fn prefer_measured<C: Throughput + ?Sized>(
         &mut self,
         rates: &C,
@@ -170,7 +169,7 @@ impl Best {
         Some(chosen.candidates)
     }
 
-    /// If the plan is measured, the model's best is a runner-up.
+    /// If the plan is a measured co-run, the model's best is a runner-up.
     fn runners_up(&mut self, workload: &Workload, plan: &Solution, top: usize) {
         let best = self.parts.first().map(|p| &p.solution);
         if let Some(best) = best.filter(|b| b.settings != plan.settings) {
@@ -182,9 +181,9 @@ impl Best {
     }
 }
 
-/// Adds to the reason of memory which tasks fit without the others.
+/// Adds which tasks fit without the others to a memory reason.
 fn tell_what_fits(workload: &Workload, problem: &Problem, reasons: &mut [Infeasibility]) {
-    // Reasons of several GPUs do not say whose they are.
+    // With several GPUs, the reasons do not say which GPU they are for.
     let one = workload.device.gpus == 1;
     let memory = |r: &&mut Infeasibility| one && r.constraint == ConstraintKind::Memory;
     let Some(reason) = reasons.iter_mut().find(memory) else {
@@ -243,7 +242,7 @@ fn best_parts<C: Throughput + ?Sized>(
     })
 }
 
-/// Why a choice is refused that lies outside what was measured: nothing inside is feasible.
+/// Why a choice outside the measured domain is refused: nothing inside is feasible.
 fn beyond<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,

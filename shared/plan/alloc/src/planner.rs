@@ -11,9 +11,9 @@ use crate::error::AllocError;
 use crate::pipeline::{plan_workload, refused};
 use crate::request::Request;
 
-/// Plans models one after another. A model with the parameters of the previous one needs no new
-/// predictor, and one that differs only in its name needs no new search: a federation of identical
-/// devices is planned as fast as it is read.
+/// Plans models one after another. A model with the same parameters as the previous one needs no new predictor, and
+/// one that differs only in its name needs no new search. So a federation of identical devices is planned as fast as
+/// it is read.
 #[derive(Debug, Default)]
 pub struct Planner {
     last: Option<Solved>,
@@ -28,23 +28,23 @@ struct Solved {
     plan: Plan,
 }
 
-/// Why a model has no plan, not even one that says that nothing is feasible.
+/// Why there is no plan for a model, not even one that says that nothing is feasible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlannerError {
-    /// The model is no predictor.
+    /// The model is not a valid predictor.
     #[error(transparent)]
     Model(#[from] PredictError),
-    /// The problem cannot be worked on.
+    /// The problem cannot be solved at all.
     #[error(transparent)]
     Problem(#[from] AllocError),
 }
 
 impl Planner {
-    /// The plan of a model, which contains the model; `previous` is that of the round before, for
-    /// damping, and the same for all models.
+    /// The plan of a model, which contains the model. `previous` is the plan of the previous round, for damping, and
+    /// the same for all models.
     ///
     /// # Errors
-    /// [`PlannerError`] for a model that predicts nothing, or a problem that is none.
+    /// [`PlannerError`] for a model that predicts nothing, or an invalid problem.
     pub fn plan(
         &mut self,
         mut model: Model,
@@ -103,7 +103,7 @@ impl Planner {
         Ok(plan)
     }
 
-    /// Which parts of the last plan have no measurements nearby, in words.
+    /// Messages about parts of the last plan without measurements nearby.
     #[must_use]
     pub fn outside(&self, plan: &Plan) -> Vec<String> {
         let Some(solved) = &self.last else {
@@ -116,8 +116,8 @@ impl Planner {
     }
 }
 
-/// Tasks that run together on each GPU of a plan; `place` is that of a task of the plan in the model. None where
-/// nothing was found.
+/// Tasks that run together on each GPU of a plan; `place` is the position of a task of the plan in the model. None if
+/// there is no solution.
 pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Setting>> {
     let decisions = plan.feasible().map_or(&[][..], |found| &found.decisions);
     let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
@@ -129,7 +129,7 @@ pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Se
     gpus.into_values().collect()
 }
 
-/// Writes into a plan the model's error for its kind.
+/// Writes the model's error for this kind of plan into the plan.
 pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(usize) -> usize) {
     let error = predictor.prediction_error(&co_runs(plan, place));
     if let Answer::Feasible(found) = &mut plan.answer {
@@ -137,13 +137,13 @@ pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(
     }
 }
 
-/// Whether two workloads differ at most in name and origin, which no plan depends on. It does on
-/// the link: a round counts transfers.
+/// Whether two workloads differ at most in name and origin, which do not affect a plan. The link does: a round
+/// includes transfers.
 fn same_problem(a: &Workload, b: &Workload) -> bool {
     a.device == b.device && a.tasks == b.tasks && a.link == b.link
 }
 
-/// Whether a predictor of one workload serves the other.
+/// Whether a predictor of one workload can be used for the other.
 fn same_tasks(a: &Workload, b: &Workload) -> bool {
     let key = |w: &Workload| -> Vec<_> {
         let of = |t: &doc::Task| (t.id.clone(), t.batch_sizes.clone());

@@ -25,8 +25,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// The batch size that the task keeps where sizes are not chosen; where that is none of those to
-    /// choose from, the first.
+    /// The batch size that the task keeps if sizes are not chosen; if it is not among the allowed ones, the first of
+    /// these.
     ///
     /// # Panics
     /// Without a batch size.
@@ -55,9 +55,9 @@ pub struct Limits {
     pub mismatch: Option<f64>,
     /// Which quantity of a batch size should be in proportion to the data volumes.
     pub balance: Balance,
-    /// Which rate alone `S_i` is. By default the best of the task's batch sizes: with that at the
-    /// chosen one a slow batch size at a large share counts as much as a fast one (a resnet50 of
-    /// 1,478 samples/s as fair as of 2,314).
+    /// Definition of the solo rate `S_i`. By default the rate of the task's best batch size: relative to the solo
+    /// rate at the chosen size, a slow batch size with a large share would look as good as a fast one (a resnet50
+    /// with 1,478 samples/s as fair as with 2,314).
     pub solo: SoloRate,
 }
 
@@ -85,13 +85,13 @@ pub struct Problem {
     pub objective: ObjectiveKind,
     /// The constraints.
     pub limits: Limits,
-    /// The round that the objective `round` is about; `None`: compute alone, shares as planned.
+    /// The round for the objective `round`; `None`: compute alone, with shares as planned.
     pub round: Option<Round>,
 }
 
 impl Problem {
-    /// Checks what the types cannot: number of tasks, batch lists, data that the objective or
-    /// the constraints need, and the ranges of the limits.
+    /// Checks what the types cannot: number of tasks, batch lists, data that the objective or the constraints need,
+    /// and the ranges of the limits.
     pub fn check(&self) -> Result<(), AllocError> {
         let n = self.tasks.len();
         if n == 0 || n > MAX_TASKS {
@@ -143,12 +143,12 @@ impl Problem {
             ConstraintKind::Memory => l.memory.is_some(),
             ConstraintKind::Rv => l.rv.is_some(),
             ConstraintKind::Batch => l.policy != BatchPolicy::Free,
-            // Not a limit of the problem but of the rates: `DomainPenalty` sees to it.
+            // Not a limit of the problem but of the rates: see `DomainPenalty`.
             ConstraintKind::Domain => false,
         }
     }
 
-    /// Takes the constraint away.
+    /// Removes the constraint.
     pub(crate) fn drop_limit(&mut self, kind: ConstraintKind) {
         let l = &mut self.limits;
         match kind {
@@ -169,13 +169,13 @@ impl Problem {
         )
     }
 
-    /// Whether the objective is a time: of a round, or to the target where rounds are known.
+    /// Whether the objective is a time: of a round, or to the target if the number of rounds is known.
     pub(crate) fn is_timed(&self) -> bool {
         let volumes = || self.tasks.iter().all(|t| t.samples.is_some());
         self.objective == ObjectiveKind::Round || (self.is_progress() && volumes())
     }
 
-    /// Progress per second over the most that a task makes alone, at a rate: `P E(B) / max_B S(B) E(B)`.
+    /// Progress per second at a rate, relative to the maximum that a task makes alone: `P E(B) / max_B S(B) E(B)`.
     pub(crate) fn relative_progress<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -190,13 +190,13 @@ impl Problem {
         rate * task.progress.efficiency(batch) / most
     }
 
-    /// Whether each choice is worth what the best order of its transfers makes of it.
+    /// Whether each choice is evaluated with the best order of its transfers.
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_timed() && self.round.is_some()
     }
 
-    /// The objective at the throughputs `p` of a choice, with the rates alone `solo` that it compares with;
-    /// that of a round with all tasks active for ever, minus its seconds. Not for times to target.
+    /// The objective at the throughputs `p` of a choice, with the solo rates `solo` as reference. For a round, minus
+    /// its seconds with all tasks active for ever. Not for times to target.
     pub(crate) fn value<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -224,9 +224,8 @@ impl Problem {
         }
     }
 
-    /// Mismatch `sum_a sum_b | D_a/D_b - q_a/q_b |` of a choice (FedMT eq. 6); the loads `q` are
-    /// batch sizes, workloads or throughputs `rates`, as the balance says. A task without a data
-    /// volume counts as 1 sample.
+    /// Mismatch `sum_a sum_b | D_a/D_b - q_a/q_b |` of a choice (FedMT eq. 6); the loads `q` are batch sizes,
+    /// workloads or throughputs `rates`, depending on the balance. A task without a data volume counts as 1 sample.
     #[must_use]
     pub fn mismatch(&self, settings: &[Setting], rates: &[f64]) -> f64 {
         let of = |i: usize| {
@@ -250,8 +249,8 @@ impl Problem {
         sum
     }
 
-    /// Batch sizes that a task may have alone, to compare with: all, but where sizes stay at the
-    /// reference that one, since nothing is known of what others are worth.
+    /// Batch sizes that a task may have alone, for comparison: all of them; only the reference if sizes stay at it,
+    /// because the value of samples at others is unknown.
     #[must_use]
     pub fn sizes(&self, i: usize) -> Vec<Batch> {
         match self.limits.policy {
@@ -260,7 +259,7 @@ impl Problem {
         }
     }
 
-    /// `S_i` of task `i` at batch size `batch`, as [`Limits::solo`] says; samples per second.
+    /// `S_i` of task `i` at batch size `batch`, as [`Limits::solo`] defines it; samples per second.
     #[must_use]
     pub fn solo<C: Throughput + ?Sized>(&self, rates: &C, i: usize, batch: Batch) -> f64 {
         match self.limits.solo {
@@ -272,8 +271,8 @@ impl Problem {
         }
     }
 
-    /// The same problem for some of the tasks only. A given `R_v` is capped at 100 % a task; the
-    /// round of some of the tasks is compute alone, as others use the link too.
+    /// The same problem for some of the tasks only. A given `R_v` is limited to 100 % per task; the round of some of
+    /// the tasks includes only compute, as others use the link, too.
     #[must_use]
     pub fn restricted(&self, tasks: &[usize]) -> Problem {
         let mut limits = self.limits.clone();
@@ -295,8 +294,8 @@ impl Problem {
 }
 
 impl Problem {
-    /// The problem of a workload. The work of a sample, for the balance `workload`, is what a
-    /// sample adds to the solo step time (`gamma_1 (alpha f + beta m)` in FedMT's law).
+    /// The problem of a workload. The work of a sample, for the balance `workload`, is what a sample adds to the solo
+    /// step time (`gamma_1 (alpha f + beta m)` in FedMT's law).
     #[must_use]
     pub fn of_workload<C: Throughput + ?Sized>(
         rates: &C,
@@ -329,13 +328,13 @@ impl Problem {
             tasks,
             objective,
             limits,
-            // `notes::transfers` says why there is none.
+            // `notes::transfers` explains why there is no round.
             round: Round::of_workload(workload).ok(),
         }
     }
 }
 
-/// Slope of the solo step time over the batch size, or its mean where only one size is known.
+/// Slope of the solo step time over the batch size, or its mean if only one size is known.
 fn work_per_sample<C: Throughput + ?Sized>(
     rates: &C,
     task: usize,

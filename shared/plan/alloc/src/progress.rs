@@ -1,9 +1,8 @@
 //! Time to target: how long a plan takes until each task has made its required progress.
 //!
-//! Task i needs `n_i = N_i / E_i(B_i)` rounds: those at its reference batch size, divided by the
-//! efficiency at the chosen one. A round lasts as long as the tasks that have not reached their target
-//! take, so it becomes shorter whenever one does. Rounds are treated as continuous: a task that needs 4.6
-//! leaves in the middle of its fifth.
+//! Task i needs `n_i = N_i / E_i(B_i)` rounds: those at its reference batch size, divided by the efficiency at the
+//! chosen one. A round includes only the tasks that have not reached their target, so it becomes shorter whenever one
+//! does. Rounds are treated as continuous: a task that needs 4.6 leaves in the middle of its fifth.
 
 use efficiency::Law;
 use units::Batch;
@@ -16,7 +15,7 @@ pub struct Progress {
     pub law: Option<Law>,
     /// Rounds to the target at the reference batch size, above 0.
     pub rounds: f64,
-    /// Part of the task in a mean over all tasks; those of a problem add up to 1.
+    /// Weight of the task in a mean over all tasks; the weights of a problem add up to 1.
     pub part: f64,
     /// Batch size that the task keeps under the policy `reference`; absent: its first.
     pub reference: Option<Batch>,
@@ -34,7 +33,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The workload's declarations of a task, as the only one.
+    /// The workload's declarations of a task, as if it were the only task.
     #[must_use]
     pub fn of_task(task: &doc::Task) -> Self {
         Self {
@@ -61,13 +60,13 @@ impl Progress {
 /// A stretch of rounds in which the same tasks train.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Phase {
-    /// Places of the tasks that have not reached their target, ascending.
+    /// Positions of the tasks that have not reached their target, ascending.
     pub active: Vec<usize>,
     /// Rounds that it lasts.
     pub rounds: f64,
 }
 
-/// The phases until all have reached their target, each at `rounds` of its own.
+/// The phases until all have reached their target; each task needs its own number of `rounds`.
 pub(crate) fn phases(rounds: &[f64]) -> Vec<Phase> {
     let mut ends = rounds.to_vec();
     ends.sort_by(f64::total_cmp);

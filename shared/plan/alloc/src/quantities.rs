@@ -1,4 +1,4 @@
-//! What a predictor gives, as quantities of a document.
+//! Results of a predictor, as quantities of a document.
 
 use doc::Estimate;
 use units::{SamplesPerSec, Seconds};

@@ -9,13 +9,13 @@ use crate::federation::{Way, Worth};
 use crate::pipeline::plan_workload;
 use crate::request::Request;
 
-/// The round of a plan's device if it is planned again for the shortest round, under what the plan
-/// was constrained by. None where that is no question: its rates are not those of a model, it does
-/// not say what it was asked to be, it leaves out tasks of the model, or nothing is feasible; and of a plan
-/// for progress, whose [`ways`] are weighed by what they are worth.
+/// The round of a plan's device if it is planned again for the shortest round, under the plan's constraints. `None`
+/// if this makes no sense: the rates do not come from a model, the plan does not state its request, it leaves out
+/// tasks of the model, or nothing is feasible. Also `None` for a plan for progress, whose [`ways`] are compared by
+/// their worth.
 ///
 /// # Errors
-/// The reason, in words, why there is no such plan although it was requested.
+/// The reason, as a message, why there is no such plan although it was requested.
 pub fn replan(
     plan: &Plan,
     predictor: Option<&Predictor>,
@@ -31,16 +31,16 @@ pub fn replan(
     asker.timeline(ObjectiveKind::Round, 1.0)
 }
 
-/// Options of a late device with a plan for progress under a deadline, and the value of each: first its plan
-/// with fewer samples, then other batch sizes and shares, with fewer samples if that is not enough.
+/// Options of a late device with a plan for progress under a deadline, and the value of each: first its plan with
+/// fewer samples, then other batch sizes and shares, with fewer samples if that is not enough.
 ///
-/// Others are the best for the objective of the plan and for the other way to join the tasks' times, both with
-/// the samples that the plan has time for (fewer samples of the same transfers make computing worth less, and
-/// so larger batches cheaper), the best for the objective with all samples, and the shortest round, which has
-/// time for most samples of least worth.
+/// The others are four plans. Two are the best for the objective of the plan, and for the other way to combine the
+/// tasks' times, each with the samples that the plan has time for. (With fewer samples and the same transfers,
+/// compute matters less, so larger batches are cheaper.) The third is the best for the objective with all samples.
+/// The fourth is the shortest round, which has time for the largest number of samples of the lowest worth.
 ///
 /// # Errors
-/// The reason, in words, why there is no such plan although it was requested.
+/// The reason, as a message, why there is no such plan although it was requested.
 pub fn ways(
     plan: &Plan,
     worth: &Worth,
@@ -49,7 +49,7 @@ pub fn ways(
     options: &OrderOptions,
     deadline_s: f64,
 ) -> Result<Vec<Way>, String> {
-    // An order that varied batch sizes for time alone would change what samples are worth.
+    // If the order varied batch sizes for time alone, the worth of samples would change.
     let mut request = PlanRequest {
         batch_percent: Some(0.0),
         ..request.clone()
@@ -73,7 +73,7 @@ pub fn ways(
         (kind, 1.0),
         (ObjectiveKind::Round, 1.0),
     ];
-    // Its volumes and its link are those of the round already.
+    // Its volumes and its link are already those of the round.
     request.workload = None;
     for (kind, part) in wanted {
         let Some(timeline) = asker.timeline(kind, part)? else {
@@ -149,7 +149,7 @@ impl<'a> Asker<'a> {
         }))
     }
 
-    /// The round with all samples of the plan that is best for a part of them; `None` where nothing is feasible.
+    /// The round with all samples, at the choice that is best for a part of them; `None` if nothing is feasible.
     fn timeline(&self, objective: ObjectiveKind, part: f64) -> Result<Option<Timeline>, String> {
         let asked = Request {
             objective,

@@ -4,7 +4,7 @@ use units::Batch;
 use crate::answer::SearchOptions;
 use crate::problem::Limits;
 
-/// What is requested of a plan.
+/// A request for a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The objective.
@@ -17,7 +17,7 @@ pub struct Request {
     pub mismatch_front: bool,
     /// Trace the front of total throughput against fairness.
     pub fairness_front: bool,
-    /// Say what a little more or less share would change.
+    /// Whether to report the effect of slightly larger and smaller shares.
     pub explain: bool,
     /// Whether a plan may lie outside what was measured ([`units::corun::Throughput::covers`]).
     pub outside: bool,
@@ -27,7 +27,7 @@ pub struct Request {
     pub damping: Option<f64>,
     /// Largest batch size that a task may take.
     pub max_batch: Option<Batch>,
-    /// Whether the mismatch has to be the least that is feasible, instead of a bound.
+    /// Whether to minimise the mismatch first, instead of bounding it.
     pub least_mismatch: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Asked {
 }
 
 impl Request {
-    /// The request for a model, where it is open:
+    /// The request for a model, with defaults where it is open:
     ///
     /// - the objective is progress where it is known what samples are worth, else what was profiled for;
     /// - the floor is what was profiled for;
@@ -78,7 +78,7 @@ impl Request {
         request
     }
 
-    /// The plan of the largest `objective` within limits and within what was measured.
+    /// The plan of the largest `objective` within the limits and the measured domain.
     #[must_use]
     pub fn new(objective: ObjectiveKind, limits: Limits) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Request {
         }
     }
 
-    /// The request that a plan was made for; none if it does not name its objective.
+    /// The request that led to a plan; `None` if the plan does not name its objective.
     #[must_use]
     pub fn of_plan(plan: &Plan) -> Option<Self> {
         let found = plan.feasible()?;
@@ -118,7 +118,7 @@ impl Request {
         })
     }
 
-    /// Whether choices are looked at for more than the plan.
+    /// Whether choices are evaluated for more than the plan.
     pub(crate) fn looks_again(&self) -> bool {
         let limits = &self.limits;
         let bounded = limits.mismatch.is_some() || limits.policy != BatchPolicy::Free;

@@ -11,32 +11,29 @@ use units::{Batch, Share};
 use crate::compute::finish;
 use crate::rates::{Nearby, Rows, Shifted};
 
-/// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
-/// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.
+/// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of 4 has 576. Beyond,
+/// choices are ranked by heuristic orders, and only the best few are ordered thoroughly.
 pub(crate) const EXACT_TASKS: usize = 3;
-/// Up to this many tasks, the best choice is proven if all can be predicted: the limit of
-/// [`QuickBound`].
+/// Up to this many tasks, the best choice is proven if all choices can be predicted: the limit of [`QuickBound`].
 pub(crate) const PROVEN_TASKS: usize = 4;
-/// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
-/// heuristic orders meet are too many to predict for thousands of choices.
+/// Up to this many tasks the ranking includes transfers. Beyond, the heuristic orders meet too many sets of tasks to
+/// predict them for thousands of choices.
 const RANKED_TASKS: usize = 12;
-/// Nodes and plays of the orders of the best few choices. For plans of 12 mixes of 4 to 8 tasks, a
-/// tenth and a hundred times of these gave the same makespan to the digit, in 7, 20 and 70
-/// milliseconds for 8 tasks. They bound the time of a plan with more tasks, for which the gap is
-/// reported.
+/// Nodes and plays for ordering the best few choices. For plans of 12 mixes of 4 to 8 tasks, a tenth and a hundred
+/// times of these gave exactly the same makespan, in 7, 20 and 70 milliseconds for 8 tasks. They bound the time of a
+/// plan with more tasks, for which the gap is reported.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
-/// Up to this many tasks a proof of an order is attempted. With more tasks the plays decrease with the square
-/// of the tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound,
-/// which a plan does not need, half the time of a plan of 16 tasks went into the orders of the schemes for
+/// Up to this many tasks a proof of an order is attempted. With more tasks the number of plays decreases with the
+/// square of the tasks, since nearly each play meets sets whose rates were never predicted. With all plays and a
+/// bound, which a plan does not need, half the time of a plan of 16 tasks was spent on ordering the schemes for
 /// comparison.
 const PLAYED_TASKS: usize = 8;
-/// Plays of the descent that orders the transfers of the end of a climb again.
+/// Plays of the descent that orders the transfers again at the end of a climb.
 const REORDERED: u64 = 100;
-/// Up to this many tasks a plan counts its transfers. Beyond, nearly every order meets sets of tasks
-/// whose rates were never predicted: a plan of 32 tasks took two minutes of a processor with transfers,
-/// three seconds without. `mt-overlap` later orders the one chosen plan, whatever the number of its
-/// tasks.
+/// Up to this many tasks a plan includes its transfers. Beyond, nearly every order meets sets of tasks whose rates
+/// were never predicted: a plan of 32 tasks took two minutes of a processor with transfers, and three seconds
+/// without. `mt-overlap` later orders the one chosen plan, whatever the number of its tasks.
 const MOST_TASKS: usize = 31;
 /// Relative excess over a known round up to which a round with extrapolated rates is still evaluated with
 /// its own rates. Of 24,000 neighbours of choices of 8 and 12 tasks, 7 and 12 % were evaluated this way,
@@ -47,13 +44,13 @@ const NEARLY: f64 = 2e-4;
 /// 1e-9.
 pub(crate) const ROUNDING: f64 = 1e-8;
 
-/// Why a plan is about compute alone and counts no transfers.
+/// Why a plan covers compute only and does not include transfers.
 #[derive(Debug, thiserror::Error)]
 pub enum NoRound {
-    /// A round is ordered on one GPU.
+    /// Rounds are ordered only on a single GPU.
     #[error("a round is ordered on one GPU, and there are {0}")]
     Gpus(u32),
-    /// To order each of many choices takes too long.
+    /// Ordering each of many choices would take too long.
     #[error("a plan counts the transfers of at most {MOST_TASKS} tasks, and there are {0}")]
     Many(usize),
     /// A task has no samples, or there are more tasks than a round can have.
@@ -63,10 +60,9 @@ pub enum NoRound {
 
 /// The current choice of a climb, by which its neighbours are ranked.
 ///
-/// The best order seldom changes between neighbouring choices. So a neighbour is first evaluated in the
-/// order of the current choice with rates extrapolated from it ([`Nearby`]), then, if promising, with its
-/// own rates; and only if that is better, in all the heuristic orders. Rates are what ranking takes: each
-/// order of `n` tasks meets some `2 n` sets of them.
+/// The best order seldom changes between neighbouring choices. So a neighbour is first evaluated in the order of the
+/// current choice with rates extrapolated from it ([`Nearby`]); if promising, with its own rates; and only if that is
+/// better, in all heuristic orders. Rates dominate the cost: each order of `n` tasks meets some `2 n` sets of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guide {
     here: PlayedChoice,
@@ -133,11 +129,11 @@ impl Round {
         })
     }
 
-    /// The round of the tasks in these places, if the others have left.
+    /// The round of the tasks at these positions after the others have left.
     pub(crate) fn restricted(&self, places: &[usize]) -> Option<Self> {
         let jobs = places.iter().map(|&i| self.instance.jobs()[i]).collect();
         Some(Self {
-            // A part of a valid list of jobs is valid, unless it is empty.
+            // A non-empty part of a valid list of jobs is valid.
             instance: Instance::new(jobs, self.instance.link()).ok()?,
             divides: self.divides,
             exact: places.len() <= EXACT_TASKS,
@@ -164,13 +160,13 @@ impl Round {
         QuickBound::new(&self.instance)
     }
 
-    /// Whether the device gives the shares of tasks that do not compute to those that do.
+    /// Whether the device gives the shares of idle tasks to those that compute.
     pub(crate) fn divides(&self) -> bool {
         self.divides
     }
 
-    /// The same round of up to 4 tasks, to be ranked by its best order: for a proof, which looks at few choices
-    /// so closely; to search for a good one that takes a hundred times as long.
+    /// The same round of up to 4 tasks, ranked by its best order. This is for a proof, which evaluates few choices so
+    /// closely; in a search it would take a hundred times as long.
     pub(crate) fn exactly(&self) -> Option<Self> {
         (self.instance.len() <= PROVEN_TASKS).then(|| Self {
             exact: true,
@@ -189,8 +185,8 @@ impl Round {
         self.exact
     }
 
-    /// Seconds to rank choices by; infinite where a task does not advance, and where it takes less
-    /// time to see that the round is longer than `most_s`.
+    /// Seconds by which choices are ranked; infinite if a task makes no progress, or if the round is longer than
+    /// `most_s` and that is cheaper to detect.
     pub(crate) fn rank<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -218,16 +214,16 @@ impl Round {
         }
     }
 
-    /// Seconds in the best order with the best holds, and whether they are proven to be: the few orders of up to
-    /// 3 tasks always are. Infinite as in [`Round::rank`].
+    /// Seconds in the best order with the best holds, and whether they are proven, which is always so with up to 3
+    /// tasks. Infinite as in [`Round::rank`].
     pub(crate) fn best<C: Throughput + ?Sized>(
         &self,
         rates: &C,
         settings: &[Setting],
         most_s: f64,
     ) -> (f64, bool) {
-        // Nearly all choices are worse than the best so far, and recognising that takes a tenth of the time
-        // of ordering them. A choice that is rejected here is proven to be longer.
+        // Nearly all choices are worse than the best so far, and recognising that takes a tenth of the time of
+        // ordering them. A choice that is rejected here is proven to be longer.
         if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
             return (f64::INFINITY, true);
         }
@@ -241,7 +237,7 @@ impl Round {
         (played.schedule.makespan_s, proven)
     }
 
-    /// Seconds in the best order of a descent, which `guide` then follows.
+    /// Seconds in the best order of a descent; `guide` then follows this order.
     pub(crate) fn reordered<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -251,7 +247,7 @@ impl Round {
         self.in_order(rates, settings, Some(guide), REORDERED)
     }
 
-    /// The round in the order of a choice nearby; infinite where it is seen not to be below `most_s`.
+    /// The round in the order of a neighbour; infinite if it is found not to be below `most_s`.
     fn along<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -263,10 +259,10 @@ impl Round {
         let played = self.rates(rates, settings);
         let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
         let near = Nearby::new((&base, &at, &here.rows), (&played, &sizes))?;
-        // Two looks, the cheap one first: rates that are extrapolated from the choice nearby cost one prediction,
-        // its own rates one for each set of tasks that the round meets. The quick evaluation may err, so what it
-        // finds slightly too long is evaluated again ([`NEARLY`]); what it rejects is only not walked to, and no
-        // proof relies on it.
+        // Two evaluations, the cheap one first: rates extrapolated from the neighbour cost one prediction, its own
+        // rates one for each set of tasks that the round meets. The quick evaluation may err, so what it finds
+        // slightly too long is evaluated again ([`NEARLY`]). A rejected choice is only not walked to; no proof relies
+        // on the rejection.
         let likely = most_s * (1.0 + NEARLY);
         let rough = overlap::estimate_along(instance, &near, &sizes, &here.sequence, likely)?;
         if rough >= likely {
@@ -295,8 +291,8 @@ impl Round {
         found.makespan_s
     }
 
-    /// Seconds to rank choices by where none is known that is near: as [`Round::rank`], but of many tasks
-    /// without transfers.
+    /// Seconds by which choices are ranked if no neighbour is known: like [`Round::rank`], but without transfers if
+    /// there are many tasks.
     pub(crate) fn rank_alone<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -327,11 +323,10 @@ impl Round {
         may.unwrap_or(false)
     }
 
-    /// The round at these settings in the best order that is found, with holds where waiting
-    /// pays.
+    /// The round at these settings in the best order that is found, with holds if waiting pays.
     ///
     /// # Errors
-    /// [`OverlapError::BadRate`] where a task does not advance.
+    /// [`OverlapError::BadRate`] if a task makes no progress.
     pub(crate) fn played<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -352,18 +347,17 @@ impl Round {
         overlap::solve(&self.instance, &self.rates(rates, settings), &options)
     }
 
-    /// Seconds of [`Round::played`], infinite where a task does not advance: to a search that is one
-    /// of many choices, and the worst.
+    /// Seconds of [`Round::played`], infinite if a task makes no progress: for a search, that is one of many choices,
+    /// and the worst.
     pub(crate) fn seconds<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
         let played = self.played(rates, settings);
         played.map_or(f64::INFINITY, |o| o.schedule.makespan_s)
     }
 
-    /// Seconds of the same order and holds if every rate is `deviations` standard deviations
-    /// above its mean.
+    /// Seconds of the same order and holds if every rate is `deviations` standard deviations above its mean.
     ///
     /// # Errors
-    /// [`OverlapError::BadRate`] where one is not above 0.
+    /// [`OverlapError::BadRate`] if one is not above 0.
     pub(crate) fn shifted<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -381,8 +375,8 @@ impl Round {
         again.map(|s| s.makespan_s)
     }
 
-    /// The sets of tasks that compute at once for at least a part `least` of the time in which any
-    /// does, with what each task runs with then, longest first.
+    /// The sets of tasks that compute at once for at least the fraction `least` of the time in which any task does,
+    /// with the settings of each, longest first.
     pub(crate) fn met(
         &self,
         played: &Outcome,
@@ -412,7 +406,7 @@ impl Round {
         long.map(|(set, _)| set).collect()
     }
 
-    /// What the tasks that compute run with; the settings are of all tasks, in order.
+    /// The settings of the tasks that compute; the given settings are of all tasks, in order.
     pub(crate) fn corun(&self, settings: &[Setting], computes: &[bool]) -> Vec<Setting> {
         let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
         let shares = match self.divides {
@@ -425,14 +419,14 @@ impl Round {
             .collect()
     }
 
-    /// Seconds with one task at a time on the whole device, transfers beside the compute of
-    /// others; `solo` in samples per second.
+    /// Seconds with one task at a time on the whole device, and transfers beside the compute of others; `solo` in
+    /// samples per second.
     pub(crate) fn one_after_another(&self, solo: &[f64]) -> f64 {
         one_after_another(&self.instance, solo)
     }
 
-    /// No round is shorter, at any shares, if no task computes faster beside others than alone at
-    /// `solo` samples per second; no predictor of this project predicts that.
+    /// A lower bound on every round at any shares, if no task computes faster beside others than alone at `solo`
+    /// samples per second; this holds for all predictors of this project.
     pub(crate) fn at_least(&self, solo: &[f64]) -> f64 {
         let jobs = self.instance.jobs();
         let c = |i: usize| jobs[i].work / solo[i];

@@ -9,11 +9,10 @@ use crate::problem::Problem;
 use crate::search::{refuse_exact, search};
 use crate::tie::break_tie;
 
-/// Finds the best batch sizes and shares, and says whether they are proven to be.
+/// Finds the best batch sizes and shares, and says whether they are proven.
 ///
-/// A predictor with additive interference ([`Throughput::interference`]) is searched by branch and
-/// bound, any other by predicting every point; what is too large for `max_points` by local
-/// search alone.
+/// For a predictor with additive interference ([`Throughput::interference`]) it uses branch and bound, for any other
+/// it predicts every point. What is too large for `max_points` gets only a local search.
 pub fn solve<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -46,7 +45,7 @@ pub fn solve<C: Throughput + ?Sized>(
     })
 }
 
-/// Replaces the best choice by the one of the highest throughput among those as good.
+/// Among choices as good as the best, takes the one with the highest throughput.
 fn fastest_of_equals<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -61,7 +60,7 @@ fn fastest_of_equals<C: Throughput + ?Sized>(
     };
     break_tie(&inst, &mut point);
     let found = std::mem::replace(best, inst.solution(&point));
-    // The new point may have been a runner-up: the two change places.
+    // The new point may have been a runner-up: then the two are exchanged.
     if let Some(same) = others.iter_mut().find(|s| s.settings == best.settings) {
         *same = found;
     }

@@ -9,9 +9,9 @@ use crate::problem::Problem;
 use crate::progress::{Phase, active, phases, times};
 use crate::request::Request;
 
-/// Seconds until the targets of a workload are reached by a choice for every task of it, in the order of the
-/// workload, as the objective of the request counts them. `None` where that is not a time to target, a task does
-/// not advance, or there are several GPUs, of which a choice alone does not say who is where.
+/// Seconds until the targets of a workload are reached with a choice for every task of it, in the order of the
+/// workload, as defined by the objective of the request. `None` if that objective is not a time to target, a task
+/// makes no progress, or there are several GPUs (a choice does not say which task is on which).
 pub fn time_to_target<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -46,8 +46,8 @@ impl Problem {
         }
     }
 
-    /// Seconds that the objective counts at a choice, with the length of a round of some of its
-    /// settings; `None` where that gives none.
+    /// Seconds of the objective at a choice, given a function for the length of a round of some of its settings;
+    /// `None` if that returns none.
     pub(crate) fn seconds_to_target(
         &self,
         settings: &[Setting],
@@ -56,7 +56,7 @@ impl Problem {
         Some(self.joined_times(&self.times_to_target(settings, &mut length)?))
     }
 
-    /// The same of each task.
+    /// The same for each task.
     pub(crate) fn times_to_target(
         &self,
         settings: &[Setting],
@@ -70,9 +70,8 @@ impl Problem {
         Some(times(&phases, &lengths?, settings.len()))
     }
 
-    /// Length of a round of the tasks in these places, in the best order that is found; `None` where one
-    /// does not advance. Rates lie `deviations` standard deviations above their means, which the order is
-    /// for.
+    /// Length of a round of the tasks at these positions in the best order that is found; `None` if one makes no
+    /// progress. Rates are `deviations` standard deviations above their means; the order is the best for the means.
     pub(crate) fn round_of<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -91,8 +90,8 @@ impl Problem {
         part.shifted(rates, settings, &played, deviations).ok()
     }
 
-    /// The same in the order that choices are ranked by, which of up to 3 tasks is the best and beyond takes
-    /// a hundredth of the time.
+    /// The same in the order by which choices are ranked. With up to 3 tasks it is the best; beyond that it takes a
+    /// hundredth of the time.
     pub(crate) fn ranked_round_of<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -106,8 +105,8 @@ impl Problem {
         Some(seconds).filter(|s| s.is_finite())
     }
 
-    /// Length of a round of the tasks in these places in which they have the device one after another,
-    /// each at its batch size.
+    /// Length of a round of the tasks at these positions if they have the device one after another, each at its batch
+    /// size.
     pub(crate) fn serial_round_of<C: Throughput + ?Sized>(
         &self,
         rates: &C,

@@ -1,25 +1,25 @@
-//! Breaks ties: among choices that are equally good for the worst-off task, or equally fair, takes
-//! the highest throughput.
+//! Breaks ties: among choices that are equally good for the worst-off task, or equally fair, takes the one with the
+//! highest throughput.
 
 use units::corun::Throughput;
 
 use crate::instance::{Instance, Judged};
 use crate::search::{CLIMBED, Point, affordable_points};
 
-/// Part of the objective below which two choices are as good as each other: rounding of a
-/// prediction, and nothing that a plan could be preferred for.
+/// Relative difference of the objective below which two choices are equally good: it is due to rounding of a
+/// prediction, and no reason to prefer a plan.
 const SAME: f64 = 1e-12;
 /// Relative throughput that a tie must gain, so that rounding does not prolong a climb.
 const GAIN: f64 = 1e-9;
-/// Changes looked at, at most: a sweep of 8 tasks has about 600, and few sweeps gain. With 20 tasks
-/// and more, the budget of a climb is smaller.
+/// Maximum number of changes tried: a sweep of 8 tasks has about 600, and few sweeps gain. With 20 tasks and more,
+/// the budget of a climb is smaller.
 const LOOKS: u64 = 4_000;
 
-/// Climbs in total throughput from the best choice for an objective, while that stays.
+/// Climbs in total throughput from the best choice for an objective, as long as the objective does not fall.
 ///
-/// The least `P_i / S_i` says nothing of the other tasks, and a sum of them nothing of two batch sizes
-/// at which a task keeps as much of its rates alone: any of these is optimal, and a search returns
-/// the one it met first.
+/// The minimum of `P_i / S_i` does not depend on the other tasks, and a sum of them does not distinguish two batch
+/// sizes at which a task keeps the same fraction of its solo rate. All such choices are optimal, and a search returns
+/// the one that it met first.
 pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &mut Point) {
     let mut here = inst.look(point).1;
     let least = here.value;
@@ -72,7 +72,7 @@ fn changes<C: Throughput + ?Sized>(inst: &Instance<'_, C>, free: bool) -> Vec<Ch
 }
 
 impl Change {
-    /// Makes the change; `false` where it is none or leaves the range.
+    /// Makes the change; `false` if it changes nothing or leaves the range.
     fn apply<C: Throughput + ?Sized>(&self, inst: &Instance<'_, C>, point: &mut Point) -> bool {
         match *self {
             Change::Batch { task, to } if inst.same => {
@@ -104,8 +104,8 @@ mod tests {
     use doc::{ObjectiveKind, SoloRate};
     use units::{Batch, Weight};
 
-    /// Two tasks that do not disturb each other; the second has a slow and a fast batch size and
-    /// with `SameBatch` keeps all of its rate alone at either.
+    /// Two tasks that do not disturb each other. The second has a slow and a fast batch size, and with `SameBatch` it
+    /// keeps all of its solo rate at either.
     #[test]
     fn the_faster_of_equally_fair_batch_sizes_is_taken() {
         let task = |step_s| TaskLaw {

@@ -1,29 +1,29 @@
 /// Losses of one training over the samples that it has trained on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossCurve {
-    /// Samples in all, and the loss there.
+    /// Total samples, and the loss there.
     points: Vec<(f64, f64)>,
     round: u32,
-    /// Samples of the rounds before.
+    /// Samples of earlier rounds.
     before: u64,
-    /// Samples in the present round.
+    /// Samples in the current round.
     now: u64,
     ended: bool,
 }
 
-/// Fewest losses of a training that can be smoothed.
+/// Minimum number of losses of a training for smoothing.
 const FEWEST_POINTS: usize = 10;
-/// Fewest losses in the last level: the least of a few noisy ones is too low.
+/// Minimum number of losses in the last level: the minimum of a few noisy ones is too low.
 const FEWEST_AT_END: usize = 3;
 
 impl LossCurve {
-    /// Takes in a report: `samples` since the round began.
+    /// Adds a report: `samples` since the round began.
     pub(crate) fn add(&mut self, round: u32, samples: u64, loss: Option<f64>) {
         if round != self.round {
             self.before = self.before.saturating_add(self.now);
             (self.round, self.now) = (round, 0);
         }
-        // A process that is started again repeats samples; from which, no event says.
+        // A restarted process repeats samples, but no event says from which one.
         if samples < self.now {
             self.end();
         }
@@ -37,16 +37,16 @@ impl LossCurve {
         }
     }
 
-    /// The rest is useless.
+    /// The rest is unusable.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
     /// The curve without its noise; `None` if it is too short, or does not fall.
     ///
-    /// Losses of single batches are noisy, those of small batches more so. The least-squares fit among
-    /// curves that never rise (pool-adjacent-violators) smooths each training by as much as it needs,
-    /// without a window that would have to be chosen.
+    /// Losses of single batches are noisy, those of small batches more so. The least-squares fit among non-increasing
+    /// curves (pool-adjacent-violators) smooths each training as much as necessary, without a window length that
+    /// would have to be chosen.
     pub(crate) fn falling(&self) -> Option<Falling> {
         if self.points.len() < FEWEST_POINTS {
             return None;
@@ -96,7 +96,7 @@ impl Level {
     }
 }
 
-/// Samples and loss, at least two, of a loss that falls from each to the next.
+/// Samples and loss, at least two points, with a strictly falling loss.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Falling(Vec<(f64, f64)>);
 
@@ -106,7 +106,7 @@ impl Falling {
         self.0.last().map_or(f64::INFINITY, |l| l.1)
     }
 
-    /// Samples until the loss is down to `target`; `None` if it began there or does not come there.
+    /// Samples until the loss has fallen to `target`; `None` if it began below or does not reach it.
     pub(crate) fn reaches(&self, target: f64) -> Option<f64> {
         let below = self.0.iter().position(|l| l.1 <= target)?;
         let ((x1, y1), (x0, y0)) = (self.0[below], *self.0.get(below.checked_sub(1)?)?);

@@ -25,14 +25,14 @@ struct Shown {
 /// Evidence about one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Its efficiency; `None`: what the workload declares stands.
+    /// Its efficiency; `None`: the workload's declaration is kept.
     pub efficiency: Option<Efficiency>,
-    /// Why, for people; `None` where there was nothing to look at.
+    /// Why, as a message; `None` if there were no data.
     pub reason: Option<String>,
 }
 
 impl Evidence {
-    /// Takes in the gradients that a profile tells of, each window a block.
+    /// Adds the gradients of a profile, with each window as a block.
     pub fn add_profile(&mut self, profile: &Profile) {
         for task in profile.samples.iter().flat_map(|s| &s.tasks) {
             if let Some(gradient) = &task.gradient {
@@ -42,7 +42,7 @@ impl Evidence {
         }
     }
 
-    /// Takes in the gradients and losses that a run tells of.
+    /// Adds the gradients and losses of a run.
     pub fn add_run(&mut self, events: &[RunEvent]) {
         let mut curves: BTreeMap<&TaskId, (Option<Batch>, LossCurve)> = BTreeMap::new();
         for event in events {
@@ -75,9 +75,9 @@ impl Evidence {
         }
     }
 
-    /// The efficiency of a task, from the best source there is: trainings at several batch sizes to the same
-    /// loss; norms of gradients, of runs rather than of a profile, which sees the first steps only and the
-    /// noise scale grows; what the workload declares.
+    /// The efficiency of a task, from the best available source: trainings at several batch sizes to the same loss;
+    /// otherwise norms of gradients, from runs rather than from a profile (which only covers the first steps, while
+    /// the noise scale grows); otherwise the workload's declaration.
     #[must_use]
     pub fn of_task(&self, task: &Task) -> Finding {
         let Some(shown) = self.tasks.get(&task.id) else {
@@ -124,8 +124,8 @@ impl Evidence {
     }
 }
 
-/// A run is of one batch size: what comes after a change began elsewhere than other trainings at the new
-/// size.
+/// A run has one batch size: after a change, the training continues from other weights than trainings that began with
+/// the new size.
 fn begin(size: &mut Option<Batch>, curve: &mut LossCurve, batch: Option<Batch>) {
     match (*size, batch) {
         (None, Some(_)) => *size = batch,
@@ -139,8 +139,7 @@ fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
 }
 
 impl Shown {
-    /// The later half of a run takes precedence: the noise scale grows during training, and a plan is for the
-    /// future.
+    /// The later half of a run takes precedence: the noise scale grows during training, and a plan is for the future.
     fn measured(&self, reference: Batch) -> Result<NoiseScale, Unknown> {
         let late = &self.events[self.events.len() / 2..];
         NoiseScale::of(late, reference).or_else(|_| {

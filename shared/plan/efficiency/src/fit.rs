@@ -8,7 +8,7 @@ use crate::noise::{around, efficiency, student};
 pub struct Reached {
     /// Batch size.
     pub batch: Batch,
-    /// Samples trained on until then (or rounds, or epochs, of all trainings alike): above 0.
+    /// Number of samples until then (or rounds, or epochs, the same unit for all trainings): above 0.
     pub samples: f64,
 }
 
@@ -19,27 +19,27 @@ pub struct Fit {
     pub samples: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],
-    /// The data ask for a noise scale beyond what these batch sizes can show, so it is at the limit.
+    /// The best noise scale is beyond what these batch sizes can show, so it is at the limit.
     pub at_limit: bool,
-    /// Trainings that it is from.
+    /// Number of trainings that it is based on.
     pub trainings: usize,
 }
 
 /// Prior relative error (standard deviation of the logarithm) of the samples that one training takes to a loss:
 /// repeats with other seeds differ by 10 to 30 % on three small data sets.
 const USUAL_ERROR: f64 = 0.2;
-/// Degrees of freedom of [`USUAL_ERROR`], added to those of the fit: with two trainings the law passes
-/// through both, and their residuals are uninformative.
+/// Degrees of freedom of [`USUAL_ERROR`], added to those of the fit: with two trainings the law passes through both
+/// points, and their residuals say nothing.
 const USUAL_FREEDOM: usize = 4;
-/// A noise scale is searched for within this factor of the smallest and of the largest batch size. Thirty
-/// times the largest size, all sizes differ by 3 % in efficiency: less than runs can show.
+/// A noise scale is searched within this factor of the smallest and of the largest batch size. At thirty times the
+/// largest size, the efficiencies of all sizes differ by 3 %, which is less than runs can show.
 const BEYOND: f64 = 30.0;
 /// Points of the search in the logarithm of `phi`: 2 % apart where sizes span a factor of a thousand.
 const POINTS: u32 = 700;
 
-/// Fits the noise scale to what trainings at two or more batch sizes took to the same loss. By the law a
-/// training needs `n = c (phi + B)` samples. Errors are relative, so this is least squares on logarithms,
-/// with `c` the mean for every `phi`. The interval is that of the likelihood ratio.
+/// Fits the noise scale to the samples of trainings at two or more batch sizes to the same loss. By the law a
+/// training needs `n = c (phi + B)` samples. Errors are relative, so this is least squares on logarithms, with `c`
+/// the mean for every `phi`. The interval is that of the likelihood ratio.
 ///
 /// `None` with fewer than two batch sizes.
 #[must_use]
@@ -79,7 +79,7 @@ pub fn fit(trainings: &[Reached]) -> Option<Fit> {
             .map(|(phi, _)| *phi)
     };
     let ends = [inside().next()?, inside().next_back()?];
-    // At an end of the search nothing bounds it on that side.
+    // At an end of the searched range, the interval is unbounded on that side.
     let [widest_low, widest_high] = around(phi, f64::INFINITY);
     let interval = [
         if ends[0] <= at(0) {
@@ -102,7 +102,7 @@ pub fn fit(trainings: &[Reached]) -> Option<Fit> {
 }
 
 impl Fit {
-    /// As a workload tells it.
+    /// In the form of a workload.
     #[must_use]
     pub fn to_efficiency(&self) -> Option<Efficiency> {
         efficiency(self.samples, self.interval, EfficiencySource::Learnt)
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_rounds_of_three_data_sets() {
-        // Rounds to a target accuracy at batch sizes 8 to 256, and what the law should say of them.
+        // Rounds to a target accuracy at batch sizes 8 to 256, and what the law should give for them.
         let sizes = [8, 16, 32, 64, 128, 256];
         for (rounds, low, high) in [
             ([4.0, 5.0, 5.0, 10.0, 20.0, 46.0], 10.0, 40.0),
@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn what_two_sizes_cannot_show_stands_at_the_limit() {
-        // As many samples at either size: no batch size tried is near the noise scale.
+        // The same number of samples at both sizes: both batch sizes are far below the noise scale.
         let level = fit(&reached(&[(32, 1000.0), (64, 1000.0)])).unwrap();
         assert!(level.at_limit && level.samples > 1900.0, "{level:?}");
         assert!(
             level.interval[0] < 200.0,
             "two trainings say little: {level:?}"
         );
-        // As many steps at either size: the larger batch was for nothing.
+        // The same number of steps at both sizes: the larger batch gained nothing.
         let steep = fit(&reached(&[(32, 1000.0), (64, 2000.0)])).unwrap();
         assert!(steep.at_limit && steep.samples < 1.1, "{steep:?}");
         for none in [

@@ -29,7 +29,7 @@ enum Curve {
 }
 
 impl Law {
-    /// The workload's declaration for a task; `None` where it says nothing.
+    /// The workload's declaration for a task; `None` if there is none.
     #[must_use]
     pub fn of_task(task: &Task) -> Option<Self> {
         let known = task.efficiency.as_ref()?;
@@ -66,7 +66,7 @@ impl Law {
         }
     }
 
-    /// `E(B)`: progress of a sample at batch size `batch` over that of one at the reference size.
+    /// `E(B)`: progress of a sample at batch size `batch`, relative to the reference size.
     #[must_use]
     pub fn at(&self, batch: Batch) -> f64 {
         let b = batch.as_f64();
@@ -76,21 +76,19 @@ impl Law {
         }
     }
 
-    /// Least and most of [`Law::at`] over the interval of the noise scale; `None` where no interval is
-    /// known.
+    /// Minimum and maximum of [`Law::at`] over the interval of the noise scale; `None` if no interval is known.
     #[must_use]
     pub fn range_at(&self, batch: Batch) -> Option<[f64; 2]> {
         let Curve::NoiseScale { interval, .. } = &self.curve else {
             return None;
         };
-        // Monotone in `phi` (rising above the reference size, falling below), so that the ends of one
-        // are the ends of the other.
+        // Monotone in `phi` (rising above the reference size, falling below), so the ends of one interval are the
+        // ends of the other.
         let [a, b] = (*interval)?.map(|phi| by_noise_scale(phi, self.reference, batch.as_f64()));
         Some([a.min(b), a.max(b)])
     }
 
-    /// The laws of the lower and of the upper end of the noise scale's interval; `None` where no interval is
-    /// known.
+    /// The laws of the lower and of the upper end of the noise scale's interval; `None` if no interval is known.
     #[must_use]
     pub fn ends(&self) -> Option<[Self; 2]> {
         let Curve::NoiseScale { interval, .. } = &self.curve else {
@@ -106,14 +104,14 @@ impl Law {
         Some((*interval)?.map(at))
     }
 
-    /// Rounds (or steps times batch, epochs: anything that counts samples) to the target at `batch`, of
+    /// Rounds (or any other measure of samples: steps times batch, epochs) to the target at `batch`, given
     /// `at_reference` at the reference size: `n = N / E(B)`.
     #[must_use]
     pub fn rounds(&self, at_reference: f64, batch: Batch) -> f64 {
         at_reference / self.at(batch)
     }
 
-    /// The noise scale in samples, where the law has one.
+    /// The noise scale in samples, if the law has one.
     #[must_use]
     pub fn noise_scale(&self) -> Option<f64> {
         match self.curve {
@@ -128,8 +126,8 @@ pub(crate) fn by_noise_scale(phi: f64, reference: f64, batch: f64) -> f64 {
     (phi + reference) / (phi + batch)
 }
 
-/// Rounds are counted, so that a table may rise a little (`doc` bounds by how much). Rises are taken for
-/// noise and levelled: pool-adjacent-violators, the least-squares fit among curves that never rise.
+/// Rounds are whole numbers, so a table may rise slightly (`doc` bounds by how much). Rises are treated as noise and
+/// levelled: pool-adjacent-violators, the least-squares fit among non-increasing curves.
 fn table(rows: impl Iterator<Item = (Batch, f64)>) -> Curve {
     // Blocks of rows: sum of logarithms, number of rows.
     let mut blocks: Vec<(f64, usize)> = Vec::new();
@@ -151,11 +149,10 @@ fn table(rows: impl Iterator<Item = (Batch, f64)>) -> Curve {
     Curve::Table(sizes.into_iter().zip(levels).collect())
 }
 
-/// Logarithm of the progress per sample at a batch size: straight between two rows in both logarithms, as
-/// the law is on either side of `phi`. Beyond the ends it takes the law's limits: level below the
-/// smallest size, where noise dominates and a sample is worth the same; slope -1 above the largest,
-/// where noise is averaged out and further samples of a batch add nothing. The second makes no promise
-/// that was not measured.
+/// Logarithm of the progress per sample at a batch size: linear between two rows in both logarithms, like the law on
+/// either side of `phi`. Beyond the ends it takes the law's limits. Below the smallest size it is constant: noise
+/// dominates and a sample is worth the same. Above the largest the slope is -1: noise is averaged out and further
+/// samples of a batch add nothing, so this promises nothing that was not measured.
 fn progress(rows: &[(f64, f64)], batch: f64) -> f64 {
     let x = batch.ln();
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
@@ -192,8 +189,8 @@ mod tests {
 
     #[test]
     fn the_law_is_the_one_of_the_paper() {
-        // Measured on handwritten digits: rounds 4, 5, 5, 10, 20, 46; by phi = 29 the efficiency is
-        // 1, .82, .61, .40, .24, .13.
+        // Measured on handwritten digits: rounds 4, 5, 5, 10, 20, 46; with phi = 29 the efficiency is 1, .82, .61,
+        // .40, .24, .13.
         let law = Law::of_noise_scale(29.0, batch(8));
         for (size, wanted) in [
             (8, 1.0),
@@ -216,7 +213,7 @@ mod tests {
             (8, 1.25),
             (16, 1.0),
             (64, 0.5),
-            // The geometric mean lies in the middle of the logarithms.
+            // The geometric mean is the midpoint in logarithms.
             (32, 0.5_f64.sqrt()),
             (4, 1.25),
             (128, 0.25),

@@ -1,9 +1,9 @@
 //! Statistical efficiency: the value of a sample at each batch size.
 //!
-//! Larger batches train more samples per second, but make less progress per sample. [`Law`] gives the loss
-//! of progress, from the gradient noise scale or from a table; [`NoiseScale`] estimates the noise scale
-//! from squared norms of gradients; [`fit()`] learns it from the steps that runs at several batch sizes
-//! took to the same loss; [`Evidence`] takes the best of what profiles and runs show.
+//! Larger batches train more samples per second, but make less progress per sample. [`Law`] gives the loss of
+//! progress, from the gradient noise scale or from a table; [`NoiseScale`] estimates the noise scale from squared
+//! norms of gradients; [`fit()`] learns it from the steps that runs at several batch sizes took to the same loss;
+//! [`Evidence`] chooses the best evidence in profiles and runs.
 //!
 //! This crate starts no process and reads no clock: it turns numbers into numbers.
 

@@ -10,35 +10,34 @@ pub struct GradientNorms {
     large_sq: f64,
 }
 
-/// Why two norms are none.
+/// Why two norms are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NormsError {
-    /// The training has diverged, or the field was not filled.
+    /// The training has diverged, or the field was not filled in.
     #[error("a squared norm is not finite")]
     NotFinite,
-    /// No square is.
+    /// It is not a square.
     #[error("a squared norm is negative")]
     Negative,
-    /// The noise shows in the difference between two sizes.
+    /// Both sizes are the same, so their difference cannot show the noise.
     #[error("the small batch must have at least one sample and fewer than the large one")]
     Sizes,
-    /// Norms from a program that defines them differently.
+    /// The program defines norms differently.
     #[error(
         "not of the form {{\"small\":b,\"small_sq\":x,\"large\":B,\"large_sq\":y}} with whole sizes"
     )]
     Shape,
 }
 
-/// Largest squared norm that is used: sums of such over a long training stay finite.
+/// Largest squared norm that is accepted: sums over a long training remain finite.
 const LARGEST_SQUARE: f64 = 1e24;
 
 impl GradientNorms {
-    /// `small_sq`: squared norm of the mean gradient over `small` samples, or the mean of such over
-    /// several parts of that size; `large_sq`: over all `large` samples, of which the small ones are a
-    /// part.
+    /// `small_sq`: squared norm of the mean gradient over `small` samples, or the mean of such norms over several
+    /// parts of that size. `large_sq`: the same over all `large` samples, which include the small ones.
     ///
     /// # Errors
-    /// [`NormsError`] if there can be no such gradients.
+    /// [`NormsError`] if no gradients can have these norms.
     pub fn new(small: u64, small_sq: f64, large: u64, large_sq: f64) -> Result<Self, NormsError> {
         let squares = [small_sq, large_sq];
         if squares
@@ -61,8 +60,8 @@ impl GradientNorms {
         })
     }
 
-    /// Squared norm of the true gradient, `|G|^2`: an unbiased estimate, negative now and then
-    /// (McCandlish et al. 2018, equation A.2).
+    /// Squared norm of the true gradient, `|G|^2`: an unbiased estimate, which may be negative (McCandlish et al.
+    /// 2018, equation A.2).
     fn squared_norm(&self) -> f64 {
         (self.large * self.large_sq - self.small * self.small_sq) / (self.large - self.small)
     }
@@ -73,8 +72,8 @@ impl GradientNorms {
     }
 }
 
-/// Sums over training steps of the two quantities that make a noise scale. They are summed apart and
-/// divided at the end: the mean of the ratios of noisy estimates is biased, and has no variance.
+/// Sums over training steps of the two quantities of a noise scale. They are summed separately and divided at the
+/// end: the mean of ratios of noisy estimates is biased, and its variance is infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moments {
     steps: u64,
@@ -83,8 +82,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes in the norms of one step. A negative estimate stays in the sum: leaving it out would bias the
-    /// mean upwards.
+    /// Adds the norms of one step. Negative estimates are included: leaving them out would bias the mean upwards.
     pub fn add(&mut self, norms: &GradientNorms) {
         self.merge(&Self {
             steps: 1,
@@ -93,15 +91,15 @@ impl Moments {
         });
     }
 
-    /// Takes in the sums of other steps.
+    /// Adds the sums of other steps.
     pub fn merge(&mut self, other: &Self) {
         self.steps = self.steps.saturating_add(other.steps);
         self.squared_norm += other.squared_norm;
         self.variance += other.variance;
     }
 
-    /// Expected squared norm of the gradient of a batch, `|G|^2 + S / B`, as a sum over the steps. An estimate of
-    /// `|G|^2` below zero counts as zero, so that the sum is positive wherever noise is seen.
+    /// Expected squared norm of the gradient of a batch, `|G|^2 + S / B`, as a sum over the steps. A negative
+    /// estimate of `|G|^2` counts as zero, so that the sum is positive wherever there is noise.
     fn scale(&self, batch: f64) -> f64 {
         self.squared_norm.max(0.0) + self.variance / batch
     }
@@ -114,7 +112,7 @@ impl Moments {
         }
     }
 
-    /// The steps after `earlier`, which were taken into these sums first.
+    /// The steps after `earlier`, which were added to these sums first.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -124,7 +122,7 @@ impl Moments {
         }
     }
 
-    /// The sums as a document has them: means. `None`: no step.
+    /// The sums in the form of a document, as means. `None`: no step.
     #[must_use]
     pub fn to_document(&self) -> Option<GradientNoise> {
         let steps = self.steps as f64;
@@ -156,7 +154,7 @@ pub struct NoiseScale {
     pub stderr: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],
-    /// Steps whose norms were used.
+    /// Number of steps whose norms were used.
     pub steps: u64,
 }
 
@@ -166,10 +164,10 @@ pub enum Unknown {
     /// No norms were reported.
     #[error("the training reports no norms of gradients")]
     NoNorms,
-    /// Too few parts to tell the error.
+    /// Too few blocks to estimate the error.
     #[error("norms in {0} windows; {MIN_BLOCKS} are needed to estimate the error")]
     FewBlocks(usize),
-    /// The denominator may be zero.
+    /// The denominator is not significantly different from zero.
     #[error(
         "the gradient is lost in its noise: it is {percent:.2} % of the squared norm of a batch of {batch}, \
          with standard error {stderr:.2} %; more steps or larger batches are needed"
@@ -185,7 +183,7 @@ pub enum Unknown {
     /// The numerator is not positive.
     #[error("the gradients of a batch and of its parts do not differ: no noise is seen")]
     NoNoise,
-    /// Every batch size is small beside it.
+    /// Every batch size is small compared with it.
     #[error(
         "the gradients of a batch are all noise: a noise scale of {0:.1e} samples is beyond {most:.0e}",
         most = Efficiency::LARGEST_NOISE_SCALE
@@ -193,8 +191,8 @@ pub enum Unknown {
     Beyond(f64),
 }
 
-/// Fewest blocks of steps for an estimate of the error. With four degrees of freedom Student's t is
-/// still 1.4 times the normal quantile; with one it is six times.
+/// Minimum number of blocks of steps for an estimate of the error. With four degrees of freedom Student's t is still
+/// 1.4 times the normal quantile; with one it is six times.
 const MIN_BLOCKS: usize = 5;
 /// 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.96;
@@ -208,16 +206,16 @@ pub(crate) fn student(freedom: usize) -> f64 {
 }
 
 impl NoiseScale {
-    /// From blocks of steps in the order in which they were made: the windows of a profile, the progress events
-    /// of a run. `reference` is the batch size that progress is compared with.
+    /// From blocks of steps in chronological order: the windows of a profile, or the progress events of a run.
+    /// `reference` is the reference batch size.
     ///
     /// A ratio estimator over blocks, `phi = sum S / sum |G|^2`, with the linearised variance of a cluster sample
     /// (Cochran, *Sampling Techniques*, 1977, equation 6.13), so that correlation between the steps of one block
-    /// (parameters move slowly) is part of the error. Blocks are divided by the size of their gradients before
+    /// (parameters move slowly) is part of the error. Each block is first divided by the size of its gradients
     /// (`levelled`).
     ///
-    /// There is none while the mean of `|G|^2` is not above zero by its error: the confidence set of a ratio
-    /// whose denominator may be zero is unbounded (Fieller 1954).
+    /// There is no estimate unless the mean of `|G|^2` is above zero by more than its error: the confidence set of a
+    /// ratio whose denominator may be zero is unbounded (Fieller 1954).
     ///
     /// # Errors
     /// [`Unknown`] if the blocks do not suffice.
@@ -266,7 +264,7 @@ impl NoiseScale {
         })
     }
 
-    /// As a profile tells it.
+    /// In the form of a profile.
     #[must_use]
     pub fn to_document(&self, id: TaskId) -> MeasuredNoiseScale {
         MeasuredNoiseScale {
@@ -277,31 +275,31 @@ impl NoiseScale {
         }
     }
 
-    /// As a workload tells it; `None` where it is larger or smaller than a document may say.
+    /// In the form of a workload; `None` if it is larger or smaller than a document may say.
     #[must_use]
     pub fn to_efficiency(&self) -> Option<Efficiency> {
         efficiency(self.samples, self.interval, EfficiencySource::Measured)
     }
 }
 
-/// No block counts more than this many times its steps. The case is a gradient that jumps, as at a restart, or
-/// that falls faster at first than afterwards. Noise alone comes here only where it is half of a block's size; any
-/// such bound biases the mean there, and the lower the more.
+/// No block counts for more than this many times its steps. This is for gradients that jump, for example at a
+/// restart, or that fall faster at first than afterwards. Noise alone reaches the bound only if it is half of a
+/// block's size. Any such bound biases the mean in that case, and a lower one more.
 const MOST_WEIGHT: f64 = 1.5;
 
 /// The blocks, each divided by the mean squared norm of a batch's gradient, `|G|^2 + S / B0`, as expected from the
-/// neighbouring blocks. `None` where blocks show no noise at all.
+/// neighbouring blocks. `None` if blocks show no noise at all.
 ///
 /// Gradients shrink as training continues, often by orders of magnitude. In a plain sum the first blocks would
 /// outweigh all others, and a trend would look like noise: for a training whose noise scale was 48 to 140 in each
 /// window, the sum said that the gradient was lost in noise. After this division all steps count equally, and the
 /// ratio of the sums is the one noise scale with the same total number of samples: a stretch with `phi_k` needs
-/// `(phi_k + B) / (phi_k + B0)` times as many samples at `B` as at `B0`, so `phi + B0` is the harmonic mean of
-/// `phi_k + B0`.
+/// `(phi_k + B) / (phi_k + B0)` times as many samples at `B` as at `B0`, so `phi + B0` is the harmonic mean of `phi_k
+/// + B0`.
 ///
-/// A block is not divided by its own size, since its noise is in that and in its `|G|^2`: their ratio is biased.
-/// The size is that on the line through the two nearest others over the number of the block, in logarithms, which a
-/// steady decay follows.
+/// A block is not divided by its own size, because the block's noise is both in the size and in `|G|^2`, so their
+/// ratio is biased. Instead the size is interpolated from the two nearest other blocks, linearly in logarithms over
+/// the number of the block, which follows a steady decay.
 fn levelled(blocks: &[Moments], reference: f64) -> Option<Vec<Moments>> {
     let size = |near: &[Moments]| {
         let mut all = Moments::default();
@@ -331,8 +329,8 @@ fn levelled(blocks: &[Moments], reference: f64) -> Option<Vec<Moments>> {
     (0..=last).map(level).collect()
 }
 
-/// An interval of a positive quantity with a relative half width: symmetric in the logarithm, so that
-/// its lower end is positive, too. A hundredth and a hundred times say that nothing is known.
+/// An interval of a positive quantity with a relative half width: symmetric in the logarithm, so that its lower end
+/// is positive, too. A hundredth and a hundred times mean that nothing is known.
 pub(crate) fn around(value: f64, half_width: f64) -> [f64; 2] {
     let factor = half_width.exp().min(100.0);
     [value / factor, value * factor]
@@ -404,7 +402,7 @@ mod tests {
             variance: 80.0,
         };
         let good = [1.0, -1.0, 3.0, 5.0, -0.5, 4.5, 2.5, 1.5].map(block);
-        // 16 if only what is above zero were taken.
+        // It would be 16 if negative values were left out.
         let found = NoiseScale::of(&good, batch()).unwrap().samples;
         assert!((found / 40.0 - 1.0).abs() < 0.2, "{found}");
         let lost = [9.0, -8.0, 7.0, -9.0, 2.0].map(block);

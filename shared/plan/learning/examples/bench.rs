@@ -11,7 +11,7 @@ use testkit::bench::{Row, run};
 
 const TASKS: usize = 16;
 const GPUS: u32 = 64;
-/// Problems of which the median is told.
+/// Number of problems for the median.
 const PROBLEMS: usize = 31;
 
 fn main() -> ExitCode {

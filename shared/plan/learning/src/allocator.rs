@@ -13,14 +13,14 @@ use crate::speed::ASSUMED_EXPONENT;
 use crate::stuck::Stuck;
 use crate::training::{Length, Training};
 
-/// Decides which training has how many GPUs.
+/// Decides how many GPUs each training has.
 #[derive(Debug)]
 pub struct Allocator {
     settings: AllocatorSettings,
     trainings: BTreeMap<TaskId, Training>,
     /// GPUs of the last decision.
     given: BTreeMap<TaskId, u32>,
-    /// GPUs that are not to be used.
+    /// GPUs that must not be used.
     lost: BTreeSet<u32>,
     seq: u64,
     acknowledged: u64,
@@ -28,13 +28,13 @@ pub struct Allocator {
     pause: MeasuredPause,
 }
 
-/// An event that cannot be used; the allocator is as it was.
+/// An event that cannot be used; the allocator is then unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The training is unknown.
     #[error("no training {0:?} has arrived; send an arrive event first")]
     Unknown(String),
-    /// A training of this name is there already.
+    /// There is already a training with this name.
     #[error("a training {0:?} exists already; give each its own name")]
     Twice(String),
     /// The maximum number of trainings is reached.
@@ -45,22 +45,22 @@ pub enum Refused {
     TooLarge {
         /// The training.
         task: String,
-        /// Its fewest GPUs.
+        /// Its minimum number of GPUs.
         needs: u32,
         /// GPUs of the machine.
         has: u32,
     },
-    /// The training says that it runs on more GPUs than there are.
+    /// The training reports that it runs on more GPUs than there are.
     #[error("{task:?} says that it runs on {gpus} GPUs, and the machine has {has}")]
     MoreThanThereAre {
         /// The training.
         task: String,
-        /// GPUs that it says it runs on.
+        /// Number of GPUs that it reports.
         gpus: u32,
         /// GPUs of the machine.
         has: u32,
     },
-    /// The decision acknowledged was never made.
+    /// The acknowledged decision was never made.
     #[error("decision {0} is acknowledged, and {1} is the last that was made")]
     NeverMade(u64, u64),
     /// The machine has no such GPU.
@@ -73,8 +73,8 @@ pub enum Refused {
     },
 }
 
-/// Moving average of the pauses seen; a new one has weight one third, so that a slow disk is
-/// noticed within a few reconfigurations and a single delay is soon forgotten.
+/// Moving average of the measured pauses; a new one has weight one third, so that a slow disk is noticed within a few
+/// reconfigurations and a single delay is soon forgotten.
 #[derive(Debug, Clone, Copy)]
 struct MeasuredPause(f64);
 
@@ -85,7 +85,7 @@ impl MeasuredPause {
 }
 
 impl Allocator {
-    /// An allocator that has heard of no training.
+    /// An allocator without trainings.
     #[must_use]
     pub fn new(settings: AllocatorSettings) -> Self {
         Self {
@@ -100,11 +100,11 @@ impl Allocator {
         }
     }
 
-    /// Processes an event; returns a decision if the allocation should change. Time never runs back: an event
-    /// of an earlier time counts as one of the latest.
+    /// Processes an event; returns a decision if the allocation should change. Time never runs back: an event with an
+    /// earlier time counts as one at the latest time.
     ///
     /// # Errors
-    /// [`Refused`] if the event cannot be; nothing has changed then.
+    /// [`Refused`] if the event is invalid; then nothing has changed.
     pub fn take(&mut self, event: &TrainingEvent) -> Result<Option<Allocation>, Refused> {
         self.now = self.now.max(event.time.get());
         let now = self.now;
@@ -135,7 +135,7 @@ impl Allocator {
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
                 training.noise.extend(gradient.as_ref());
                 let reached = training.length() == Length::Reached;
-                // It was moved, and continues with another number than it was given: the one before.
+                // It was moved, but continues with another number of GPUs than it was given: the previous one.
                 let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
                 training.unable.extend(failed);
                 if failed.is_some() {
@@ -199,7 +199,7 @@ impl Allocator {
         Err(Refused::UnknownGpu { gpu, has })
     }
 
-    /// GPUs that can be used.
+    /// Usable GPUs.
     fn usable(&self) -> u32 {
         self.settings.gpus - self.lost.len() as u32
     }
@@ -230,7 +230,7 @@ impl Allocator {
         let open: Vec<usize> = (0..lengths.len())
             .filter(|&i| lengths[i] != Length::Reached)
             .collect();
-        // The paper's rule ranks by loss; the others by what is left, for which a declared length will do.
+        // The paper's rule ranks by loss; the others by the remaining length, for which a declared length suffices.
         let by_loss = self.settings.policy == Policy::Paper;
         let trainings: Vec<&Training> = self.trainings.values().collect();
         let all_measured = open.iter().all(|&i| {
@@ -239,20 +239,20 @@ impl Allocator {
             trainings[i].is_timed() && (told || stuck || trainings[i].is_ranked())
         });
         if !all_measured && occasion == Occasion::Window {
-            // A training that has just arrived makes its first reports with what it was given on arrival.
+            // A training that has just arrived makes its first reports with its GPUs from the arrival.
             return None;
         }
         let snapshot = self.snapshot(lengths);
         let held: u32 = self.given.values().sum();
         let choice = snapshot.decide(occasion, all_measured);
-        // A lost GPU cannot stay with anybody, whatever a move costs.
+        // A lost GPU must be taken away, whatever a move costs.
         let choice = choice.or_else(|| (held > self.usable()).then(|| snapshot.cut()))?;
         self.publish(&snapshot, choice)
     }
 
-    /// How the trainings of this machine speed up: the mean of those that have been measured. The
-    /// gain of a new training from more GPUs is unknown, and machines differ more than trainings: on
-    /// divided processors, an exponent of nearly 0 or 1 holds for all.
+    /// The speed-up of trainings on this machine: the mean of the measured ones. The gain of a new training from more
+    /// GPUs is unknown, but machines differ more than trainings: on divided processors, an exponent of nearly 0 or 1
+    /// holds for all.
     fn assumed_exponent(&self) -> f64 {
         let measured: Vec<f64> = self
             .trainings
@@ -306,7 +306,7 @@ impl Allocator {
         }
     }
 
-    /// A reason, with the trainings that it does not hold for.
+    /// A reason, with the trainings that it excludes.
     fn told(&self, mut reason: String) -> String {
         for (id, why, waits) in self.stuck() {
             let rank = if waits {
@@ -319,20 +319,20 @@ impl Allocator {
         reason
     }
 
-    /// The trainings that come last because they get nowhere, why, and whether patience with them has
-    /// ended; none under the rules of others, which do not look at it.
+    /// The trainings that come last because they make no progress, why, and whether patience with them has ended;
+    /// none under other policies, which ignore this.
     pub fn stuck(&self) -> impl Iterator<Item = (&TaskId, Stuck, bool)> {
         let ours = self.settings.policy == Policy::Ours;
         let all = self.trainings.iter().filter(move |_| ours);
         all.filter_map(|(id, t)| {
             let (why, steps) = t.stuck()?;
-            // Asked last: it is a fit.
+            // Evaluated last, because it requires a fit.
             let open = t.length() != Length::Reached;
             open.then_some((id, why, steps >= self.settings.patience))
         })
     }
 
-    /// Numbers and writes down a choice; `None` if it is what is already given.
+    /// Numbers and records a choice; `None` if it equals the current allocation.
     fn publish(&mut self, snapshot: &Snapshot, choice: Choice) -> Option<Allocation> {
         let mut trainings = BTreeMap::new();
         let mut given = BTreeMap::new();
@@ -384,7 +384,7 @@ fn shrink(given: &mut [u32], least: &[u32], usable: u32) {
     }
 }
 
-/// A duration that is finite and not negative by construction, or nothing.
+/// A duration that is finite and not negative by construction, or zero.
 fn seconds(value: f64) -> Seconds {
     Seconds::new(value).unwrap_or(Seconds::ZERO)
 }

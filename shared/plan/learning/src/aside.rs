@@ -5,8 +5,8 @@ use crate::rule::Policy;
 use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 
 impl Snapshot {
-    /// A choice: of the rule once every training has been `measured`, equal shares before. Policies
-    /// of others stay as their authors describe them, whatever a loss does.
+    /// A choice: by the rule when every training has been `measured`, equal shares before. Other policies stay as
+    /// their authors describe them, whatever the loss does.
     pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
         let of = |snapshot: &Self| {
             if measured {
@@ -25,7 +25,7 @@ impl Snapshot {
             .filter(|&i| self.stuck[i].is_none())
             .collect();
         if sound.is_empty() {
-            // No training is held back, and no order among them matters.
+            // No training is held back, and their order does not matter.
             return self.by_rule(Policy::Equal);
         }
         let held = self.held(&sound);
@@ -61,7 +61,7 @@ impl Snapshot {
         })
     }
 
-    /// GPUs that capped trainings keep: their fewest, and none where the others would not have theirs.
+    /// GPUs that capped trainings keep: their minimum, or none if the others would not get theirs.
     fn held(&self, sound: &[usize]) -> Vec<u32> {
         let needs: u32 = sound.iter().map(|&i| least(&self.jobs[i])).sum();
         let mut room = self.settings.gpus.saturating_sub(needs);
@@ -76,7 +76,7 @@ impl Snapshot {
         held
     }
 
-    /// The snapshot of these trainings alone, with what others do not hold.
+    /// The snapshot of these trainings only, with the GPUs that the others do not have.
     fn part(&self, these: &[usize], held: u32) -> Self {
         let gpus = self.settings.gpus - held;
         let mut settings = self.settings;
@@ -100,8 +100,8 @@ impl Snapshot {
         }
     }
 
-    /// GPUs that nobody else can use go to trainings without progress, those with the most patience
-    /// left first: idle GPUs help nobody.
+    /// GPUs that no other training can use go to trainings without progress, those with the most patience left first:
+    /// idle GPUs are useless.
     fn hand_on(&self, gpus: &mut [u32]) {
         let mut free = self.settings.gpus - gpus.iter().sum::<u32>().min(self.settings.gpus);
         for beside in [Beside::Capped, Beside::Waits] {
@@ -112,7 +112,7 @@ impl Snapshot {
                 let most = self.jobs[i].rates.len() as u32 - 1;
                 let can = |g: &u32| self.jobs[i].rates[*g as usize] > 0.0;
                 let up_to = (gpus[i] + free).min(most);
-                // The most that it runs on, as long as that is as fast as what it has.
+                // The most that it can use, if that is as fast as what it has.
                 let more = (gpus[i] + 1..=up_to)
                     .rev()
                     .find(|g| can(g) && !self.slower(i, *g, gpus[i]));
@@ -129,7 +129,7 @@ impl Snapshot {
     }
 }
 
-/// Fewest GPUs on which a training runs.
+/// Minimum number of GPUs for a training.
 fn least(job: &RemainingTraining) -> u32 {
     let runs = job.rates.iter().position(|r| *r > 0.0);
     runs.unwrap_or(1) as u32

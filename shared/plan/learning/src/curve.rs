@@ -1,14 +1,13 @@
-//! How far a training still has to go, from its reported losses.
+//! The remaining length of a training, from its reported losses.
 //!
-//! No single family of curves fits real trainings: when the learning rate decays, the loss falls
-//! again after it seemed to have settled, and a fit of `1/(a k + b) + c` says "never" for a fifth
-//! to a half of real trainings at half of their way. So many shapes are weighed against each other,
-//! each with a floor below the target (whoever sets a target expects it to be reached), and the
-//! answer is a distribution, given by its quantiles.
+//! No single family of curves fits real trainings: when the learning rate decays, the loss falls again after it
+//! seemed to have settled. A fit of `1/(a k + b) + c` predicts "never" for a fifth to a half of real trainings at
+//! their halfway point. So many shapes are weighted against each other, each with a floor below the target (a user
+//! who sets a target expects it to be reached), and the answer is a distribution, given by its quantiles.
 
 use crate::shape::{SHAPES, Shape};
 
-/// Reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
+/// Number of reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
 pub const REACHED_REPORTS: usize = 10;
 
 /// Steps of a window over which the loss delta is computed, as in Wei and Shudo.
@@ -23,7 +22,7 @@ pub struct Point {
     pub loss: f64,
 }
 
-/// Steps that are still to be made, as a distribution.
+/// Remaining steps, as a distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Remaining {
     /// Median, steps.
@@ -32,7 +31,7 @@ pub struct Remaining {
     pub low: f64,
     /// 95 % quantile, steps.
     pub high: f64,
-    /// Part of the weighted variance of the loss that the best shape explains.
+    /// Fraction of the weighted variance of the loss that the best shape explains.
     pub r_squared: f64,
 }
 
@@ -43,32 +42,31 @@ struct Prior {
     centre: f64,
     /// Standard deviation of the logarithm.
     sigma: f64,
-    /// Steps that are left at most, if known.
+    /// Maximum number of remaining steps, if known.
     most: Option<f64>,
 }
 
-/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss still to be lost and
-/// `d` the loss that would be lost over as many steps as were made, at the current rate.
+/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss still to be lost and `d` the loss that
+/// would be lost over as many steps as were made, at the current rate.
 ///
-/// `SLOPE` 1 would be a curve `r ~ (K - k)^m` known without error; noise in `r` and `d` lowers it.
-/// By regression over 10 to 90 % of the way of the AlgoPerf trainings, leaving one workload out at a
-/// time, it is .33 with a mean error of `|ln|` of .90 and an answer that hardly moves; doubled, as one
-/// does for errors in the regressor, the mean error is .83 and the answer follows the training. .5
-/// (85 % within a factor of two at half of the way, 50 % at three quarters) and .66 (75 and 61)
-/// were tried. The number of steps made alone, as prior (Gott, *Nature* 363, 1993), gives 84 and
-/// 13: it is right at half of the way by construction, and nowhere else.
+/// `SLOPE` 1 would be a curve `r ~ (K - k)^m` known without error; noise in `r` and `d` lowers it. By regression over
+/// 10 to 90 % of the AlgoPerf trainings, leaving one workload out at a time, it is .33, with a mean error of `|ln|`
+/// of .90 and an answer that hardly changes. If it is doubled, a usual correction for errors in the regressor, the
+/// mean error is .83 and the answer follows the training. .5 (85 % within a factor of two at the halfway point, 50 %
+/// at three quarters) and .66 (75 and 61) were tried. With only the number of steps made as prior (Gott, *Nature*
+/// 363, 1993), these are 84 and 13: it is right at the halfway point by construction, and nowhere else.
 const SLOPE: f64 = 0.6;
 const INTERCEPT: f64 = 0.22;
-/// Standard deviation of the residual of the regression: 90 % intervals hold nine truths in ten.
+/// Standard deviation of the residual of the regression: 90 % intervals contain nine true values in ten.
 const SIGMA: f64 = 0.95;
-/// Part of the steps made whose straight line is the present rate. .2 follows noise (54 % at half
-/// of the way), .65 what is long past (33 % at three quarters).
+/// Fraction of the steps made whose fitted line gives the current rate. .2 follows noise (54 % at the halfway point),
+/// .65 old steps (33 % at three quarters).
 const LATELY: f64 = 0.35;
 
 impl Prior {
-    /// The length of the training is declared: the target is expected towards its end. On the
-    /// AlgoPerf trainings a fifth reach their final loss before 60 % of what was left at the half;
-    /// sigma 0.5 leaves room for them.
+    /// If the length of the training is declared, the target is expected towards its end. A fifth of the AlgoPerf
+    /// trainings reach their final loss before 60 % of the steps that remained at the halfway point; sigma 0.5 leaves
+    /// room for them.
     fn from_declared(left: f64) -> Self {
         Self {
             centre: left,
@@ -77,11 +75,11 @@ impl Prior {
         }
     }
 
-    /// Nothing is declared but the target: from the present rate, by the regression above. `None`
-    /// where there are too few points.
+    /// If only the target is declared: from the current rate, by the regression above. `None` if there are too few
+    /// points.
     ///
-    /// A loss below its target, or one that does not fall, counts as above it, or falling, by half
-    /// of what noise hides: a plateau above the target gives a long rest, not an endless one.
+    /// A loss below its target, or one that does not fall, counts as above it, or falling, by half of the noise: a
+    /// plateau above the target gives a long remaining length, not an infinite one.
     fn from_rate(points: &[Point], target: f64) -> Option<Self> {
         if points.len() < LEAST_POINTS {
             return None;
@@ -119,43 +117,40 @@ impl Prior {
     }
 }
 
-/// Most points that a fit uses; more are averaged first, so that a fit takes less than half a
-/// millisecond.
+/// Maximum number of points in a fit; if there are more, they are averaged first, so that a fit takes less than half
+/// a millisecond.
 const MOST_POINTS: usize = 64;
-/// Least points of a fit: two parameters and a floor need one more to show an error.
+/// Minimum number of points in a fit: two parameters and a floor need one more to show an error.
 const LEAST_POINTS: usize = 4;
 
-/// Residuals of neighbouring points of a smooth curve are alike, so `n` points do not say what
-/// `n` independent ones would. On the AlgoPerf trainings, whose learning rates decay, a shape that
-/// fits the past better forecasts no better than another: 0, 1, 2 and 4 points put 75, 68, 67 and
-/// 60 % within a factor of two at half of the way. With 1 a smooth curve still tells its shape.
+/// Residuals of neighbouring points of a smooth curve are correlated, so `n` points contain less information than `n`
+/// independent ones. On the AlgoPerf trainings, whose learning rates decay, a shape that fits the past better
+/// forecasts no better than another: 0, 1, 2 and 4 effective points put 75, 68, 67 and 60 % within a factor of two at
+/// the halfway point. With 1, a smooth curve still determines its shape.
 const EFFECTIVE_POINTS: f64 = 1.0;
 
-/// Candidates count as equal within this distance of the logarithm of their remaining steps. The
-/// grid has many that give about the steps made, and few that give a tenth or ten times; that is
-/// the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
+/// Candidates count as equal within this distance of the logarithm of their remaining steps. The grid has many
+/// candidates that give about the steps made, and few that give a tenth or ten times; this is due to the grid, and is
+/// not evidence. .35 and .7 differ by a percent.
 const ALIKE: f64 = 0.5;
 
-/// Fits that leave less than this fraction of the variance count as equal: on a smooth curve
-/// without noise, the shape of the nearest grid point would otherwise take all the weight, and its
-/// floor with it.
+/// Fits that leave less than this fraction of the variance count as equal: on a smooth curve without noise, the
+/// nearest grid point would otherwise get all the weight, together with its floor.
 const INDISTINCT: f64 = 3e-3;
 
 /// Distances of the floor below the target, in units of the loss that is still to be lost.
 const FLOORS: [f64; 7] = [0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 6.0];
 
-/// The remaining part of a curve is at least this fraction of the part behind: below that, a loss
-/// at its target would give a time of zero and hide its noise.
+/// The remaining part of a curve is at least this fraction of the part so far: otherwise a loss at its target would
+/// give a remaining time of zero and hide its noise.
 const LEAST_PART: f64 = 0.005;
 
-/// Steps until the loss reaches `target`, from the points of a curve in order of step, and from the
-/// steps that are left of a declared length; `None` where there are too few points, or none of the
-/// shapes falls.
+/// Steps until the loss reaches `target`, from the points of a curve in order of step, and from the remaining steps
+/// of a declared length; `None` if there are too few points, or none of the shapes falls.
 ///
-/// For every shape `phi` and floor `c` below the target, the loss is `c + a phi(k / k_now)` with
-/// `a` by weighted least squares (recent points weigh more). A candidate counts with its
-/// likelihood `(rss_best / rss)^(n/2)` times the prior of the remaining steps that it gives, over the
-/// number of candidates that give about as many.
+/// For every shape `phi` and floor `c` below the target, the loss is `c + a phi(k / k_now)` with `a` by weighted
+/// least squares (recent points weigh more). A candidate's weight is its likelihood `(rss_best / rss)^(n/2)`
+/// multiplied by the prior of its remaining steps, divided by the number of candidates with similar remaining steps.
 #[must_use]
 pub fn remaining(points: &[Point], target: f64, declared: Option<f64>) -> Option<Remaining> {
     let prior = match declared {
@@ -205,7 +200,7 @@ pub fn remaining(points: &[Point], target: f64, declared: Option<f64>) -> Option
     })
 }
 
-/// A curve made ready: thinned, scaled to `x = 1` now, weighted.
+/// A prepared curve: thinned, scaled to `x = 1` now, weighted.
 struct Fit {
     now: f64,
     xs: Vec<f64>,
@@ -220,7 +215,7 @@ struct Fit {
 }
 
 struct Candidate {
-    /// Steps left, in units of the steps made.
+    /// Remaining steps, in units of the steps made.
     part: f64,
     /// Weighted residual sum of squares.
     rss: f64,
@@ -237,8 +232,8 @@ impl Fit {
         let level = tail.iter().map(|p| p.loss).sum::<f64>() / tail.len() as f64;
         let xs: Vec<f64> = points.iter().map(|p| p.step / now).collect();
         let losses: Vec<f64> = points.iter().map(|p| p.loss).collect();
-        // Weights grow with the step: what comes depends more on the last stretch than on the
-        // first. Even weights were worse at 25 %, quadratic ones at half of the way.
+        // Weights grow with the step: the future depends more on the last stretch than on the first. Even weights
+        // were worse at 25 %, quadratic ones at the halfway point.
         let weights = xs.clone();
         let mean = weighted(&weights, &losses, |l| l) / weights.iter().sum::<f64>();
         Some(Self {
@@ -297,8 +292,8 @@ fn weighted(weights: &[f64], losses: &[f64], of: impl Fn(f64) -> f64) -> f64 {
     weights.iter().zip(losses).map(|(w, l)| w * of(*l)).sum()
 }
 
-/// Robust standard deviation of the noise: second differences of a smooth curve are noise alone,
-/// of variance 6 sigma^2; 1.4826 turns a median into a standard deviation.
+/// Robust standard deviation of the noise: second differences of a smooth curve are only noise, with variance 6
+/// sigma^2; 1.4826 turns a median into a standard deviation.
 fn noise(losses: &[f64]) -> f64 {
     let mut second: Vec<f64> = losses
         .windows(3)
@@ -309,8 +304,8 @@ fn noise(losses: &[f64]) -> f64 {
     median * 1.4826 / 6f64.sqrt()
 }
 
-/// Means over equal stretches of steps. Not equal numbers of points: many trainings report each of
-/// their first steps and then every hundredth, so the points would all be from the beginning.
+/// Means over equal stretches of steps, not over equal numbers of points: many trainings report each of their first
+/// steps and then every hundredth, so the points would all be from the beginning.
 fn thinned(points: &[Point]) -> Vec<Point> {
     let Some(now) = points.last().map(|p| p.step) else {
         return Vec::new();
@@ -354,7 +349,7 @@ mod tests {
                 let r = left(&curve(at, law), law(400.0));
                 let truth = 400.0 - at as f64;
                 assert!(r.low <= truth && truth <= r.high, "{at}: {r:?}");
-                // The floor is unknown, and doubt about it moves the median.
+                // The floor is unknown, and this uncertainty moves the median.
                 assert!((r.steps / truth).ln().abs() < 4f64.ln(), "{at}: {r:?}");
                 assert!(r.r_squared > 0.9);
             }

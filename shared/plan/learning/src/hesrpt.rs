@@ -22,16 +22,15 @@ pub fn shares(weights: &[f64], p: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`. GPUs
-/// left over by a cap go where the remainder of the share is largest; GPUs stay idle only when all
-/// are at their cap.
+/// Whole GPUs for `shares` (which sum to at most 1) by largest remainder, each at most `most`. GPUs left over by a
+/// cap go where the remainder of the share is largest; GPUs are idle only if all jobs are at their cap.
 #[must_use]
 pub fn round(shares: &[f64], gpus: u32, most: &[u32]) -> Vec<u32> {
     let ideal: Vec<f64> = shares.iter().map(|s| s * f64::from(gpus)).collect();
     let mut given: Vec<u32> = ideal
         .iter()
         .zip(most)
-        // A share of exactly 3 GPUs may have come out as 2.9999999999999996.
+        // A share of exactly 3 GPUs may be computed as 2.9999999999999996.
         .map(|(x, m)| ((x + 1e-9).floor() as u32).min(*m))
         .collect();
     let mut left = gpus.saturating_sub(given.iter().sum());
@@ -57,8 +56,8 @@ mod tests {
         (given[1], given[0])
     }
 
-    /// The borders stand in closed form: largest remainder gives the longer job `k` of `M` GPUs
-    /// while `(k - 1/2)/M < 2^-e < (k + 1/2)/M`.
+    /// The limits have a closed form: largest remainder gives the longer job `k` of `M` GPUs while `(k - 1/2)/M <
+    /// 2^-e < (k + 1/2)/M`.
     fn border(share: f64) -> f64 {
         1.0 - 1.0 / (1.0 / share).log2()
     }

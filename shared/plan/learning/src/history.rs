@@ -3,13 +3,13 @@ use std::collections::VecDeque;
 use crate::curve::{Point, REACHED_REPORTS, WINDOW_STEPS};
 use crate::stuck::{self, Stuck};
 
-/// Most groups of a curve. Beyond this, neighbours are averaged, so a training of any length takes
-/// the same memory; a fit uses 64 points anyway.
+/// Maximum number of groups of a curve. Beyond this, neighbours are averaged, so a training of any length takes the
+/// same memory; a fit uses 64 points anyway.
 const MOST_GROUPS: usize = 512;
-/// Most reports that are kept one by one.
+/// Maximum number of reports that are kept individually.
 const MOST_RECENT: usize = 128;
-/// Most reports in each of the three means with which a sudden drop is detected. Fewer follow a
-/// drop sooner; more are more certain.
+/// Maximum number of reports in each of the three means with which a sudden drop is detected. Fewer detect a drop
+/// sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 
 /// Reported losses of a task.
@@ -21,10 +21,10 @@ pub struct History {
     recent: VecDeque<Point>,
     first_step: Option<u64>,
     last_step: Option<u64>,
-    /// The step at which the curve that is being fitted began.
+    /// The step at which the currently fitted curve began.
     fit_from: f64,
     drops: u32,
-    /// Reports in succession, the last ones, without a loss that is a number.
+    /// Number of last consecutive reports with a loss that is not a number.
     without: u32,
 }
 
@@ -39,18 +39,18 @@ struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Noted {
-    /// It continues from the last.
+    /// It continues from the last report.
     Next,
-    /// Its step is not after the last: the training went back to a checkpoint.
+    /// Its step is not after the last one: the training went back to a checkpoint.
     WentBack,
     /// It has no finite loss; only its step counts.
     NoLoss,
-    /// With it the loss has fallen suddenly, as when a learning rate is cut; the fit starts over.
+    /// The loss has suddenly fallen, for example because the learning rate was cut; the fit starts over.
     Dropped,
 }
 
 impl History {
-    /// Takes a report in. Reports of steps that are made again replace what was known of them.
+    /// Adds a report. Reports of repeated steps replace the earlier ones.
     pub fn push(&mut self, step: u64, loss: Option<f64>) -> Noted {
         let back = self.last_step.is_some_and(|last| step <= last);
         if back {
@@ -120,10 +120,9 @@ impl History {
         }
     }
 
-    /// Detects a sudden drop: the mean of the last reports lies below that of the previous ones by
-    /// six standard errors (one false alarm in 10^9 of normal noise), by four times the loss from
-    /// one mean to the next before (a young training falls fast, but evenly), and by a twentieth of
-    /// the loss (smaller drops do not change a forecast).
+    /// Detects a sudden drop: the mean of the last reports is below that of the previous ones by six standard errors
+    /// (one false alarm in 10^9 for normal noise), by four times the previous decrease between two means (a young
+    /// training falls fast, but evenly), and by a twentieth of the loss (smaller drops do not change a forecast).
     fn drop_start(&self) -> Option<f64> {
         let m = (self.recent.len() / 3).min(DROP_REPORTS);
         if m < 4 {
@@ -171,9 +170,9 @@ impl History {
         self.last_step
     }
 
-    /// Why the training gets nowhere, if so. A run of non-numeric reports counts if losses were
-    /// reported before, or if `unknown` says that nothing else shows how long the training is; one or a
-    /// few of them are steps skipped by a gradient scaler.
+    /// Why the training makes no progress, if so. A series of non-numeric reports counts if losses were reported
+    /// before, or if `unknown` says that nothing else shows the length of the training; a few of them are steps
+    /// skipped by a gradient scaler.
     #[must_use]
     pub fn stuck(&self, target: Option<f64>, unknown: bool) -> Option<Stuck> {
         let told = !self.groups.is_empty();
@@ -183,13 +182,13 @@ impl History {
         stuck::trend(&self.curve(), target)
     }
 
-    /// Sudden drops seen.
+    /// Number of sudden drops seen.
     #[must_use]
     pub fn drops(&self) -> u32 {
         self.drops
     }
 
-    /// Whole windows since the curve began or dropped.
+    /// Number of whole windows since the curve began or dropped.
     #[must_use]
     pub fn windows(&self) -> u64 {
         let from = self.first_step.map_or(0.0, |s| s as f64).max(self.fit_from);
@@ -197,7 +196,7 @@ impl History {
         (made.max(0.0) / WINDOW_STEPS as f64) as u64
     }
 
-    /// Mean loss of the last [`REACHED_REPORTS`] reports; `None` before there are so many.
+    /// Mean loss of the last [`REACHED_REPORTS`] reports; `None` if there are fewer.
     #[must_use]
     pub fn recent_mean(&self) -> Option<f64> {
         let skip = self.recent.len().checked_sub(REACHED_REPORTS)?;
@@ -205,9 +204,9 @@ impl History {
         Some(last.map(|p| p.loss).sum::<f64>() / REACHED_REPORTS as f64)
     }
 
-    /// Loss lost over the last window: the sum of its decreases, which telescopes to first less
-    /// last. Both ends are means of a quarter of the reports, against noise. Large in a young
-    /// training. `None` before the first whole window, or with fewer than four reports in it.
+    /// Loss decrease over the last window: the sum of the decreases of its steps, which equals the first loss minus
+    /// the last. Both ends are means of a quarter of the reports, against noise. Large in a young training. `None`
+    /// before the first whole window, or with fewer than four reports in it.
     #[must_use]
     pub fn delta(&self) -> Option<f64> {
         let last = self.last_step? as f64;

@@ -1,9 +1,8 @@
 //! Moves GPUs between running data-parallel trainings by their phase of learning, after Wei and
 //! Shudo, generalised to any number of trainings and GPUs.
 //!
-//! [`Allocator`] takes events in and gives decisions out; it knows no process and no clock except
-//! that of the events, so a recorded file always gives the same decisions. Its parts, each usable
-//! alone:
+//! [`Allocator`] takes events and returns decisions; it knows no process and no clock except that of the events, so a
+//! recorded file always gives the same decisions. Its parts, each usable alone:
 //!
 //! - [`History`], the losses that a training has reported, in bounded memory, and [`remaining`], how
 //!   many steps it still has, as a distribution;

@@ -4,8 +4,8 @@ use doc::GradientNoise;
 use efficiency::{Law, Moments, NoiseScale};
 use units::Batch;
 
-/// Number of reports that count: the noise scale grows during training (with the learning phase), so old
-/// reports are forgotten.
+/// Number of reports that count: the noise scale grows during training (with the learning phase), so old reports are
+/// forgotten.
 const REPORTS: usize = 32;
 
 /// Statistics of a training's last reports about its gradient noise scale.
@@ -13,7 +13,7 @@ const REPORTS: usize = 32;
 pub(crate) struct Noise(VecDeque<Moments>);
 
 impl Noise {
-    /// Takes in a report.
+    /// Adds a report.
     pub(crate) fn extend(&mut self, gradient: Option<&GradientNoise>) {
         self.0.extend(gradient.map(Moments::from));
         if self.0.len() > REPORTS {
@@ -21,8 +21,8 @@ impl Noise {
         }
     }
 
-    /// Progress of a step on `gpus` GPUs over that of one on `now`, with `batch` samples on each GPU: samples of
-    /// the step times what each is worth. 1 where the noise scale is unknown.
+    /// Progress of a step on `gpus` GPUs relative to one on `now`, with `batch` samples on each GPU: the ratio of
+    /// samples per step, multiplied by the relative value of a sample. 1 if the noise scale is unknown.
     pub(crate) fn worth(&self, batch: Batch, gpus: u32, now: u32) -> f64 {
         let blocks: Vec<Moments> = self.0.iter().copied().collect();
         let size = |gpus: u32| Batch::new(u64::from(batch.get()) * u64::from(gpus)).ok();

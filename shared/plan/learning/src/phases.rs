@@ -1,8 +1,8 @@
 use crate::problem::{Active, Problem};
 
-/// Completion times, in seconds, when `allocate` is asked for the GPUs of every job at the start
-/// and whenever a job has finished. Between two completions the allocation is constant. A job
-/// that never gets a GPU has an infinite completion time.
+/// Completion times, in seconds, if `allocate` determines the GPUs of every job at the start and whenever a job has
+/// finished. Between two completions the allocation is constant. A job that never gets a GPU has an infinite
+/// completion time.
 pub fn play(
     problem: &Problem,
     mut allocate: impl FnMut(Active, &[f64], &mut Vec<u32>),

@@ -1,10 +1,10 @@
-//! Assigns GPUs until all trainings are done: a start by rule, improved phase by phase.
+//! Assigns GPUs until all trainings are done: starts from a rule, and improves phase by phase.
 
 use crate::phases::play;
 use crate::problem::{Active, Problem};
 use crate::rule::{self, Policy};
 
-/// A plan for all phases, told by its first and by what it leads to.
+/// A plan for all phases, given by its first allocation and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// GPUs of every job until the first of them is done.
@@ -13,26 +13,26 @@ pub struct Plan {
     pub completions: Vec<f64>,
     /// Value of the objective, seconds.
     pub value: f64,
-    /// Simulations of phases that the search made.
+    /// Number of simulations of phases in the search.
     pub evaluations: usize,
 }
 
-/// Rules that a search begins from.
+/// Rules from which a search starts.
 const STARTS: [Policy; 4] = [Policy::Hesrpt, Policy::Optimus, Policy::Equal, Policy::Srpt];
 
-/// Simulations of a search times jobs squared. A simulation of `n` jobs takes some `n^2` steps, so
-/// that this bounds the time alike for few jobs and for many: a hundredth of a second.
+/// Simulations of a search, multiplied by the square of the number of jobs. A simulation of `n` jobs takes about
+/// `n^2` steps, so this bounds the time equally for few and many jobs: a hundredth of a second.
 const EFFORT: usize = 60_000;
 
-/// Optimus' rule gives GPUs one by one in every phase; above this many jobs times GPUs (64 on 64)
-/// it takes longer than the whole search.
+/// Optimus' rule gives GPUs one by one in every phase; above this many jobs times GPUs (64 on 64) it takes longer
+/// than the whole search.
 const GREEDY: usize = 4096;
 
-/// All first allocations are tried as starts if there are at most this many; a wrong first
-/// allocation costs most, and descent does not always escape it (worst of 120 random problems: 1.23
-/// times the optimum from rules alone, 1.02 this way).
+/// All first allocations are tried as starts if there are at most this many. A wrong first allocation costs most, and
+/// descent does not always escape it (worst of 120 random problems: 1.23 times the optimum from rules alone, 1.02
+/// this way).
 const FEW: usize = 400;
-/// The best of them that are improved.
+/// Number of the best of them that are improved.
 const KEPT: usize = 4;
 
 /// Plans by `policy`; [`Policy::Ours`] searches.
@@ -100,8 +100,7 @@ impl Trial {
         }
     }
 
-    /// The way that a rule takes through the phases, written down: where the search leaves it,
-    /// heSRPT decides, which is quick.
+    /// The phases under a rule, recorded; where the search leaves them, heSRPT decides, which is fast.
     fn begun(policy: Policy, problem: &Problem, first: Option<(Active, &[u32])>) -> Self {
         let mut rule = Self::new(policy, problem.len());
         if let Some((active, gpus)) = first {
@@ -134,7 +133,7 @@ impl Trial {
         })
     }
 
-    /// The sets of active jobs that it goes through, with their allocations.
+    /// The sets of active jobs of its phases, with their allocations.
     fn path(&self, problem: &Problem) -> Vec<(Active, Vec<u32>)> {
         let mut path = Vec::new();
         play(problem, |active, left, gpus| {
@@ -161,7 +160,7 @@ impl Trial {
 
 struct Search<'a> {
     problem: &'a Problem,
-    /// The first allocation is not to be touched.
+    /// The first allocation must not be changed.
     fixed: bool,
     evaluations: usize,
     most: usize,
@@ -173,7 +172,7 @@ impl Search<'_> {
         self.problem.value(&trial.play(self.problem))
     }
 
-    /// Every division of the GPUs as a first allocation, where there are few.
+    /// Every division of the GPUs as a first allocation, if there are few.
     fn enumerated(&self, active: Active) -> Vec<Trial> {
         let jobs: Vec<usize> = active.iter().collect();
         let mut divisions = vec![vec![0; self.problem.len()]];
@@ -209,7 +208,7 @@ impl Search<'_> {
             .collect()
     }
 
-    /// Moves GPUs between two jobs of one phase while that improves the value.
+    /// Moves GPUs between two jobs of one phase as long as that improves the value.
     fn descend(&mut self, mut value: f64, mut trial: Trial) -> (f64, Trial) {
         loop {
             let before = value;
@@ -260,7 +259,7 @@ impl Search<'_> {
         value
     }
 
-    /// `amount` GPUs from one job to another, with what is idle; `None` where it changes nothing.
+    /// Moves `amount` GPUs from one job to another, together with idle ones; `None` if it changes nothing.
     fn moved(&self, gpus: &[u32], from: usize, to: usize, amount: u32) -> Option<Vec<u32>> {
         let mut moved = gpus.to_vec();
         moved[from] = self.problem.useful(from, gpus[from] - amount);
@@ -272,8 +271,8 @@ impl Search<'_> {
     }
 }
 
-/// How many GPUs to move at a time: one, half, all. One by one alone stops where a job needs two
-/// more to gain anything.
+/// How many GPUs to move at a time: one, half, all. Single moves alone would stop where a job needs two more to gain
+/// anything.
 fn amounts(gpus: u32) -> impl Iterator<Item = u32> {
     let mut all = vec![1, gpus / 2, gpus];
     all.retain(|a| (1..=gpus).contains(a));

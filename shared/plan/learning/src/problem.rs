@@ -5,24 +5,23 @@ use crate::speed::exponent;
 pub enum Objective {
     /// Sum of the completion times.
     Completion,
-    /// Sum of the completion times, each times the weight of its task.
+    /// Weighted sum of the completion times.
     Weighted,
     /// The last completion time.
     Makespan,
 }
 
-/// A training that is to be finished.
+/// An unfinished training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemainingTraining {
-    /// Steps left.
+    /// Remaining steps.
     pub work: f64,
     /// Weight in [`Objective::Weighted`].
     pub weight: f64,
-    /// Steps per second on 0, 1, … GPUs, to the most that the machine has. 0 where the task
-    /// cannot run: always on no GPU.
+    /// Steps per second on 0, 1, … GPUs, up to all GPUs of the machine. 0 if the task cannot run, always so on no
+    /// GPU.
     pub rates: Vec<f64>,
-    /// Decrease of the loss over the last window, large for a young training. For the rules that
-    /// rank by it.
+    /// Decrease of the loss over the last window, large for a young training. For the rules that rank by it.
     pub delta: f64,
 }
 
@@ -34,20 +33,19 @@ pub struct Problem {
     /// The objective to minimise.
     pub objective: Objective,
     jobs: Vec<RemainingTraining>,
-    /// `useful[i][g]`: the fewest GPUs that are as fast for job i as the best of up to g.
+    /// `useful[i][g]`: the smallest number of GPUs that is as fast for job i as the best number up to g.
     useful: Vec<Vec<u32>>,
     exponents: Vec<f64>,
 }
 
-/// Most tasks of a problem: sets of tasks are bits of a word.
+/// Maximum number of tasks of a problem: sets of tasks are bits of a word.
 pub const MOST_TASKS: usize = 64;
 /// Most GPUs of a machine.
 pub const MOST_GPUS: u32 = 1024;
 
 impl Problem {
-    /// A problem of up to [`MOST_TASKS`] jobs, each with a rate for 0 to `gpus` GPUs; `None`
-    /// where that does not hold, or a number is negative or not finite, or a job can run on no
-    /// number of GPUs.
+    /// A problem of up to [`MOST_TASKS`] jobs, each with a rate for 0 to `gpus` GPUs. `None` if that does not hold,
+    /// or a number is negative or not finite, or a job can run on no number of GPUs.
     #[must_use]
     pub fn new(gpus: u32, objective: Objective, jobs: Vec<RemainingTraining>) -> Option<Self> {
         let fine = |v: f64| v.is_finite() && v >= 0.0;
@@ -93,19 +91,19 @@ impl Problem {
         self.jobs.is_empty()
     }
 
-    /// Rate of job `i` when it may use up to `gpus`: those that would slow it down stay idle.
+    /// Rate of job `i` if it may use up to `gpus`: those that would slow it down stay idle.
     #[must_use]
     pub fn rate(&self, i: usize, gpus: u32) -> f64 {
         self.jobs[i].rates[self.useful[i][gpus as usize] as usize]
     }
 
-    /// The GPUs of `gpus` that job `i` makes use of.
+    /// The number of `gpus` that job `i` uses.
     #[must_use]
     pub fn useful(&self, i: usize, gpus: u32) -> u32 {
         self.useful[i][gpus as usize]
     }
 
-    /// The next number of GPUs above `gpus` on which job `i` is faster than on `gpus`.
+    /// The next larger number of GPUs on which job `i` is faster than on `gpus`.
     #[must_use]
     pub fn next_useful(&self, i: usize, gpus: u32) -> Option<u32> {
         let all = &self.useful[i];
@@ -113,13 +111,13 @@ impl Problem {
         more.copied().find(|g| *g > gpus)
     }
 
-    /// Most GPUs that job `i` makes use of.
+    /// Maximum number of GPUs that job `i` uses.
     #[must_use]
     pub fn most(&self, i: usize) -> u32 {
         self.useful[i][self.gpus as usize]
     }
 
-    /// Fewest GPUs on which job `i` runs.
+    /// Minimum number of GPUs for job `i`.
     #[must_use]
     pub fn least(&self, i: usize) -> u32 {
         let runs = self.jobs[i].rates.iter().position(|r| *r > 0.0);
@@ -141,7 +139,7 @@ impl Problem {
         }
     }
 
-    /// The objective of completion times, one for each job, in seconds.
+    /// The objective, given the completion time of each job in seconds.
     #[must_use]
     pub fn value(&self, completions: &[f64]) -> f64 {
         match self.objective {
@@ -154,7 +152,7 @@ impl Problem {
         }
     }
 
-    /// The same problem with other work left.
+    /// The same problem with other remaining work.
     #[must_use]
     pub fn with_work(&self, work: &[f64]) -> Self {
         let mut copy = self.clone();

@@ -4,17 +4,16 @@ use crate::problem::{Active, Problem};
 /// How GPUs are given to trainings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The best start of the others, improved by moving GPUs between phases.
+    /// The best start of the other rules, improved by moving GPUs between phases.
     Ours,
-    /// Wei and Shudo: the older training (smaller loss delta) has three quarters of the GPUs; for
-    /// more than two, which they leave open, heSRPT's shares by rank with the exponent 1/2, which
-    /// are 1:3 for two.
+    /// Wei and Shudo: the older training (smaller loss delta) has three quarters of the GPUs. For more than two
+    /// trainings, which the paper leaves open, heSRPT's shares by rank with the exponent 1/2, which are 1:3 for two.
     Paper,
     /// The same number for each.
     Equal,
-    /// Shortest remaining processing time first: all that it can use.
+    /// Shortest remaining processing time first: it gets all that it can use.
     Srpt,
-    /// Optimus: one each, then one by one to who gains the most time from it.
+    /// Optimus: one each, then one by one to the job whose time it reduces most.
     Optimus,
     /// Shares of heSRPT, rounded.
     Hesrpt,
@@ -35,9 +34,8 @@ impl Policy {
     }
 }
 
-/// GPUs of every job for a set of jobs with the given steps left, by a rule that looks at the
-/// present only ([`Policy::Ours`] begins as heSRPT). Jobs outside the set get 0. At least one job
-/// of the set runs.
+/// GPUs of every job for a set of jobs with the given remaining steps, by a rule that only considers the present
+/// ([`Policy::Ours`] begins like heSRPT). Jobs outside the set get 0. At least one job of the set runs.
 pub fn allocate(
     policy: Policy,
     problem: &Problem,
@@ -76,7 +74,7 @@ pub fn allocate(
     repair(problem, &order, gpus);
 }
 
-/// By remaining time on all GPUs that help, over weight: heSRPT's order for weighted jobs.
+/// By remaining time on all useful GPUs, divided by weight: heSRPT's order for weighted jobs.
 fn sort_longest_first(problem: &Problem, left: &[f64], order: &mut [usize]) {
     let time = |i: usize| left[i] / problem.rate(i, problem.gpus) / problem.weight(i).max(1e-12);
     order.sort_by(|&a, &b| time(b).total_cmp(&time(a)));
@@ -110,9 +108,8 @@ fn shortest_first(problem: &Problem, longest_first: &[usize], gpus: &mut [u32]) 
     }
 }
 
-/// Optimus (Peng et al., EuroSys 2018), section 4.1: one GPU each, then the next GPUs to the job
-/// whose weighted remaining time falls most per GPU. Several are given together where one alone
-/// would not help.
+/// Optimus (Peng et al., EuroSys 2018), section 4.1: one GPU each, then the next GPUs to the job whose weighted
+/// remaining time falls most per GPU. Several are given together if a single one would not help.
 fn marginal_gain(problem: &Problem, longest_first: &[usize], left: &[f64], gpus: &mut [u32]) {
     let mut free = problem.gpus;
     for &i in longest_first.iter().rev() {
@@ -143,9 +140,9 @@ fn marginal_gain(problem: &Problem, longest_first: &[usize], left: &[f64], gpus:
     }
 }
 
-/// Makes an allocation one that runs: a job with fewer GPUs than it needs gives them up, and what
-/// is free goes, shortest job first, to those that have none and can run on it. A rule knows
-/// nothing of these limits, and must not leave the machine idle for ever because of them.
+/// Makes an allocation feasible: a job with fewer GPUs than it needs gives them up, and free ones go, shortest job
+/// first, to jobs that have none and can run on them. The rules ignore these limits, and must not leave the machine
+/// idle for ever because of them.
 fn repair(problem: &Problem, longest_first: &[usize], gpus: &mut [u32]) {
     let mut changed = false;
     for &i in longest_first {

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
 use units::{Batch, Samples, TaskId};
 
-/// Reads the events of a launched run as events of its trainings.
+/// Converts the events of a launched run to events of its trainings.
 #[derive(Debug, Clone, Default)]
 pub struct RunReader {
     /// Trainings that have arrived.
@@ -11,9 +11,9 @@ pub struct RunReader {
 }
 
 impl RunReader {
-    /// What an event says: the launch names trainings, and where it has no plan the first start of
-    /// each; progress with a step and GPUs is progress; the end of a process is a pause until it is
-    /// started again; the summary is the end of all. Nothing if an event is irrelevant to learning.
+    /// The training event of a run event. The launch names trainings; without a plan, the first start of each does.
+    /// Progress with a step and GPUs is progress; the end of a process is a pause until it is restarted; the summary
+    /// is the end of all. Nothing if an event is irrelevant to learning.
     #[must_use]
     pub fn events(&mut self, event: &RunEvent) -> Vec<TrainingEvent> {
         let news = match &event.payload {

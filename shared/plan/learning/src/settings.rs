@@ -8,13 +8,13 @@ use crate::rule::Policy;
 pub struct AllocatorSettings {
     /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
     pub gpus: u32,
-    /// How GPUs are given.
+    /// Policy for giving GPUs.
     pub policy: Policy,
     /// The objective to minimise.
     pub objective: Objective,
-    /// Pause of a training whose processes change, until one has been measured.
+    /// Expected pause of a training whose processes change, until one has been measured.
     pub pause: Seconds,
-    /// Steps for which a [`crate::Stuck`] training keeps its fewest GPUs beside others; then it waits
-    /// until nobody else can use them.
+    /// Steps for which a [`crate::Stuck`] training keeps its minimum of GPUs while others run; then it waits until no
+    /// other training can use them.
     pub patience: u64,
 }

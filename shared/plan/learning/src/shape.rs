@@ -1,4 +1,4 @@
-/// A falling curve over `x`, the steps as a part of those made so far (`x = 1` is now).
+/// A falling curve over `x`, the steps as a fraction of those made so far (`x = 1` is now).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Shape {
     /// `(x + x0)^-q`. With `q = 1` this is the `1/(a k + b)` of Optimus (Peng et al., EuroSys
@@ -42,8 +42,8 @@ const fn line(end: f64) -> Shape {
     Shape::Line { end }
 }
 
-/// Shapes that are weighed against each other. The grid is geometric: neighbours differ by less
-/// than what noise lets a fit tell apart.
+/// The candidate shapes. The grid is geometric: neighbours differ by less than a fit can distinguish in the presence
+/// of noise.
 pub(crate) const SHAPES: &[Shape] = &[
     power(0.1, 0.003),
     power(0.1, 0.03),

@@ -8,7 +8,7 @@ use crate::rule::{self, Policy};
 use crate::settings::AllocatorSettings;
 use crate::training::Length;
 
-/// Why a decision is searched for.
+/// Reason for a new decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occasion {
     Arrival,
@@ -16,17 +16,17 @@ pub(crate) enum Occasion {
     Window,
 }
 
-/// A gain below this part of the objective is within what a forecast of its inputs can be off, and
-/// would make allocations swing: measured step times of a shared machine differ by some percent from
-/// window to window. Besides, a gain must exceed the cost of the way back (see [`Snapshot::by_plan`]).
+/// A gain below this fraction of the objective is within the error of the forecasts, and would make allocations
+/// oscillate: measured step times of a shared machine differ by some percent from window to window. In addition, a
+/// gain must exceed the cost of the way back (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
 
 /// How a training without progress is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// It has its fewest GPUs at most, so that it may recover.
+    /// It has at most its minimum of GPUs, so that it may recover.
     Capped,
-    /// It has what others have no use for.
+    /// It has only GPUs that others cannot use.
     Waits,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     pub(crate) lengths: Vec<Length>,
     /// GPUs of the last decision.
     pub(crate) given: Vec<u32>,
-    /// Which trainings are there too short a time for their length to be known.
+    /// Which trainings are too new for their length to be known.
     pub(crate) length_unknown: Vec<bool>,
     /// Which trainings came after the last decision.
     pub(crate) new: Vec<bool>,
@@ -64,7 +64,7 @@ impl Snapshot {
         self.lengths[i] == Length::Reached
     }
 
-    /// Whether any training has no GPUs of the last decision.
+    /// Whether any training has no GPUs in the last decision.
     fn has_unplaced(&self) -> bool {
         self.new.contains(&true)
     }
@@ -77,8 +77,8 @@ impl Snapshot {
         Problem::new(self.settings.gpus, self.settings.objective, jobs)
     }
 
-    /// Equal shares, until every training has been measured: the paper, too, runs a window of all
-    /// before it decides.
+    /// Equal shares, until every training has been measured: the paper also runs all of them for a window before it
+    /// decides.
     pub(crate) fn first(&self) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut gpus = Vec::new();
@@ -93,7 +93,7 @@ impl Snapshot {
         })
     }
 
-    /// Current GPUs of everybody, less the lost ones.
+    /// Current GPUs of all trainings, without lost ones.
     pub(crate) fn cut(&self) -> Choice {
         Choice {
             gpus: self.given.clone(),
@@ -107,9 +107,9 @@ impl Snapshot {
         let doubtful = self.lengths.contains(&Length::Doubtful);
         let rule = self.settings.policy;
         match rule {
-            // Ranking by the delta of a first window, as the paper does, is a bet that who came
-            // last ends last. Where it was short, it cost 50 to 136 s of 1200 to 1800 against
-            // equal shares; two windows later its length is known.
+            // Ranking by the delta of a first window, as the paper does, assumes that the last to arrive ends last.
+            // If it was short, this cost 50 to 136 s of 1200 to 1800 compared with equal shares; two windows later
+            // its length is known.
             Policy::Ours if self.length_unknown.contains(&true) && occasion == Occasion::Window => {
                 None
             }
@@ -118,8 +118,8 @@ impl Snapshot {
             Policy::Paper | Policy::Equal
                 if occasion == Occasion::Window && !self.has_unplaced() =>
             {
-                // Wei and Shudo decide when a training arrives or ends; the first window after
-                // an arrival is when its delta is known.
+                // Wei and Shudo decide when a training arrives or ends; the first window after an arrival is when its
+                // delta is known.
                 self.by_rule(rule).filter(|_| self.is_fresh())
             }
             _ => self.by_rule(rule),
@@ -142,10 +142,9 @@ impl Snapshot {
         })
     }
 
-    /// If some length is too uncertain: heSRPT's shares by rank of relative loss delta. Acts when
-    /// the set of trainings changes, or when the order does and stays so for longer than noise:
-    /// when the youngest gives up its place to one whose delta is twice as large. Where all would
-    /// be slower than with equal shares, these.
+    /// If some length is too uncertain: heSRPT's shares by rank of relative loss delta. It acts when the set of
+    /// trainings changes, or when their order changes by more than noise: when the youngest is replaced by one whose
+    /// delta is twice as large. If all would be slower than with equal shares, it uses these.
     fn by_rank(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut jobs = problem.jobs().to_vec();
@@ -196,11 +195,10 @@ impl Snapshot {
         0..self.jobs.len()
     }
 
-    /// The plan of least objective, if it gains more than its pauses cost. If nobody came or went,
-    /// it must gain that much again: it relies partly on assumptions (the speed on an untried
-    /// number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
-    /// on which three GPUs are slower than two lost 12 s of 1200 against equal shares (four pauses
-    /// of 2 s, and a window on three), for an expected gain of 4 s.
+    /// The plan of least objective, if it gains more than its pauses cost. If no training arrived or ended, it must
+    /// gain that much again: it relies partly on assumptions (the speed on an untried number of GPUs), and if they
+    /// are wrong, the way back costs as much. Without this, a machine on which three GPUs are slower than two lost 12
+    /// s of 1200 compared with equal shares (four pauses of 2 s, and a window on three), for an expected gain of 4 s.
     fn by_plan(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let outcome = plan(&problem, Policy::Ours);
@@ -224,9 +222,9 @@ impl Snapshot {
         })
     }
 
-    /// Objective if things stay until the next completion, less that of beginning with `gpus`
-    /// after the pauses that this takes; for short, median and long trainings. A pause is counted
-    /// as the steps that are not made in it. Beside it, what the pauses cost, seconds.
+    /// Objective if nothing changes until the next completion, minus the objective if `gpus` are used after the
+    /// necessary pauses; for short, median and long trainings. A pause counts as the steps that are not made in it.
+    /// Also returns the cost of the pauses in seconds.
     fn gain(&self, gpus: &[u32]) -> Option<(Gain, f64)> {
         let quantile = |of: fn(&Remaining) -> f64| {
             let work = |i: usize| match &self.lengths[i] {
@@ -246,8 +244,8 @@ impl Snapshot {
             let stays = keeping(&stay, &self.given).value;
             let moves = keeping(&move_on, gpus).value;
             let gain = stays - moves;
-            // Nothing runs as things are: any plan that ends gains; a number for it would be
-            // infinite, which no document can hold.
+            // Nothing runs at present, so any plan that ends gains; the gain would be infinite, which documents
+            // cannot represent.
             Some(if gain.is_finite() { gain } else { moves })
         };
         let (a, b, c) = (
@@ -276,7 +274,7 @@ impl Snapshot {
         all.iter().all(|g| g.is_finite()).then_some((gain, cost_s))
     }
 
-    /// Whether training `i` runs and has to be stopped and started for `gpus`.
+    /// Whether training `i` runs and has to be stopped and restarted for `gpus`.
     fn pauses(&self, i: usize, gpus: &[u32]) -> bool {
         gpus[i] != self.given[i] && gpus[i] > 0 && self.given[i] > 0
     }
@@ -310,9 +308,9 @@ impl Snapshot {
     }
 }
 
-/// Gives a training that equal shares let run, and that has no GPUs, its fewest, from who has most: an
-/// order by loss delta is too often wrong to let anyone wait for the others' ends. In one of 60
-/// random cases that cost 230 s of 3360.
+/// Gives a training without GPUs that would run with equal shares its minimum, from the one that has most. An order
+/// by loss delta is too often wrong to let a training wait for the ends of the others: in one of 60 random cases that
+/// cost 230 s of 3360.
 fn leave_nobody(problem: &Problem, equal: &[u32], gpus: &mut [u32]) {
     for i in 0..gpus.len() {
         let needs = problem.least(i);

@@ -2,11 +2,10 @@ use std::collections::BTreeMap;
 
 /// Cost of a step on each number of GPUs.
 ///
-/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs:
-/// `t(g) = c0 + c1 B/g + 2 V (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner
-/// and Gropp, *Optimization of Collective Communication Operations in MPICH*, 2005, for the last
-/// term). A measured number of GPUs uses the measurement, not the model: more GPUs are not assumed
-/// to be faster, nor the gain to shrink.
+/// Model of a data-parallel step with a ring all-reduce, global batch `B`, on `g` GPUs: `t(g) = c0 + c1 B/g + 2 V
+/// (g-1)/g` seconds, all coefficients 0 or more (Thakur, Rabenseifner and Gropp, *Optimization of Collective
+/// Communication Operations in MPICH*, 2005, for the last term). For a measured number of GPUs the measurement is
+/// used, not the model: more GPUs are not assumed to be faster, nor the gain to shrink.
 #[derive(Debug, Clone, Default)]
 pub struct Speed {
     measured: BTreeMap<u32, Measured>,
@@ -18,24 +17,23 @@ struct Measured {
     seconds: f64,
 }
 
-/// Steps after which a measurement counts half: rates change with what runs beside. What an earlier run
-/// has measured counts as much as this many steps.
+/// Steps after which a measurement counts half, because rates change with co-runners. Measurements of an earlier run
+/// count like this many steps.
 pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 
-/// Speed-up exponent that is assumed until two numbers of GPUs have been measured by any training of
-/// the machine: `t(g) ~ g^-0.5`. With it two trainings on four GPUs are split 3:1, as in the paper; measured
-/// exponents of its own table lie between 0 and 0.9.
+/// Speed-up exponent that is assumed until two numbers of GPUs have been measured for any training of the machine:
+/// `t(g) ~ g^-0.5`. With it two trainings on four GPUs are split 3:1, as in the paper; exponents measured in its
+/// table are between 0 and 0.9.
 pub(crate) const ASSUMED_EXPONENT: f64 = 0.5;
 
-/// More GPUs than were ever tried are assumed to help a little, whatever other trainings or smaller
-/// numbers show: otherwise freed GPUs would stay idle for ever after co-runners had slowed a training
-/// down. Without it, one of 60 random cases kept 2 of 4 GPUs idle for 600 s of 2300, for a bet of two
-/// pauses. At 0 nothing is tried; from .3 on it takes GPUs away from trainings that are known to use
-/// them.
+/// Minimum speed-up exponent assumed for more GPUs than were ever tried, whatever other trainings or smaller numbers
+/// show. Otherwise freed GPUs would stay idle for ever after co-runners had slowed a training down: one of 60 random
+/// cases kept 2 of 4 GPUs idle for 600 s of 2300, while trying them costs two pauses. At 0 nothing is tried; from .3
+/// on it takes GPUs away from trainings that are known to use them.
 const LEAST_EXPONENT: f64 = 0.1;
 
-/// Weight of an assumed time relative to a measured one in the fit: enough to decide what
-/// measurements leave open, too little to distort them.
+/// Weight of an assumed time relative to a measured one in the fit: enough to decide what measurements leave open,
+/// too little to distort them.
 const ASSUMED_WEIGHT: f64 = 1e-3;
 
 impl Speed {
@@ -57,12 +55,12 @@ impl Speed {
         !self.measured.is_empty()
     }
 
-    /// Steps that have been timed on the number of GPUs that is known best, older ones counted less.
+    /// Number of steps timed on the best-known number of GPUs; older ones count less.
     pub(crate) fn most_steps(&self) -> f64 {
         self.measured.values().map(|m| m.steps).fold(0.0, f64::max)
     }
 
-    /// Steps that have been timed on `gpus` GPUs, older ones counted less.
+    /// Number of steps timed on `gpus` GPUs; older ones count less.
     pub(crate) fn steps_on(&self, gpus: u32) -> f64 {
         self.measured.get(&gpus).map_or(0.0, |m| m.steps)
     }
@@ -73,8 +71,7 @@ impl Speed {
         self.measured.get(&gpus).map(|m| m.seconds / m.steps)
     }
 
-    /// The speed-up exponent of what has been measured, within 0 to 1; `None` with fewer than two
-    /// numbers of GPUs.
+    /// The measured speed-up exponent, within 0 to 1; `None` with fewer than two numbers of GPUs.
     pub(crate) fn measured_exponent(&self) -> Option<f64> {
         let most = *self.measured.keys().next_back()?;
         let rate = |g| self.measured_step_s(g).map_or(0.0, |t| 1.0 / t);
@@ -82,9 +79,8 @@ impl Speed {
         (self.measured.len() > 1).then(|| exponent(&rates).clamp(0.0, 1.0))
     }
 
-    /// Steps per second on 0 to `most` GPUs, where nothing is known about other numbers of GPUs
-    /// with the speed-up exponent `assumed`; before anything is measured, in units of one step per
-    /// second on one GPU.
+    /// Steps per second on 0 to `most` GPUs, with the speed-up exponent `assumed` if no other number of GPUs is
+    /// known; before any measurement, in units of one step per second on one GPU.
     #[must_use]
     pub fn rates(&self, most: u32, assumed: f64) -> Vec<f64> {
         let coefficients = self.coefficients(most, assumed);
@@ -146,8 +142,8 @@ fn error(rows: &[([f64; 3], f64)], c: &[f64; 3]) -> f64 {
         .sum()
 }
 
-/// Least squares over the coefficients in `mask`, the others 0. With three coefficients the seven
-/// masks hold the non-negative optimum (Lawson and Hanson, *Solving Least Squares Problems*, 1974).
+/// Least squares over the coefficients in `mask`, the others 0. With three coefficients, the non-negative optimum is
+/// among the seven masks (Lawson and Hanson, *Solving Least Squares Problems*, 1974).
 fn solve(rows: &[([f64; 3], f64)], mask: u8) -> Option<[f64; 3]> {
     let free: Vec<usize> = (0..3).filter(|i| mask & (1 << i) != 0).collect();
     let n = free.len();
@@ -183,9 +179,8 @@ fn solve(rows: &[([f64; 3], f64)], mask: u8) -> Option<[f64; 3]> {
     Some(found)
 }
 
-/// The speed-up exponent `p` of `rate(g) ~ g^p`, by least squares of logarithms over the numbers
-/// of GPUs on which there is a rate; 0 where there are fewer than two. `rates[g]` is the rate on
-/// `g` GPUs.
+/// The speed-up exponent `p` of `rate(g) ~ g^p`, by least squares of logarithms over the numbers of GPUs with a rate;
+/// 0 if there are fewer than two. `rates[g]` is the rate on `g` GPUs.
 #[must_use]
 pub fn exponent(rates: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> = rates

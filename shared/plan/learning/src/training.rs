@@ -10,25 +10,25 @@ use crate::problem::RemainingTraining;
 use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
 use crate::stuck::Stuck;
 
-/// A training as its events have told it.
+/// State of a training, according to its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Training {
     pub(crate) arrival: Arrival,
     pub(crate) history: History,
     pub(crate) speed: Speed,
     pub(crate) noise: Noise,
-    /// GPUs on which it reported to run; 0 before that, and while it is parked.
+    /// GPUs on which it reports to run; 0 before its first report, and while it is parked.
     pub(crate) gpus: u32,
     /// The last of them that was not 0.
     had: u32,
-    /// Numbers of GPUs with which it could not go on; they are not tried again.
+    /// Numbers of GPUs with which it failed; they are not tried again.
     pub(crate) unable: BTreeSet<u32>,
     batch: Option<Batch>,
     samples: f64,
     last: Option<(u64, f64)>,
     parked_at: Option<f64>,
     window: u64,
-    /// Why it gets nowhere, and the step since which that is known.
+    /// Why it makes no progress, and since which step that is known.
     stuck: Option<(Stuck, u64)>,
 }
 
@@ -39,31 +39,31 @@ pub(crate) enum Length {
     Reached,
     /// Known, or fitted well: remaining steps.
     Trusted(Remaining),
-    /// Too uncertain to plan with.
+    /// Too uncertain for a plan.
     Doubtful,
 }
 
 /// Consequences of a progress report.
 pub(crate) struct Reported {
-    /// A whole window of steps has been made since the last time that this was told, the loss has
-    /// dropped, or the speed on a number of GPUs has become known: worth a decision.
+    /// Worth a decision: a whole window of steps has been made since the last time, the loss has suddenly dropped, or
+    /// the speed on a number of GPUs has become known.
     pub(crate) window: bool,
     /// Seconds of the pause that has just ended.
     pub(crate) pause_s: Option<f64>,
 }
 
-/// A fit is trusted from this part of the variance explained, and from this many windows: below,
-/// the paper's order by loss delta decides.
+/// A fit is trusted from this fraction of explained variance, and from this many windows; otherwise the paper's order
+/// by loss delta decides.
 const TRUSTED_R_SQUARED: f64 = 0.9;
 const TRUSTED_WINDOWS: u64 = 3;
 
-/// Steps after which the speed on a number of GPUs is known: a tenth of them in the first report,
-/// which may be slow, moves the mean little. An assumption that proves wrong is then left after a
-/// fifth of a window, not after a whole one.
+/// Number of steps after which the speed on a number of GPUs counts as known: a tenth of them in the first report,
+/// which may be slow, changes the mean little. A wrong assumption is then dropped after a fifth of a window, not
+/// after a whole one.
 const SURE_STEPS: f64 = 20.0;
 
 impl Training {
-    /// A training that comes to a machine of so many GPUs.
+    /// A training that arrives at a machine with this many GPUs.
     pub(crate) fn new(arrival: Arrival, most: u32) -> Self {
         let batch = match arrival.batch {
             Some(TrainingBatch::Global(batch)) => Some(batch),
@@ -106,8 +106,7 @@ impl Training {
         let mut pause_s = None;
         let mut timed = false;
         if let Some(parked) = self.parked_at.take() {
-            // The steps of this first report were not a pause; their time is that of the model
-            // where this number of GPUs is new.
+            // The steps of this first report were not a pause; for a new number of GPUs, their time is the model's.
             let trained = match self.speed.is_known() {
                 true => made as f64 / self.speed.rates(gpus, ASSUMED_EXPONENT)[gpus as usize],
                 false => 0.0,
@@ -128,7 +127,7 @@ impl Training {
         let window = self.history.windows();
         let whole = window != self.window;
         self.window = window;
-        // A loss that is not a number is told at once, a trend with the window that shows it.
+        // A loss that is not a number is reported at once, a trend with the window that shows it.
         let numberless = loss.is_none_or(|l| !l.is_finite());
         let turned = (whole || dropped || numberless) && self.look_at_losses(step);
         Reported {
@@ -137,19 +136,19 @@ impl Training {
         }
     }
 
-    /// Looks whether the loss still goes where it should; returns whether that has changed.
+    /// Checks whether the loss still makes progress; returns whether that has changed.
     fn look_at_losses(&mut self, step: u64) -> bool {
         let declared = self.arrival.total_steps.is_some() || self.arrival.total_samples.is_some();
         let found = self.history.stuck(self.arrival.target_loss, !declared);
-        // One whose length is declared ends when that is made: only a loss that is not a number says
-        // that its steps are in vain.
+        // A training with a declared length ends when that is reached, so only a loss that is not a number shows that
+        // its steps are useless.
         let found = found.filter(|why| !declared || *why == Stuck::NoNumber);
         let before = self.stuck.map(|s| s.0);
         self.stuck = found.map(|why| (why, self.stuck.map_or(step, |s| s.1.min(step))));
         found != before
     }
 
-    /// Why it makes no progress, and since how many steps that is known.
+    /// Why it makes no progress, and since which step that is known.
     pub(crate) fn stuck(&self) -> Option<(Stuck, u64)> {
         let made = self.history.last_step().unwrap_or(0);
         self.stuck
@@ -178,7 +177,7 @@ impl Training {
         }
     }
 
-    /// Fewest and most GPUs that it runs on, of `total`: no process without a sample.
+    /// Minimum and maximum number of GPUs, of `total`: no process without a sample.
     fn limits(&self, total: u32) -> (u32, u32) {
         let most = self.arrival.max_gpus.unwrap_or(total).min(total);
         let global = match self.arrival.batch {
@@ -199,13 +198,13 @@ impl Training {
         self.speed.measured_exponent()
     }
 
-    /// Whether it has been there too short a time for a fit of its losses.
+    /// Whether it is too new for a fit of its losses.
     pub(crate) fn is_length_unknown(&self) -> bool {
         self.history.windows() < TRUSTED_WINDOWS
     }
 
-    /// The training as a job of `length`, on a machine of `total` GPUs where others speed up with
-    /// the exponent `assumed`.
+    /// The training as a job of `length`, on a machine of `total` GPUs with the speed-up exponent `assumed` of the
+    /// others.
     pub(crate) fn job(&self, length: Length, total: u32, assumed: f64) -> RemainingTraining {
         let (least, most) = self.limits(total);
         let mut rates = self.speed.rates(total, assumed);
@@ -227,10 +226,9 @@ impl Training {
         }
     }
 
-    /// Progress of a step on `gpus` GPUs over that of one on the last number that it had, in whose steps
-    /// its length is told. A batch per GPU makes the batch grow with the GPUs: by how much the loss then
-    /// falls faster is for the noise scale to say. Where that is unknown, or steps are what was asked
-    /// for, a step is a step.
+    /// Progress of a step on `gpus` GPUs relative to one on its last number of GPUs, which is the unit of its length.
+    /// With a fixed batch per GPU, the batch grows with the GPUs, and the noise scale says how much faster the loss
+    /// then falls. If that is unknown, or the goal is a number of steps, all steps count equally.
     fn worth(&self, gpus: u32) -> f64 {
         let aims_at_loss = self.arrival.target_loss.is_some() && self.arrival.total_steps.is_none();
         match self.arrival.batch {
@@ -241,7 +239,7 @@ impl Training {
         }
     }
 
-    /// How long it still is: a declared length first, a fit with its own error second.
+    /// Its remaining length: from a declared length if there is one, otherwise from a fit with its error.
     pub(crate) fn length(&self) -> Length {
         let made = self.history.last_step().unwrap_or(0) as f64;
         let declared = self.declared_left(made);
@@ -271,7 +269,7 @@ impl Training {
         }
     }
 
-    /// Steps left of a declared number of steps or samples, whichever ends first.
+    /// Remaining steps of a declared number of steps or samples, whichever ends first.
     fn declared_left(&self, made: f64) -> Option<f64> {
         let steps = self.arrival.total_steps.map(|total| total as f64 - made);
         let each = self.samples_per_step(self.gpus.max(1));
@@ -307,8 +305,8 @@ impl Training {
         by_loss || by_plateau
     }
 
-    /// The loss that ends it. For a plateau, the loss at which a curve `c + A/k` has become so
-    /// flat that it falls by less than the given part over a window.
+    /// The loss at which it ends. For a plateau, the loss at which a curve `c + A/k` falls by less than the given
+    /// fraction over a window.
     fn target(&self, made: f64) -> Option<f64> {
         if self.arrival.target_loss.is_some() {
             return self.arrival.target_loss;
@@ -319,13 +317,13 @@ impl Training {
         if !(slope_left > 0.0 && slope_left < 1.0) {
             return None;
         }
-        // On c + A/k the slope A/k^2 falls to `slope_left` of itself at k / sqrt(slope_left).
+        // On c + A/k the slope A/k^2 falls to `slope_left` times its current value at k / sqrt(slope_left).
         let still_to_lose = delta * made / WINDOW_STEPS as f64;
         Some(level - still_to_lose * (1.0 - slope_left.sqrt()))
     }
 
-    /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with
-    /// losses of different size can be ranked; infinite before the first window.
+    /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with losses of
+    /// different size can be ranked; infinite before the first window.
     pub(crate) fn loss_slope(&self) -> f64 {
         let level = self.history.recent_mean().filter(|l| *l != 0.0);
         match self.history.delta().zip(level) {
@@ -334,8 +332,7 @@ impl Training {
         }
     }
 
-    /// Decrease of the loss over the last window, which the paper ranks by; infinite before the
-    /// first window.
+    /// Decrease of the loss over the last window, by which the paper ranks; infinite before the first window.
     fn delta(&self) -> f64 {
         self.history.delta().unwrap_or(f64::INFINITY)
     }
@@ -351,8 +348,8 @@ impl Training {
     }
 }
 
-/// Splits a global batch over processes, the remainder over the first: 512 over 3 is 171, 171,
-/// 170. `None` where a process would get none.
+/// Splits a global batch over processes, with the remainder on the first ones: 512 over 3 is 171, 171, 170. `None` if
+/// a process would get none.
 #[must_use]
 pub fn split_batch(batch: Batch, processes: u32) -> Option<Vec<Batch>> {
     let total = batch.get();

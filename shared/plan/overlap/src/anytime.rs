@@ -6,9 +6,9 @@ use units::search::Budget;
 use crate::player::Player;
 use crate::{Instance, Link};
 
-/// Sequences to start from: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
-/// first, least download first, longest tail first, with the compute times `c`; on a half-duplex
-/// link with uploads as soon as ready and as late as can be.
+/// Starting sequences, with compute times `c`: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
+/// first, shortest download first, longest tail first. On a half-duplex link each of them comes with uploads as soon
+/// as ready, and as late as possible.
 pub(crate) fn seeds(player: &mut Player<'_, '_>, c: &[f64]) -> Vec<Vec<usize>> {
     let jobs = player.instance().jobs();
     let n = jobs.len();
@@ -34,9 +34,8 @@ pub(crate) fn seeds(player: &mut Player<'_, '_>, c: &[f64]) -> Vec<Vec<usize>> {
     sequences
 }
 
-/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each task
-/// computed for `c` whoever else computes, and uploads kept the order of the downloads (Mitten
-/// 1959).
+/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each task computed for `c`,
+/// independent of the others, and if uploads kept the order of the downloads (Mitten 1959).
 pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     let jobs = instance.jobs();
     let (mut front, mut back): (Vec<usize>, Vec<usize>) =
@@ -49,9 +48,9 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     front
 }
 
-/// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with
-/// another, until none of them helps; returns its value. Positions near an improvement are searched
-/// again, so that after a perturbation only its surroundings are searched.
+/// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with another, until no such
+/// change helps; returns its value. Positions near an improvement are searched again, so that after a perturbation
+/// only its surroundings are searched.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,
     sequence: &mut Vec<usize>,
@@ -86,8 +85,8 @@ pub(crate) fn descend(
                     let entry = trial.remove(from);
                     trial.insert(to, entry);
                 }
-                // Up to here the round is the one that was marked, and need not be played again. A gain below
-                // 1e-12 is rounding: taking it could go round in circles.
+                // Up to here the round is the marked one, and need not be played again. A gain below 1e-12 is
+                // rounding: accepting it could loop for ever.
                 let same = from.min(to);
                 let enough = value * (1.0 - 1e-12);
                 let v = player.value_from(&trial, same, enough);
@@ -109,23 +108,23 @@ pub(crate) fn descend(
 
 /// The set of the first `len` entries: at most two for each of [`crate::MAX_TASKS`] tasks.
 fn everything(len: usize) -> u128 {
-    // A link that shares itself has no sequence: no entries.
+    // A shared link has no sequence, so no entries.
     u128::MAX.checked_shr(128 - len as u32).unwrap_or(0)
 }
 
-/// A search continues from the end of a descent that is worse than the last by this fraction, so that
-/// it can leave a point with slightly worse neighbours everywhere. 0, and factors of 10 down and 10
-/// and 100 up, were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 %
-/// of each other on average, so it hardly matters, and more than this was never better.
+/// A search continues from the end of a descent that is worse than the last by this fraction, so that it can leave a
+/// point with slightly worse neighbours everywhere. 0, and factors of 10 down and of 10 and 100 up, were tried on 36
+/// rounds each of 12 and 16 tasks with 20,000 plays: their averages were within 0.02 % of each other, so it hardly
+/// matters, and larger values were never better.
 const NOT_MUCH_WORSE: f64 = 2e-4;
 
-/// Legs of an iterated descent: every second one starts anywhere, the others from the best.
-/// On the same rounds one leg missed the best known by 0.07 % on average and by 2.2 % at worst with 16
-/// tasks, 6 by 0.01 % and 0.1 %; with 12 tasks no number from 1 to 24 was over 0.06 % on average.
+/// Legs of an iterated descent: every second one starts from a random sequence, the others from the best. On the same
+/// rounds with 16 tasks, one leg missed the best known by 0.07 % on average and by 2.2 % at worst, 6 legs by 0.01 %
+/// and 0.1 %. With 12 tasks, the average was at most 0.06 % with any number of legs from 1 to 24.
 const LEGS: u64 = 6;
 
-/// Iterated descent: perturb, descend, keep what is not much worse, until the budget ends or
-/// `enough` is reached.
+/// Iterated descent: perturb, descend, keep the result unless it is much worse, until the budget ends or `enough` is
+/// reached.
 pub(crate) fn iterate(
     player: &mut Player<'_, '_>,
     best: &mut Vec<usize>,
@@ -151,9 +150,9 @@ pub(crate) fn iterate(
             }
         }
         let mut trial = here.clone();
-        // One to three swaps, half of the times of entries at most four apart: an order that is nearly right is
-        // fixed by small changes, one that is wrong as a whole by far ones. The numbers were chosen by hand;
-        // others were not tried.
+        // One to three swaps, half of the time of entries at most four apart: an order that is nearly right needs
+        // small changes, an entirely wrong one needs large ones. The numbers were chosen by hand; others were not
+        // tried.
         let mut open = 0u128;
         let near = rng.random_range(0..2) == 0;
         for _ in 0..rng.random_range(1..=3) {
@@ -166,7 +165,7 @@ pub(crate) fn iterate(
             open |= 1 << trial[a] | 1 << trial[b];
             trial.swap(a, b);
         }
-        // After a start anywhere nothing is known to be a local optimum.
+        // After a random start, no part is known to be a local optimum.
         if here_s.is_infinite() {
             open = everything(len);
         }
@@ -191,13 +190,12 @@ pub(crate) fn iterate(
     best_s
 }
 
-/// Sets `player.holds` so that `sequence`, which ends at `value` with none, ends sooner; returns
-/// its value then.
+/// Sets `player.holds` so that `sequence`, whose makespan is `value` without holds, ends sooner; returns the new
+/// value.
 ///
-/// Starts with no holds, and from chains in which each task waits for the one `width` places before
-/// it, so that at most `width` compute together: the rounds for which waiting pays most run one or
-/// two tasks at a time, and adding single holds does not lead there. From each start it adds, moves
-/// and releases one hold at a time while that helps.
+/// Starts with no holds, and from chains in which each task waits for the one `width` places before it, so that at
+/// most `width` compute together: the rounds for which waiting pays most run one or two tasks at a time, and adding
+/// single holds does not lead there. From each start it adds, moves and releases one hold at a time while that helps.
 pub(crate) fn hold_back(
     player: &mut Player<'_, '_>,
     sequence: &[usize],
@@ -207,7 +205,7 @@ pub(crate) fn hold_back(
     let n = player.instance().len();
     let downloads: Vec<usize> = sequence.iter().copied().filter(|&code| code < n).collect();
     let (mut best, mut best_s) = (vec![None; n], value);
-    // `n`: nothing held. Three at a time and more were not tried.
+    // `n`: no holds. Widths of three and more were not tried.
     for width in [n, 2, 1] {
         let mut holds = vec![None; n];
         for (at, &i) in downloads.iter().enumerate() {
@@ -257,7 +255,7 @@ fn move_holds(
     }
 }
 
-/// Swaps where an upload of a half-duplex sequence comes before its download.
+/// Swaps if an upload of a half-duplex sequence comes before its download.
 fn download_first(sequence: &mut [usize]) {
     let n = sequence.len() / 2;
     let mut place = vec![0; sequence.len()];

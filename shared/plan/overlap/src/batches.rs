@@ -1,11 +1,10 @@
 use units::Batch;
 
-/// Batch sizes that each task may take, 1 to 3 of them, the plan's own first; empty where batch
-/// sizes are unknown.
+/// Batch sizes that each task may take, 1 to 3 of them, the plan's own first; empty if batch sizes are unknown.
 pub type BatchChoices = Vec<Vec<Batch>>;
 
-/// A batch size and what lies `percent` below and above it, rounded to whole samples; the size
-/// itself comes first and none twice.
+/// A batch size and those `percent` below and above it, rounded to whole samples; the size itself comes first,
+/// without duplicates.
 #[must_use]
 pub fn vary(batch: Batch, percent: f64) -> Vec<Batch> {
     let mut sizes = vec![batch];

@@ -5,11 +5,11 @@ use crate::instance::members;
 use crate::workload_bound::WorkloadBound;
 use crate::{Instance, Link, OverlapError, Rates};
 
-/// Up to this many tasks every set of active tasks is looked at for the highest rates.
+/// Up to this many tasks, every set of active tasks is evaluated for the highest rates.
 const ENUMERATE_TASKS: usize = 12;
 
-/// Lower bounds on the makespan, in seconds. With `c_i = W_i / max_A r_i(A)` they hold for every
-/// order and for any idling of links and processor.
+/// Lower bounds on the makespan, in seconds. With `c_i = W_i / max_A r_i(A)` they hold for every order and for any
+/// idling of links and processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LowerBounds {
     /// `max_i (d_i + c_i + u_i)`.
@@ -19,12 +19,11 @@ pub struct LowerBounds {
     /// `max_S (min_S (d + c) + sum_S u)`: some task of `S` uploads first. On a half-duplex link
     /// also the sum of all transfers.
     pub uplink_s: f64,
-    /// The processor: `min d + T_gpu + min u` with
-    /// `T_gpu = min sum tau_A s.t. sum_A tau_A r_i(A) >= W_i`, sharpened by what can have been
-    /// downloaded early and must still be uploaded late.
+    /// The processor: `min d + T_gpu + min u` with `T_gpu = min sum tau_A s.t. sum_A tau_A r_i(A) >= W_i`, sharpened
+    /// by what can have been downloaded early and must still be uploaded late.
     pub compute_s: f64,
-    /// The bounds are valid only if tasks are not slower for having fewer co-runners, which was
-    /// not verified because there are too many sets of tasks.
+    /// The bounds are valid only if tasks are never slower with fewer co-runners, which was not verified because
+    /// there are too many sets of tasks.
     pub assumes_falling_rates: bool,
 }
 
@@ -41,9 +40,8 @@ impl LowerBounds {
 
 /// Lower bounds of a round; `batches` as for [`crate::simulate`].
 ///
-/// Up to 12 tasks all sets of tasks are evaluated. Beyond, `c_i` is taken from the rate alone, and
-/// `T_gpu` from the tasks with the most compute, as many as [`Rates::all_sets_of`] says, the others
-/// being left out; both are valid if co-runners never speed a task up.
+/// Up to 12 tasks all sets of tasks are evaluated. Beyond, `c_i` uses only the solo rate, and `T_gpu` only the tasks
+/// with the most compute, as many as [`Rates::all_sets_of`] says. Both are valid if co-runners never speed a task up.
 pub fn lower_bounds(
     instance: &Instance,
     rates: &dyn Rates,
@@ -59,7 +57,7 @@ pub fn lower_bounds(
 pub(crate) struct Floor {
     /// Highest rate of each task.
     pub fastest: Vec<f64>,
-    /// Least seconds of compute of each task, `c_i`.
+    /// Minimum seconds of compute of each task, `c_i`.
     pub compute: Vec<f64>,
     /// Bound of the processor.
     pub workload: WorkloadBound,
@@ -78,8 +76,8 @@ impl Floor {
 
     /// Adds the bound of the shared processor.
     ///
-    /// It leaves out tasks where there are many, which is valid only if co-runners never speed a
-    /// task up: where it is known that it does, there is no such bound.
+    /// With many tasks it leaves some out, which is valid only if co-runners never speed a task up. If they are known
+    /// to do so, there is no such bound.
     pub fn add_workload(&mut self, instance: &Instance, rates: &mut RateCache<'_>) {
         let all = instance.len() <= rates.all_sets_of();
         if !(all || self.assumes_falling_rates || rates.source_falls()) {
@@ -110,8 +108,8 @@ impl Floor {
         }
     }
 
-    /// The same by each task's rate alone, where no proof is wanted: to look at all sets of 12 tasks takes
-    /// 4,095 predictions, and a search that proves nothing meets a few hundred of them.
+    /// The same with each task's solo rate, for searches without a proof: all sets of 12 tasks take 4,095
+    /// predictions, while such a search meets only a few hundred of them.
     pub fn by_rates_alone(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
         let known = rates.source_falls();
         let alone = |i: usize| rates.row(1 << i)[i];
@@ -122,8 +120,8 @@ impl Floor {
         }
     }
 
-    /// The bounds of the link alone: they hold whatever the rates are, so that a round that meets
-    /// them is proven even where rates are only assumed to fall.
+    /// The bounds of the link alone. They hold for any rates, so a round that meets them is proven even if rates are
+    /// only assumed to fall with more co-runners.
     pub fn of_link(instance: &Instance) -> Self {
         Self::of_tasks(instance, &vec![f64::INFINITY; instance.len()])
     }
@@ -152,7 +150,7 @@ impl Floor {
         let longest_task_s = (0..n)
             .map(|i| jobs[i].download_s + c[i] + jobs[i].upload_s)
             .fold(0.0, f64::max);
-        // The best set for a least tail is all tasks with at least that tail.
+        // For a given minimum tail, the best set contains all tasks with at least that tail.
         let mut sum = 0.0;
         let downlink_s = self.by_tail.iter().fold(0.0_f64, |m, &i| {
             sum += jobs[i].download_s;

@@ -10,11 +10,11 @@ use crate::instance::members;
 use crate::round::Transfer;
 use crate::{Instance, RoundTask};
 
-/// States kept for each key, to compare new ones with. Comparing is linear in them, and dropping a
-/// state only prunes less: proofs stay valid whatever the number.
+/// Number of states kept for each key, to compare new ones with. The comparison is linear in it, and dropping a state
+/// only prunes less: proofs remain valid.
 const KEPT_STATES: usize = 48;
 
-/// Data that every state of a search refers to.
+/// Data that all states of a search refer to.
 pub(crate) struct SearchContext<'a, 'r> {
     pub jobs: &'a [RoundTask],
     pub rates: &'a mut RateCache<'r>,
@@ -25,7 +25,7 @@ pub(crate) struct SearchContext<'a, 'r> {
     pub waits: bool,
 }
 
-/// A decision: the next transfer and, of a download, until whose end the compute is held.
+/// A decision: the next transfer and, for a download, until whose end the compute is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub transfer: Transfer,
@@ -33,7 +33,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A transfer and nothing held.
+    /// A transfer without a hold.
     pub fn plain(transfer: Transfer) -> Self {
         Self {
             transfer,
@@ -41,8 +41,8 @@ impl Step {
         }
     }
 
-    /// The `alternative`-th way to download task `i`: at once, or held until the end of one of
-    /// the tasks that have not ended.
+    /// The `alternative`-th way to download task `i`: without a hold, or held until the end of one of the tasks that
+    /// have not ended.
     pub fn download(i: usize, alternative: usize, gpu: &Gpu, waits: bool) -> Option<Self> {
         let transfer = Transfer::Download(i);
         let until = match alternative.checked_sub(1) {
@@ -54,13 +54,13 @@ impl Step {
     }
 }
 
-/// A round part of whose transfers are decided.
+/// A round in which some of the transfers are decided.
 pub(crate) trait State: Copy {
-    /// States of one key have the same decisions left.
+    /// States with the same key have the same open decisions.
     type Key: Eq + Hash;
 
-    /// The `alternative`-th decision about task `i` that may come next, if there is one; `path`
-    /// are those made.
+    /// The `alternative`-th decision about task `i` that may come next, if there is one; `path` are the decisions so
+    /// far.
     fn step(
         &self,
         i: usize,
@@ -72,20 +72,20 @@ pub(crate) trait State: Copy {
     /// Plays the last step of `path`.
     fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>);
 
-    /// Whether what is left follows without a decision.
+    /// Whether the rest follows without a decision.
     fn is_decided(&self) -> bool;
 
-    /// The end of a decided round; adds the steps that follow to `path`.
+    /// The makespan of a decided round; adds the remaining steps to `path`.
     fn finish(self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64;
 
-    /// No completion ends before this; may stop looking once that is `enough`.
+    /// No completion ends before this; may stop early once the bound is `enough`.
     fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64;
 
     /// Key of comparable states.
     fn key(&self) -> Self::Key;
 
-    /// Whether this state ends no later than `other`, of the same key, whatever follows, provided
-    /// that a task is never slower with fewer co-runners.
+    /// Whether this state ends no later than `other` with the same key, whatever follows, provided that a task is
+    /// never slower with fewer co-runners.
     fn no_later(&self, other: &Self) -> bool;
 }
 
@@ -96,12 +96,12 @@ pub(crate) struct BranchAndBound<'a, 'r, S: State> {
     path: Vec<Step>,
     /// The best makespan so far; only better orders are searched for.
     pub best_s: f64,
-    /// The decisions that reach it; empty if none better than given was found.
+    /// The decisions that reach it; empty if nothing better than the given makespan was found.
     pub best: Vec<Step>,
 }
 
 impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
-    /// Looks for orders that end before `best_s`.
+    /// Searches for orders that end before `best_s`.
     pub fn new(
         instance: &'a Instance,
         rates: &'a mut RateCache<'r>,
@@ -109,7 +109,7 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         (single, waits): (bool, bool),
         best_s: f64,
     ) -> Self {
-        // The comparison of states supposes that nothing is held back.
+        // Comparing states is only valid without holds.
         let comparable = !single && !waits && rates.falls_with_corunners();
         Self {
             context: SearchContext {
@@ -126,8 +126,8 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         }
     }
 
-    /// Searches from `state`; `first` is the order in which branches are tried. Whether the
-    /// search was complete is in `budget`.
+    /// Searches from `state`; `first` is the order in which branches are tried. `budget` says whether the search was
+    /// complete.
     pub fn run(&mut self, state: &S, first: &[usize], budget: &mut Budget) {
         if state.is_decided() {
             let made = self.path.len();
@@ -149,8 +149,8 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
                 let mut next = *state;
                 self.path.push(step);
                 next.play(&self.path, &mut self.context);
-                // A bound that is not below the best known leaves nothing to find below this state. A state
-                // without open decisions is simulated to its end, which costs no more than its bound.
+                // If the bound is not below the best known, nothing below this state can be better. A state without
+                // open decisions is simulated to its end, which costs no more than its bound.
                 let open = next.is_decided()
                     || (next.bound(self.best_s, &self.context) < self.best_s
                         && !self.dominated(&next));
@@ -162,13 +162,13 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         }
     }
 
-    /// Whether an earlier state ends no later than `state` whatever follows.
+    /// Whether an earlier state ends no later than `state`, whatever follows.
     fn dominated(&mut self, state: &S) -> bool {
         let Some(seen) = &mut self.seen else {
             return false;
         };
-        // Only states with the same open decisions: a completion of one is then a completion of the other, and ends
-        // no later from the state that is no later in anything.
+        // Only states with the same open decisions are compared: every completion of one is then a completion of the
+        // other, and ends no later from the state that is no later in any respect.
         let kept = seen.entry(state.key()).or_default();
         if kept.iter().any(|k| k.no_later(state)) {
             return true;

@@ -11,9 +11,9 @@ use crate::{OverlapError, Rates, Set};
 const DENSE_TASKS: usize = 20;
 /// Up to this many tasks the rates of all sets are kept.
 const REMEMBER_TASKS: usize = 12;
-/// A search of more than [`DENSE_TASKS`] tasks asks for so many times the rates that take a tenth of a
-/// second ([`Rates::all_sets_of`]): nearly every order of so many tasks meets sets that were never
-/// seen, so that predictions, not plays, are what takes the time. 64 tasks took minutes without it.
+/// With more than [`DENSE_TASKS`] tasks, a search may query this many times the rates that take a tenth of a second
+/// ([`Rates::all_sets_of`]). With so many tasks, nearly every order meets new sets, so predictions, not plays, take
+/// the time. Without the limit, 64 tasks took minutes.
 const MOST_ASKED: usize = 8;
 /// Marks a set whose rates have not been queried yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -25,8 +25,8 @@ enum Index {
 
 type SetHash = BuildHasherDefault<SetHasher>;
 
-/// Hash of a set of tasks: the keys are dense integers chosen by no adversary, and are looked up
-/// in the innermost loop.
+/// Hash of a set of tasks: the keys are dense integers that no adversary chooses, and are looked up in the innermost
+/// loop.
 #[derive(Default)]
 struct SetHasher(u64);
 
@@ -47,16 +47,16 @@ impl Hasher for SetHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // Fibonacci hashing; the table takes the high and the low bits.
+        // Fibonacci hashing; the table uses the high and the low bits.
         let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }
 
-/// Rates asked for once per (active set, batch levels of the tasks that they depend on).
+/// Rates that are queried once for each active set and the batch levels of the tasks that they depend on.
 ///
-/// With three batch levels there are at most `4^n - 1` calls, however many orders are tried: this
-/// keeps the search in milliseconds when one prediction costs microseconds.
+/// With three batch levels there are at most `4^n - 1` calls, however many orders are tried: this keeps the search in
+/// milliseconds if one prediction costs microseconds.
 pub(crate) struct RateCache<'r> {
     source: &'r dyn Rates,
     n: usize,
@@ -76,8 +76,7 @@ fn one_each(batches: &[Batch]) -> Vec<Vec<Batch>> {
 }
 
 impl<'r> RateCache<'r> {
-    /// `choices` are the batch sizes of each task, at most three; empty where batch sizes are
-    /// unknown.
+    /// `choices` are the batch sizes of each task, at most three; empty if batch sizes are unknown.
     pub fn new(source: &'r dyn Rates, n: usize, choices: &[Vec<Batch>]) -> Self {
         Self::with_places(source, n, choices, DENSE_TASKS)
     }
@@ -105,24 +104,24 @@ impl<'r> RateCache<'r> {
         cache
     }
 
-    /// At one batch size for each task, for a few plays of a round: no place is made for every set, which
-    /// of 16 tasks takes longer than a play.
+    /// With one batch size for each task, for a few plays of a round: no table of all sets is allocated, which for 16
+    /// tasks would take longer than a play.
     pub fn few(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         const PLACED_TASKS: usize = 8;
         Self::with_places(source, n, &one_each(batches), PLACED_TASKS)
     }
 
-    /// With one batch size for each task, or none where they are unknown.
+    /// With one batch size for each task, or none if they are unknown.
     pub fn at(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         Self::new(source, n, &one_each(batches))
     }
 
-    /// Batch sizes in use; empty where they are unknown.
+    /// Batch sizes in use; empty if they are unknown.
     pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
 
-    /// Takes choice `levels[i]` for task `i` from now on.
+    /// Uses choice `levels[i]` for task `i` from now on.
     pub fn set_levels(&mut self, levels: &[u8]) {
         if self.levels == levels {
             return;
@@ -137,13 +136,12 @@ impl<'r> RateCache<'r> {
         }
     }
 
-    /// The first failure to get rates, if any; every search must ask before it answers.
+    /// The first failure to get rates, if any; every search must check it before it returns.
     pub fn failure(&self) -> Result<(), OverlapError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// `r_i(active)` for every active `i`; a set without rates is remembered as a failure and
-    /// runs at rate 1.
+    /// `r_i(active)` for every active `i`. A set without rates is recorded as a failure and gets rate 1.
     #[inline]
     pub fn row(&mut self, active: Set) -> &[f64] {
         let at = match &self.by_set {
@@ -158,8 +156,7 @@ impl<'r> RateCache<'r> {
         &self.rows[at as usize..][..self.n]
     }
 
-    /// Like [`Self::row`], but of large rounds nothing is remembered: for looking at every set
-    /// once.
+    /// Like [`Self::row`], but does not cache for large rounds: for visiting every set once.
     pub fn with(&mut self, active: Set, f: impl FnOnce(&[f64])) {
         if self.n <= REMEMBER_TASKS {
             return f(self.row(active));
@@ -170,7 +167,7 @@ impl<'r> RateCache<'r> {
         self.rows.truncate(at);
     }
 
-    /// Takes a unit of `budget`, which ends with the rates that may be asked for.
+    /// Spends a unit of `budget`, which ends when no more rates may be queried.
     pub fn spend(&self, budget: &mut Budget) -> bool {
         let most = MOST_ASKED << self.source.all_sets_of();
         if self.n > DENSE_TASKS && self.rows.len() > most * self.n && !self.source_independent() {
@@ -185,7 +182,7 @@ impl<'r> RateCache<'r> {
     }
 
     fn look_up(&mut self, active: Set) -> u32 {
-        // Two bits per task: 0 without influence, 1 to 3 its batch level.
+        // Two bits per task: 0 if it has no influence, otherwise its batch level from 1 to 3.
         let levels = members(self.source.depends_on(active)).fold(0u128, |levels, i| {
             levels | (u128::from(self.levels[i]) + 1) << (2 * i)
         });
@@ -229,10 +226,10 @@ impl<'r> RateCache<'r> {
         }
     }
 
-    /// Whether no task is slower for having fewer co-runners, by its source's word or by looking
-    /// at every set where there are few.
+    /// Whether tasks are never slower with fewer co-runners, as the source says, or by checking every set if there
+    /// are few.
     pub fn falls_with_corunners(&mut self) -> bool {
-        // 1,024 sets at most, each predicted once and kept.
+        // At most 1,024 sets, each predicted once and kept.
         const LOOK_TASKS: usize = 10;
         if self.source_falls() {
             return true;
@@ -252,7 +249,7 @@ impl<'r> RateCache<'r> {
         })
     }
 
-    /// Whether the source says that no task is ever slower for having fewer co-runners.
+    /// Whether the source says that tasks are never slower with fewer co-runners.
     pub fn source_falls(&mut self) -> bool {
         let source = self.source;
         *self
@@ -260,20 +257,20 @@ impl<'r> RateCache<'r> {
             .get_or_insert_with(|| source.falls_with_corunners())
     }
 
-    /// Whether the source says that every task has one rate whoever else computes.
+    /// Whether the source says that every task has one rate, whatever else computes.
     pub fn source_independent(&self) -> bool {
         self.source.is_independent()
     }
 
-    /// Highest rate of every task over all sets, where the source knows it.
+    /// Highest rate of every task over all sets, if the source knows it.
     pub fn source_fastest(&self) -> Option<Vec<f64>> {
         self.source.fastest(self.n)
     }
 
-    /// Whether every task has one rate whoever else computes, by looking at every set where
-    /// there are few; `false` where there are many.
+    /// Whether every task has one rate, whatever else computes, by checking every set if there are few; `false` if
+    /// there are many.
     pub fn is_independent(&mut self) -> bool {
-        // 1,024 sets at most, each predicted once and kept.
+        // At most 1,024 sets, each predicted once and kept.
         const LOOK_TASKS: usize = 10;
         self.n <= LOOK_TASKS
             && (1..(1 as Set) << self.n).all(|set| {

@@ -3,8 +3,8 @@ use units::TaskId;
 
 use crate::set::MAX_TASKS;
 
-/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer separate
-/// the start and the end of a phase of one second.
+/// Longest round, in seconds: 30,000 years. In a longer one, the 15 digits of a number can no longer distinguish the
+/// start and the end of a phase of one second.
 pub const LONGEST_ROUND_S: f64 = 1e12;
 
 /// Why a round cannot be simulated or ordered.
@@ -44,7 +44,7 @@ pub enum OverlapError {
         /// The rate.
         value: f64,
     },
-    /// An order does not hold every task exactly once, or uploads before it downloads.
+    /// An order does not contain every task exactly once, or has an upload before its download.
     #[error("the order of transfers is not valid: {0}")]
     BadOrder(&'static str),
     /// One list of batch sizes per task is needed, of 1 to 3 sizes each.

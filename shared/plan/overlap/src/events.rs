@@ -8,11 +8,10 @@ use crate::schedule::{Phase, Schedule};
 /// The phases of a task in turn.
 const PHASES: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];
 
-/// A full-duplex round any of whose phases may be held, played from event to event.
+/// A full-duplex round in which any phase may be held, played from event to event.
 ///
-/// Where transfers wait for one another across the directions, when one starts is not known before
-/// the compute of others has been played; rounds in which compute alone is held need no such care
-/// and are played faster.
+/// If transfers wait for one another across the directions, the start of one is unknown until the compute of others
+/// has been played. Rounds in which only compute is held do not need this, and are played faster.
 pub(crate) struct Events<'a> {
     jobs: &'a [RoundTask],
     holds: &'a [Hold],
@@ -31,7 +30,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Plays the round in these orders, which let every phase start at some time.
+    /// Plays the round in these orders, which must not block any phase for ever.
     pub fn play(
         mut self,
         downloads: &[usize],
@@ -58,7 +57,7 @@ impl<'a> Events<'a> {
         Schedule::new(self.phases())
     }
 
-    /// When the next compute ends; infinite if none runs, of which nobody need know rates.
+    /// When the next compute ends; infinite if none runs, in which case rates need not be known.
     fn next_computed(&self, rates: &mut RateCache<'_>) -> f64 {
         if self.gpu.active == 0 {
             return f64::INFINITY;
@@ -66,7 +65,7 @@ impl<'a> Events<'a> {
         self.gpu.next_end(rates)
     }
 
-    /// Begins the transfer whose turn it is, if it may start now.
+    /// Begins the next transfer in the order, if it may start now.
     fn begin(&mut self, order: &[usize], next: &mut usize, kind: PhaseKind) -> bool {
         let Some(&i) = order.get(*next) else {
             return false;
@@ -104,7 +103,7 @@ impl<'a> Events<'a> {
         self.spans[task][kind as usize].1 <= self.gpu.now
     }
 
-    /// Whether the phase of the task before it has ended, and what it is held until.
+    /// Whether the task's previous phase has ended, and the phase until whose end it is held.
     fn may_start(&self, task: usize, kind: PhaseKind) -> bool {
         let ready = match kind {
             PhaseKind::Download => true,

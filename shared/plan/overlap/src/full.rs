@@ -4,17 +4,15 @@ use crate::instance::members;
 use crate::round::Transfer;
 use crate::{MAX_TASKS, RoundTask, Set};
 
-/// A full-duplex round some of whose downloads have been made; the order of downloads is what is
-/// decided.
+/// A full-duplex round in which some downloads have been made; the order of downloads is to be decided.
 ///
-/// The order of uploads needs no branching: given when each task is ready, serving the uplink
-/// first come first served ends soonest (`1 | r_j | C_max`). With `single` the uplink serves in
-/// the order of the downloads instead.
+/// The order of uploads needs no branching: given when each task is ready, serving the uplink first come first served
+/// ends soonest (`1 | r_j | C_max`). With `single` the uplink serves in the order of the downloads instead.
 ///
-/// Dominance: after the same tasks have been downloaded the time is the same too, so a state
-/// whose every remainder of work and whose uplink are not later than another's ends no later,
-/// provided that tasks are not slower for having fewer co-runners: were a remainder of the first
-/// to overtake the other's, at that instant its co-runners would be a subset.
+/// Dominance: two states with the same downloaded tasks are also at the same time. If in one of them every remainder
+/// of work and the uplink are no later than in the other, it ends no later, provided that tasks are never slower with
+/// fewer co-runners: if one of its remainders were to overtake the other's, then at that instant its co-runners would
+/// be a subset.
 #[derive(Clone, Copy)]
 pub(crate) struct FullState {
     gpu: Gpu,
@@ -22,15 +20,15 @@ pub(crate) struct FullState {
     rest: Set,
     /// When the uplink is free.
     uplink: f64,
-    /// Ends of compute that wait for their turn on the uplink, where it keeps the order.
+    /// Ends of compute that wait for their turn on the uplink, if it keeps the order.
     ended: Set,
     end: [f64; MAX_TASKS],
-    /// Downloads uploaded so far, where the uplink keeps the order.
+    /// Downloads uploaded so far, if the uplink keeps the order.
     served: usize,
 }
 
 impl FullState {
-    /// Nothing decided about the tasks `everyone`.
+    /// A state without any decision, for the tasks `everyone`.
     pub fn new(everyone: Set) -> Self {
         Self {
             gpu: Gpu::new(),
@@ -42,7 +40,7 @@ impl FullState {
         }
     }
 
-    /// Computes until `at` and lets the uplink serve what ends.
+    /// Computes until `at` and lets the uplink serve the tasks that end.
     fn compute(&mut self, at: f64, path: &[Step], context: &mut SearchContext<'_, '_>) {
         let Self {
             gpu,
@@ -75,8 +73,7 @@ impl FullState {
         }
     }
 
-    /// When the uplink is done if it serves first come first served at the earliest ends
-    /// imaginable.
+    /// When the uplink is done, if it serves first come first served at the earliest possible ends of compute.
     fn uploads_s(&self, context: &SearchContext<'_, '_>) -> f64 {
         let (now, jobs) = (self.gpu.now, context.jobs);
         let mut ready = [(0.0_f64, 0.0_f64); MAX_TASKS];
@@ -108,7 +105,7 @@ impl FullState {
         uplink
     }
 
-    /// Seconds that the processor still needs at least, with the last upload.
+    /// Minimum seconds that the processor still needs, plus the last upload.
     fn rest_s(&self, context: &SearchContext<'_, '_>) -> f64 {
         let jobs: &[RoundTask] = context.jobs;
         let mut left = [0.0; MAX_TASKS];
@@ -167,7 +164,7 @@ impl State for FullState {
     fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64 {
         let now = self.gpu.now;
         let c = &context.floor.compute;
-        // Downlink: the last of the longest tails to download.
+        // Downlink: among the tasks with at least the tail of `j`, the last one to download still has that tail.
         let mut sum = 0.0;
         let mut bound = 0.0_f64;
         for &j in &context.floor.by_tail {

@@ -2,10 +2,10 @@ use crate::cache::RateCache;
 use crate::instance::members;
 use crate::{MAX_TASKS, Set};
 
-/// Part of a task's work below which it counts as done: rounding, not time.
+/// Fraction of a task's work below which it counts as done: rounding, not time.
 const DONE: f64 = 1e-12;
 
-/// The shared processor: who computes, who is held back, and how much work is left.
+/// The shared processor: which tasks compute, which are held back, and how much work is left.
 #[derive(Clone, Copy)]
 pub(crate) struct Gpu {
     pub now: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Gpu {
     /// Downloaded tasks whose compute waits for the end of another's.
     pub held: Set,
     ended: Set,
-    /// For held tasks: whose end they wait for.
+    /// For held tasks: the task until whose end they wait.
     until: [u8; MAX_TASKS],
     pub left: [f64; MAX_TASKS],
 }
@@ -46,13 +46,13 @@ impl Gpu {
         }
     }
 
-    /// Tasks whose compute has not ended, of those admitted.
+    /// Admitted tasks whose compute has not ended.
     pub fn unfinished(&self) -> Set {
         self.active | self.held
     }
 
-    /// Computes until `until`, or to the end of all work if that is infinite; `ended(i, t)` is
-    /// told each end, in order of time and, at one time, of index.
+    /// Computes until `until`, or to the end of all work if that is infinite. Calls `ended(i, t)` at each end, in
+    /// order of time and, at equal times, of index.
     #[inline]
     pub fn advance(
         &mut self,
@@ -71,7 +71,7 @@ impl Gpu {
         self.run(f64::INFINITY, watch, rates, ended);
     }
 
-    /// When the next task ends, if none joins; infinite if none computes.
+    /// When the next task ends, if no other starts; infinite if none computes.
     pub fn next_end(&self, rates: &mut RateCache<'_>) -> f64 {
         let row = rates.row(self.active);
         let step = members(self.active)

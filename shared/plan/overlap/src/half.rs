@@ -4,26 +4,25 @@ use crate::instance::members;
 use crate::round::Transfer;
 use crate::{MAX_TASKS, Set};
 
-/// A half-duplex round some of whose transfers have been made.
+/// A half-duplex round in which some transfers have been made.
 ///
-/// The next transfer is any remaining download, or the upload of any downloaded task, for whose
-/// compute the link waits if necessary. With no download left, uploads go first come first served,
-/// which ends soonest. With `single`, uploads keep the order of the downloads.
+/// The next transfer is any remaining download, or the upload of any downloaded task; the link then waits for its
+/// compute if necessary. Without remaining downloads, uploads go first come first served, which ends soonest. With
+/// `single`, uploads keep the order of the downloads.
 ///
-/// Dominance as for the full-duplex link, among states that have made the same transfers by the
-/// same time.
+/// Dominance as for the full-duplex link, among states that have made the same transfers by the same time.
 #[derive(Clone, Copy)]
 pub(crate) struct HalfState {
     gpu: Gpu,
     to_download: Set,
     /// Downloaded but not uploaded.
     to_upload: Set,
-    /// For these, when compute ended; infinite while it runs.
+    /// When their compute ended; infinite while it runs.
     end: [f64; MAX_TASKS],
 }
 
 impl HalfState {
-    /// Nothing decided about the tasks `everyone`.
+    /// A state without any decision, for the tasks `everyone`.
     pub fn new(everyone: Set) -> Self {
         Self {
             gpu: Gpu::new(),
@@ -33,7 +32,7 @@ impl HalfState {
         }
     }
 
-    /// The task whose turn it is to upload, where uploads keep the order of the downloads.
+    /// The next task to upload, if uploads keep the order of the downloads.
     fn next_in_order(&self, path: &[Step]) -> Option<usize> {
         path.iter().find_map(|step| match step.transfer {
             Transfer::Download(i) if self.to_upload & 1 << i != 0 => Some(i),

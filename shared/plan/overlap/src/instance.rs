@@ -6,7 +6,7 @@ use crate::set::{MAX_TASKS, Set};
 pub struct RoundTask {
     /// Seconds to download alone on the link, `d_i`.
     pub download_s: f64,
-    /// Samples to compute, `W_i`; in the unit that the rates count per second.
+    /// Samples to compute, `W_i`, in the unit of the rates.
     pub work: f64,
     /// Seconds to upload alone on the link, `u_i`.
     pub upload_s: f64,
@@ -17,7 +17,7 @@ pub struct RoundTask {
 pub enum Link {
     /// One download and one upload at a time.
     Full,
-    /// One transfer at a time, whichever way.
+    /// One transfer at a time, in either direction.
     Half,
     /// All transfers of a direction at once, each at an equal part of the bandwidth.
     Shared,

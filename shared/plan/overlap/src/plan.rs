@@ -15,14 +15,14 @@ use crate::{
 /// Inputs for ordering a plan.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanRequest {
-    /// Which rates to compute with; `None`: the plan's table if it has one, else its model.
+    /// Which rates to use; `None`: the plan's table if it has one, otherwise its model.
     pub rates: Option<RatesKind>,
-    /// How transfers share the link, instead of what the plan says.
+    /// How transfers share the link, overriding the plan.
     pub duplex: Option<Duplex>,
-    /// Percent by which batch sizes may differ from the plan's; `None`: [`crate::BATCH_PERCENT`] where
-    /// the plan has a model and left batch sizes free, else 0.
+    /// Percent by which batch sizes may differ from the plan's. `None`: [`crate::BATCH_PERCENT`] if the plan has a
+    /// model and left batch sizes free, otherwise 0.
     pub batch_percent: Option<f64>,
-    /// Workload of another round, whose volumes, transfers and link stand in for the plan's.
+    /// Workload of another round, whose volumes, transfers and link replace the plan's.
     pub workload: Option<Workload>,
 }
 
@@ -42,7 +42,7 @@ pub fn order_plan(
     }
     if let Some(duplex) = request.duplex {
         let link = plan.known_link();
-        // The timeline carries the link that it assumes.
+        // The timeline states the link that it assumes.
         plan.link = link.map(|l| doc::Link { duplex, ..l });
     }
     let kind = request.rates.unwrap_or(if plan.rates.is_empty() {
@@ -96,8 +96,8 @@ fn no_samples(task: &TaskId) -> PlanError {
     }
 }
 
-/// Times of transfer and work of every task of a plan, on a link of the given duplex or else the
-/// plan's own. Missing fields of the plan are taken from its workload.
+/// Times of transfer and work of every task of a plan, on a link of the given duplex or otherwise the plan's own.
+/// Missing fields of the plan are taken from its workload.
 ///
 /// # Errors
 /// [`PlanError`] names the task that lacks its samples.
@@ -128,8 +128,7 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
 /// Times of transfer and work of every task of a workload on its link.
 ///
 /// # Errors
-/// [`PlanError`] names the task that lacks its samples, or says that there are more tasks than a
-/// round can have.
+/// [`PlanError`] names the task that lacks its samples, or says that there are more tasks than a round can have.
 pub fn workload_instance(workload: &Workload) -> Result<Instance, PlanError> {
     let link = workload.link;
     let job = |task: &doc::Task| {
@@ -217,7 +216,7 @@ fn model<'p>(
     })
 }
 
-/// The rates with all tasks active: as the plan predicts them, else by its table or model.
+/// The rates with all tasks active: as the plan predicts them, otherwise by its table or model.
 fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanError> {
     let planned: Option<Vec<f64>> = (0..plan.tasks.len())
         .map(|i| plan.given(i).throughput.map(|e| e.mean.get()))
@@ -259,7 +258,7 @@ fn timeline(
         Proof::NotProven
     };
     let of_kind = |kind: PhaseKind| outcome.schedule.order_of(kind);
-    // A link that shares itself has no order but that of the phases.
+    // A shared link has no order except that of the phases.
     let orders = match outcome.order {
         Order::Together => (of_kind(PhaseKind::Download), of_kind(PhaseKind::Upload)),
         ref order => (order.downloads(), order.uploads()),

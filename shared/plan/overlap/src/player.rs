@@ -7,18 +7,17 @@ use crate::{Instance, Link, RoundTask, Set};
 
 /// Plays sequences of transfers.
 ///
-/// On a full-duplex link a sequence is the order of the downloads, and uploads go first come
-/// first served (or in the same order, with `single`). On a half-duplex link it lists all
-/// transfers, `i` for a download and `n + i` for an upload.
+/// On a full-duplex link a sequence is the order of the downloads, and uploads go first come first served (or in the
+/// same order, with `single`). On a half-duplex link it lists all transfers, `i` for a download and `n + i` for an
+/// upload.
 pub(crate) struct Player<'a, 'r> {
     instance: &'a Instance,
     pub rates: &'a mut RateCache<'r>,
     single: bool,
-    /// Compute that is held back in every simulation; marks ignore it.
+    /// Holds of compute, used in every simulation; marks ignore them.
     pub holds: ComputeHolds,
     ends: Vec<(f64, usize)>,
-    /// Before each download of the sequence last marked: the processor, and when the uplink is
-    /// free.
+    /// State before each download of the sequence last marked: the processor, and when the uplink is free.
     marks: Vec<Mark>,
 }
 
@@ -26,7 +25,7 @@ pub(crate) struct Player<'a, 'r> {
 struct Mark {
     gpu: Gpu,
     free: f64,
-    /// Seconds of upload still to come.
+    /// Remaining seconds of upload.
     uploads: f64,
 }
 
@@ -52,13 +51,13 @@ impl<'a, 'r> Player<'a, 'r> {
         }
     }
 
-    /// The round that is played.
+    /// The round to be played.
     pub fn instance(&self) -> &'a Instance {
         self.instance
     }
 
-    /// Remembers how `sequence` plays, from place `from` on, for [`Self::value_from`]. Before that
-    /// place it must equal the sequence that was marked last.
+    /// Records how `sequence` plays, from position `from` on, for [`Self::value_from`]. Before that position it must
+    /// equal the sequence that was marked last.
     pub fn mark(&mut self, sequence: &[usize], from: usize) {
         if self.instance.link() == Link::Half || self.single {
             return;
@@ -74,8 +73,8 @@ impl<'a, 'r> Player<'a, 'r> {
         }
     }
 
-    /// The makespan of a sequence that is as marked before place `from`, or infinity once it is
-    /// clear that it is not below `limit`.
+    /// The makespan of a sequence that equals the marked one before position `from`, or infinity once it is certain
+    /// that it is not below `limit`.
     pub fn value_from(&mut self, sequence: &[usize], from: usize, limit: f64) -> f64 {
         let Some(&(mut state)) = self.marks.get(from) else {
             return self.value(sequence);
@@ -103,7 +102,7 @@ impl<'a, 'r> Player<'a, 'r> {
         }
     }
 
-    /// The same, or infinity once it is clear that it is not below `limit`.
+    /// The same, or infinity once it is certain that it is not below `limit`.
     pub fn value_below(&mut self, sequence: &[usize], limit: f64) -> f64 {
         if self.instance.link() != Link::Full || self.single || !self.holds.is_empty() {
             return self.value(sequence);
@@ -150,7 +149,7 @@ impl<'a, 'r> Player<'a, 'r> {
         free
     }
 
-    /// Infinite where an upload comes before its download, or out of turn.
+    /// Infinite if an upload comes before its download, or out of order.
     fn half(&mut self, sequence: &[usize]) -> f64 {
         let jobs = self.instance.jobs();
         let n = jobs.len();
@@ -174,8 +173,8 @@ impl<'a, 'r> Player<'a, 'r> {
         gpu.now
     }
 
-    /// The sequence of a half-duplex link that, whenever free, takes the first transfer of
-    /// `priority` that may start.
+    /// The half-duplex sequence in which the link, whenever free, takes the first transfer of `priority` that may
+    /// start.
     pub fn greedy(&mut self, priority: &[usize]) -> Vec<usize> {
         let jobs = self.instance.jobs();
         let n = jobs.len();
@@ -212,7 +211,7 @@ impl<'a, 'r> Player<'a, 'r> {
         made
     }
 
-    /// The order that a sequence means.
+    /// The order that a sequence describes.
     pub fn order(&mut self, sequence: &[usize]) -> Order {
         match self.instance.link() {
             Link::Shared => Order::Together,
@@ -258,7 +257,7 @@ impl<'a, 'r> Player<'a, 'r> {
     }
 }
 
-/// Downloads task `i` while the processor and the uplink go on.
+/// Downloads task `i` while the processor and the uplink continue.
 fn step(state: &mut Mark, i: usize, jobs: &[RoundTask], rates: &mut RateCache<'_>) {
     let Mark { gpu, free, uploads } = state;
     gpu.advance(gpu.now + jobs[i].download_s, rates, |j, t| {

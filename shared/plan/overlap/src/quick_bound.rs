@@ -2,29 +2,29 @@ use crate::instance::Instance;
 use crate::workload_bound::capacity;
 use crate::{RoundTask, Set};
 
-/// Up to this many tasks every order of ends is tried: of 4 tasks 24.
+/// Up to this many tasks every order of ends is tried: 24 for 4 tasks.
 const MOST_TASKS: usize = 4;
 const SETS: usize = 1 << MOST_TASKS;
 
-/// A lower bound on rounds of the same few tasks at many different rates, in a microsecond and without a
-/// linear program.
+/// A lower bound on rounds of the same few tasks at many different rates, in a microsecond and without a linear
+/// program.
 ///
-/// As that of the processor ([`crate::lower_bounds`]), from prices `y_i >= 0` of a sample: the processor does
-/// `v(A) = sum_A y_i r_i(A)` a second with the tasks `A`, which it cannot have before their downloads fit, nor
-/// later than their uploads need. Any prices give a bound that holds for every order and any idling. Those
-/// tried are the best ones of rounds in which all compute until they end in a given order:
-/// `v = 1` for what is left after each end.
+/// Like that of the processor ([`crate::lower_bounds`]), from prices `y_i >= 0` of a sample. With the tasks `A`, the
+/// processor earns `v(A) = sum_A y_i r_i(A)` per second, but not before their downloads fit, and not later than their
+/// uploads allow. Any prices give a bound that holds for every order and any idling. The prices tried are the best
+/// ones for rounds in which all tasks compute until they end in a given order: after each end, `v = 1` for the set of
+/// remaining tasks.
 #[derive(Debug, Clone)]
 pub struct QuickBound {
     jobs: Vec<RoundTask>,
-    /// The sets of tasks by the seconds of their downloads, and of their uploads.
+    /// The sets of tasks sorted by the seconds of their downloads, and of their uploads.
     by_download: Vec<(f64, usize)>,
     by_upload: Vec<(f64, usize)>,
     orders: Vec<Vec<usize>>,
 }
 
 impl QuickBound {
-    /// `None` of more than 4 tasks.
+    /// `None` for more than 4 tasks.
     #[must_use]
     pub fn new(instance: &Instance) -> Option<Self> {
         let jobs = instance.jobs().to_vec();
@@ -54,8 +54,8 @@ impl QuickBound {
         })
     }
 
-    /// Whether no round ends before `below_s`; `rates(A)` are the samples per second of every task while the
-    /// tasks `A` compute, read where a task is in `A`.
+    /// Whether no round ends before `below_s`; `rates(A)` returns the samples per second of every task while the
+    /// tasks `A` compute, of which only the entries of `A` are read.
     pub fn excludes<'r>(&self, rates: impl Fn(Set) -> &'r [f64], below_s: f64) -> bool {
         let n = self.jobs.len();
         let rows: [&[f64]; SETS] = std::array::from_fn(|set| {
@@ -86,7 +86,7 @@ impl QuickBound {
             .any(|order| self.excluded_by(order, &rows, below_s))
     }
 
-    /// By the prices of an order of ends, the last task first.
+    /// With the prices for an order of ends, the last task first.
     fn excluded_by(&self, order: &[usize], rows: &[&[f64]; SETS], below_s: f64) -> bool {
         let mut prices = [0.0; MOST_TASKS];
         let mut set = 0;
@@ -111,12 +111,12 @@ impl QuickBound {
         let early = stairs(&self.by_download, &values, &mut early);
         let late = stairs(&self.by_upload, &values, &mut late);
         let wanted: f64 = self.jobs.iter().zip(&prices).map(|(j, y)| j.work * y).sum();
-        // Less by more than what the sums round away.
+        // Reduced by more than the rounding of the sums.
         capacity(early, late, below_s) < wanted * (1.0 - 1e-9)
     }
 }
 
-/// The highest value of the sets that cost at most this many seconds, step by step.
+/// The highest value of the sets that cost at most this many seconds, as a step function.
 fn stairs<'s>(
     costs: &[(f64, usize)],
     values: &[f64; SETS],

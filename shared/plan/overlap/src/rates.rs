@@ -8,32 +8,30 @@ use crate::instance::members;
 use crate::shares::divided;
 use crate::{OverlapError, Set};
 
-/// Rates of compute: who advances how fast while a set of tasks computes.
+/// Rates of compute: how fast each task advances while a set of tasks computes.
 pub trait Rates {
-    /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set `active`;
-    /// `batches` holds the batch size of every task (it is empty where batch sizes are unknown),
-    /// `out` has one place per task.
+    /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set `active`; `batches`
+    /// contains the batch size of every task (it is empty if batch sizes are unknown), and `out` has one entry per
+    /// task.
     fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
-    /// The tasks whose batch sizes the rates of `active` depend on.
+    /// The tasks whose batch sizes affect the rates of `active`.
     fn depends_on(&self, active: Set) -> Set {
         active
     }
 
-    /// Whether no task is ever slower for having fewer co-runners: `r_i(A) >= r_i(B)` for `A`
-    /// within `B`. `false` if unknown.
+    /// Whether tasks are never slower with fewer co-runners: `r_i(A) >= r_i(B)` for `A` within `B`. `false` if
+    /// unknown.
     fn falls_with_corunners(&self) -> bool {
         false
     }
 
-    /// Whether every task has one rate whoever else computes, at any batch sizes. `false` if
-    /// unknown.
+    /// Whether every task has one rate, whatever else computes, at any batch sizes. `false` if unknown.
     fn is_independent(&self) -> bool {
         false
     }
 
-    /// Highest rate of every one of `n` tasks over all sets, if known without asking for each of
-    /// them.
+    /// Highest rate of every one of `n` tasks over all sets, if known without querying each of them.
     fn fastest(&self, _n: usize) -> Option<Vec<f64>> {
         None
     }
@@ -45,7 +43,7 @@ pub trait Rates {
     }
 }
 
-/// Each task at one rate whoever else computes: FedMT Algorithm 1, `T_i = D_i / P_i`.
+/// Each task at one rate, whatever else computes: FedMT Algorithm 1, `T_i = D_i / P_i`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixedRates(
     /// Samples per second of each task.
@@ -69,11 +67,10 @@ impl Rates for FixedRates {
     }
 }
 
-/// Each task at the rate that `inner` gives it while all tasks compute, whoever does: FedMT
-/// Algorithm 1 with batch sizes that vary.
+/// Each task always at its rate of `inner` with all tasks computing: FedMT Algorithm 1 with batch sizes that vary.
 #[derive(Debug)]
 pub struct AllActive<R> {
-    /// Where rates come from.
+    /// Source of the rates.
     pub inner: R,
     /// The set of all tasks.
     pub everyone: Set,
@@ -115,8 +112,8 @@ impl TableRates {
         Self::default()
     }
 
-    /// Sets the rates while `active` computes; `samples_per_s` has one place per task, those of
-    /// other tasks are not read. Returns whether the set had none before.
+    /// Sets the rates while `active` computes; `samples_per_s` has one entry per task, and those of other tasks are
+    /// ignored. Returns whether the set had none before.
     pub fn insert(&mut self, active: Set, samples_per_s: Vec<f64>) -> bool {
         self.rows.insert(active, samples_per_s).is_none()
     }
@@ -136,7 +133,7 @@ impl Rates for TableRates {
         Ok(())
     }
 
-    /// Compares every set with those of one task fewer; a set that is missing tells nothing.
+    /// Compares every set with those of one task fewer; a missing set proves nothing.
     fn falls_with_corunners(&self) -> bool {
         self.rows.iter().all(|(&set, row)| {
             let fewer = members(set)
@@ -173,8 +170,8 @@ pub struct ModelRates<'p, C: Throughput + ?Sized> {
 }
 
 impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
-    /// Rates of tasks `tasks` of the predictor's workload under `shares`, task by task on GPU
-    /// `gpus` (a set of tasks for each GPU); the three have the same length.
+    /// Rates of the tasks `tasks` of the predictor's workload under `shares`; `gpus` gives for each task the set of
+    /// tasks on its GPU. The three have the same length.
     #[must_use]
     pub fn new(predictor: &'p C, tasks: Vec<usize>, shares: Vec<Share>, gpu_of: &[u32]) -> Self {
         let mut sets = BTreeMap::<u32, Set>::new();
@@ -190,7 +187,7 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
         }
     }
 
-    /// Rates on a device that gives idle tasks' shares to computing ones, as in [`divided`].
+    /// Rates on a device that gives the shares of idle tasks to those that compute, as in [`divided`].
     #[must_use]
     pub fn that_divide(self) -> Self {
         Self {

@@ -2,8 +2,8 @@ use doc::{Answer, ByHand, Given, OtherTasks, Plan, Workload};
 
 /// A plan for the volumes, transfers and link of another round.
 ///
-/// Batch sizes and shares stay, as if somebody had written them: objective, verdict and fronts are
-/// about the volumes of the round that the plan was made for, so they are left out.
+/// Batch sizes and shares stay, as in a hand-written plan. Objective, verdict and fronts belong to the volumes of the
+/// round that the plan was made for, so they are left out.
 pub(crate) fn renewed(mut plan: Plan, now: &Workload) -> Result<Plan, OtherTasks> {
     let carried = match &mut plan.model {
         Some(model) => Some(&mut model.workload),
@@ -14,7 +14,7 @@ pub(crate) fn renewed(mut plan: Plan, now: &Workload) -> Result<Plan, OtherTasks
         None => same_names(&plan, now)?,
     }
     let given = (0..plan.tasks.len()).map(|i| Given {
-        // It may be that of another batch size, which only the constraints tell.
+        // The work may be for another batch size; only the constraints say which.
         solo: None,
         ..plan.given(i)
     });
@@ -36,7 +36,7 @@ pub(crate) fn renewed(mut plan: Plan, now: &Workload) -> Result<Plan, OtherTasks
     Ok(plan)
 }
 
-/// For a plan that carries no workload.
+/// For a plan without a workload.
 fn same_names(plan: &Plan, now: &Workload) -> Result<(), OtherTasks> {
     let mut here: Vec<&str> = plan.tasks.iter().map(|t| t.id.as_str()).collect();
     let mut there: Vec<&str> = now.tasks.iter().map(|t| t.id.as_str()).collect();

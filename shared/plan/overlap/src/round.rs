@@ -16,11 +16,11 @@ pub enum Transfer {
     Upload(usize),
 }
 
-/// Who transfers when; the variant must be the one of the instance's [`Link`].
+/// Order of the transfers; the variant must be that of the instance's [`Link`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// [`Link::Full`]: the tasks in the order of their downloads, and of their uploads. The
-    /// uplink serves strictly in this order, waiting where the next task still computes.
+    /// [`Link::Full`]: the tasks in the order of their downloads, and of their uploads. The uplink serves strictly in
+    /// this order, and waits if the next task still computes.
     PerDirection {
         /// Every task once.
         downloads: Vec<usize>,
@@ -34,8 +34,8 @@ pub enum Order {
 }
 
 impl Order {
-    /// The transfers that there is a choice of, as numbers: `i` for the download of task `i`, and
-    /// on a half-duplex link of `n` tasks `n + i` for its upload.
+    /// The transfers whose order can be chosen, as numbers: `i` for the download of task `i`, and on a half-duplex
+    /// link of `n` tasks `n + i` for its upload.
     pub(crate) fn sequence(&self) -> Vec<usize> {
         match self {
             Order::PerDirection { downloads, .. } => downloads.clone(),
@@ -51,7 +51,7 @@ impl Order {
         }
     }
 
-    /// The tasks in the order of their downloads; empty where all download together.
+    /// The tasks in the order of their downloads; empty if all download together.
     #[must_use]
     pub fn downloads(&self) -> Vec<usize> {
         match self {
@@ -67,7 +67,7 @@ impl Order {
         }
     }
 
-    /// The tasks in the order of their uploads; empty where all upload together.
+    /// The tasks in the order of their uploads; empty if all upload together.
     #[must_use]
     pub fn uploads(&self) -> Vec<usize> {
         match self {
@@ -84,18 +84,18 @@ impl Order {
     }
 }
 
-/// Until the end of whose compute that of each task is held, where it is; an empty list holds
+/// For each task, the task until the end of whose compute its own compute is held, if it is; an empty list holds
 /// nothing. Form of [`Holds`] for searches that simulate many rounds.
 pub(crate) type ComputeHolds = Vec<Option<usize>>;
 
-/// All that is held back, each phase once at most. Without a hold a transfer starts as soon as its
-/// turn has come and its link is free, and compute as soon as the download has ended.
+/// All holds, at most one for each phase. Without a hold, a transfer starts as soon as it is next in the order and
+/// its link is free, and compute as soon as the download has ended.
 ///
-/// On a full-duplex link any phase may be held. On a half-duplex one the order of the transfers
-/// says which waits for which, and compute alone is held, until that of a task downloaded before.
+/// On a full-duplex link any phase may be held. On a half-duplex one the order of the transfers already says which
+/// waits for which, so only compute is held, until that of a task downloaded earlier.
 pub type Holds = Vec<Hold>;
 
-/// The holds of compute until the end of another's.
+/// Holds of compute until the end of another's.
 pub(crate) fn compute_holds(until: &[Option<usize>]) -> Holds {
     let held = until.iter().enumerate();
     held.filter_map(|(task, until)| {
@@ -109,7 +109,7 @@ pub(crate) fn compute_holds(until: &[Option<usize>]) -> Holds {
     .collect()
 }
 
-/// The same for each of `n` tasks; none if something else is held too.
+/// The same for each of `n` tasks; `None` if anything else is held, too.
 fn only_compute(holds: &[Hold], n: usize) -> Option<ComputeHolds> {
     let mut until = vec![None; n];
     for h in holds {
@@ -121,8 +121,7 @@ fn only_compute(holds: &[Hold], n: usize) -> Option<ComputeHolds> {
     Some(until)
 }
 
-/// Plays a round in which nothing is held back. `batches` holds one batch size per task, or
-/// nothing where `rates` needs none.
+/// Plays a round without holds. `batches` contains one batch size per task, or nothing if `rates` needs none.
 pub fn simulate(
     instance: &Instance,
     rates: &dyn Rates,
@@ -148,7 +147,7 @@ pub fn simulate_held(
     Ok(schedule)
 }
 
-/// Each phase is held once, by another task, and none waits for itself by a detour.
+/// Each phase is held at most once, by another task, and the holds have no cycle.
 fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(), OverlapError> {
     let n = instance.len();
     let known = holds
@@ -364,7 +363,7 @@ fn together(jobs: &[RoundTask], rates: &mut RateCache<'_>) -> Schedule {
     Schedule::new(phases)
 }
 
-/// Ends of transfers on a link that all share equally, by end time; `ready` is by time.
+/// Ends of transfers on a link that all share equally, sorted by end time; `ready` is sorted by time.
 fn share_link(ready: &[(usize, f64)], seconds: impl Fn(usize) -> f64) -> Vec<(usize, f64)> {
     let mut done = Vec::with_capacity(ready.len());
     let mut running: Vec<(usize, f64)> = Vec::new();
@@ -401,8 +400,8 @@ fn share_link(ready: &[(usize, f64)], seconds: impl Fn(usize) -> f64) -> Vec<(us
     }
 }
 
-/// Seconds of the round without overlap: all downloads, then all compute at once, then all
-/// uploads (`sum d + compute + sum u`, whatever the link).
+/// Seconds of the round without overlap: all downloads, then all compute at once, then all uploads (`sum d + compute
+/// + sum u`, on any link).
 pub fn overlap_off(
     instance: &Instance,
     rates: &dyn Rates,

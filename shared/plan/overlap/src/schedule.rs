@@ -13,10 +13,10 @@ pub struct Phase {
     pub end_s: f64,
 }
 
-/// A round as it plays out.
+/// The phases of a round with their times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// All phases of all tasks, by start time; at one time by kind, end and task.
+    /// All phases of all tasks, by start time; at equal times by kind, end and task.
     pub phases: Vec<Phase>,
     /// End of the last phase in seconds.
     pub makespan_s: f64,

@@ -2,16 +2,16 @@ use crate::Link;
 use crate::anytime::mitten;
 use crate::instance::Instance;
 
-/// Up to this many tasks every order is tried: 5,040 of them.
+/// Up to this many tasks every order is tried: 5,040 orders for 7.
 const TRIED_TASKS: usize = 7;
 
-/// Seconds of the round if the tasks compute one after another, each alone on the whole device at
-/// `solo[i]` samples per second; transfers overlap the compute of others, and all three go in the
-/// same order. This is what sharing has to beat.
+/// Seconds of the round if the tasks compute one after another, each alone on the whole device at `solo[i]` samples
+/// per second. Transfers overlap the compute of others, and all three have the same order. Sharing must be faster
+/// than this.
 ///
-/// The best order of a three-machine flow shop, by trying all of up to 7 tasks, by Johnson's rule
-/// on `d + c` and `c + u` beyond (exact where no transfer takes time). On a link that transfers
-/// share, or that is half duplex, downloads and uploads are taken not to overlap each other.
+/// The best order of a three-machine flow shop: for up to 7 tasks by trying all orders, beyond by Johnson's rule on
+/// `d + c` and `c + u` (exact if no transfer takes time). On a shared or half-duplex link, downloads and uploads are
+/// assumed not to overlap each other.
 #[must_use]
 pub fn one_after_another(instance: &Instance, solo: &[f64]) -> f64 {
     let jobs = instance.jobs();
@@ -37,7 +37,7 @@ pub fn one_after_another(instance: &Instance, solo: &[f64]) -> f64 {
     best
 }
 
-/// Shows every order of the tasks from place `k` on.
+/// Visits every order of the tasks from position `k` on.
 fn try_all(order: &mut [usize], k: usize, visit: &mut impl FnMut(&[usize])) {
     if k == order.len() {
         return visit(order);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn transfers_overlap_the_compute_of_others() {
-        // b first: 1 + 3 + 10 + 1, its upload of 2 hidden; a first would take 4 + 10 + 3 + 2.
+        // b first: 1 + 3 + 10 + 1, with its upload of 2 hidden; a first would take 4 + 10 + 3 + 2.
         let s = one_after_another(&instance(&[(4.0, 10.0, 1.0), (1.0, 3.0, 2.0)]), &[1.0, 1.0]);
         assert!((s - 16.0).abs() < 1e-12, "{s}");
     }

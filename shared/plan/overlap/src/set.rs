@@ -1,5 +1,5 @@
 /// A set of tasks of one round: bit `i` stands for task `i`.
 pub type Set = u64;
 
-/// Most tasks of one round: as many as a [`Set`] has bits, and as a workload may have.
+/// Maximum number of tasks in a round: the bits of a [`Set`], and the limit of a workload.
 pub const MAX_TASKS: usize = Set::BITS as usize;

@@ -1,11 +1,11 @@
 use units::Share;
 
-/// Divides the shares of a plan among the tasks that compute now, where a device can change the
-/// share of a running job: in proportion to their planned shares and up to the whole device each;
-/// the sum stays that of the plan as far as that allows.
+/// Divides the shares of a plan among the tasks that compute now, for a device that can change the share of a running
+/// job: in proportion to their planned shares, up to the whole device each. The sum stays that of the plan as far as
+/// possible.
 ///
-/// `planned[i]` is task i's share in the plan, `computes[i]` whether it computes now. The shares
-/// of the others are given as planned.
+/// `planned[i]` is task i's share in the plan, and `computes[i]` whether it computes now. The other tasks keep their
+/// planned shares.
 #[must_use]
 pub fn divided(planned: &[Share], computes: &[bool]) -> Vec<Share> {
     let full = u64::from(Share::FULL.hundredths());
@@ -13,7 +13,7 @@ pub fn divided(planned: &[Share], computes: &[bool]) -> Vec<Share> {
     let mut shares = planned.to_vec();
     let mut open: Vec<usize> = (0..planned.len()).filter(|&i| computes[i]).collect();
     let mut left: u64 = (0..planned.len()).map(hundredths).sum();
-    // Tasks that reach the whole device are settled; the rest divide what they leave.
+    // Tasks that reach the whole device are settled; the others divide the rest.
     loop {
         let sum: u64 = open.iter().map(|&i| hundredths(i)).sum();
         if sum == 0 {

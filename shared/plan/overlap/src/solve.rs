@@ -31,20 +31,19 @@ pub use prune::may_end_before;
 pub struct OrderOptions {
     /// Uploads keep the order of the downloads (FedMT Algorithm 1).
     pub single_order: bool,
-    /// Batch sizes each task may take; empty where batch sizes are unknown.
+    /// Batch sizes each task may take; empty if batch sizes are unknown.
     pub batches: Vec<Vec<Batch>>,
-    /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
-    /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
-    /// proof is searched for, and the lower bound is that of the link and of the rates alone.
+    /// Maximum nodes of branch and bound, over all batch combinations; ten times as many up to 9 tasks, which are
+    /// nearly always solved completely, and a tenth beyond 14, which seldom are. 0: no proof is attempted, and the
+    /// lower bound uses only the link and the solo rates.
     pub nodes: u64,
-    /// Most rounds simulated by the descent, over all batch combinations.
+    /// Maximum number of rounds simulated by the descent, over all batch combinations.
     pub plays: u64,
-    /// Stop by the clock; the result may then differ from run to run.
+    /// Time limit; the result may then differ from run to run.
     pub time_limit: Option<Duration>,
     /// Seed of the perturbations of the descent.
     pub seed: u64,
-    /// Compute and transfers may be held back until a phase of another task ends, where that ends
-    /// the round sooner.
+    /// Compute and transfers may be held back until a phase of another task ends, if that ends the round sooner.
     pub waits: bool,
 }
 
@@ -66,18 +65,17 @@ impl Default for OrderOptions {
 const ALL_COMBINATIONS: usize = 729;
 /// Up to this many tasks the search is meant to be exact.
 const EXACT_TASKS: usize = 9;
-/// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
+/// Beyond this many tasks a proof is seldom in reach, and descent is a better use of the time.
 const PROVABLE_TASKS: usize = 14;
 /// Up to this many tasks orders are searched without the bound of the processor.
 const SMALL_TASKS: usize = 5;
 
-/// Finds the order of transfers, and the batch sizes among the choices, that end the round
-/// soonest.
+/// Finds the order of transfers and the batch sizes (among the choices) that end the round soonest.
 ///
-/// Small rounds are solved by branch and bound ([`Stop::Bounded`]); it starts from the best of
-/// several seeds after descent, so that a search cut short has a good answer too. Up to 729 batch
-/// combinations all are searched; beyond, batch sizes are changed one task at a time. The answer
-/// is never worse than with the first batch size of each task alone, unless the clock stops it.
+/// Small rounds are solved by branch and bound ([`Stop::Bounded`]). It starts from the best of several heuristic
+/// orders after descent, so that an interrupted search has a good result, too. Up to 729 batch combinations are all
+/// searched; beyond that, batch sizes are changed one task at a time. The result is never worse than with the first
+/// batch size of each task alone, unless the time limit stops it.
 pub fn solve(
     instance: &Instance,
     rates: &dyn Rates,
@@ -95,8 +93,8 @@ pub fn solve(
     if !several || proven || outcome.certificate.stop == Stop::TimeLimit {
         return Ok(outcome);
     }
-    // A search over many batch sizes spends less on each, and looks for waits only from the best
-    // round without: with the first sizes alone it may find a shorter one.
+    // A search over many batch sizes spends less on each, and looks for waits only from the best round without waits.
+    // With the first sizes alone it may find a shorter round.
     let first = OrderOptions {
         batches: options.batches.iter().map(|c| vec![c[0]]).collect(),
         ..options.clone()
@@ -138,15 +136,15 @@ fn meets(best_s: f64, floor: &Floor, instance: &Instance) -> bool {
     best_s <= floor.bounds(instance).best() * (1.0 + SAME)
 }
 
-/// The task that a transfer is of.
+/// The task of a transfer.
 fn task_of(transfer: Transfer) -> usize {
     match transfer {
         Transfer::Download(i) | Transfer::Upload(i) => i,
     }
 }
 
-/// The best decisions below `best_s` by branch and bound, and what they reach; none if there are
-/// none. `how`: uploads keep the order of the downloads, compute may be held back.
+/// The best decisions below `best_s` by branch and bound, and their makespan; empty if there are none. `how`: whether
+/// uploads keep the order of the downloads, and whether compute may be held back.
 fn best_steps(
     instance: &Instance,
     rates: &mut RateCache<'_>,
@@ -179,7 +177,7 @@ struct Search<'a, 'r> {
     best_s: f64,
     best: Option<(Vec<u8>, Order)>,
     holds: Holds,
-    /// No schedule of the batch combinations looked at ends sooner, whatever idles.
+    /// No schedule of the evaluated batch combinations ends sooner, with any idling.
     floor_s: f64,
     class: Schedules,
     complete: bool,
@@ -208,8 +206,9 @@ impl<'a, 'r> Search<'a, 'r> {
             options,
             nodes: Budget::new(nodes, deadline),
             plays: 0,
-            // Where batch sizes are changed one task at a time (7 tasks of 3 sizes, or more): the first pass over
-            // seven tasks is 14 descents between two searches, and each may take a sixteenth of the plays.
+            // If batch sizes are changed one task at a time (7 tasks of 3 sizes, or more): the first pass over seven
+            // tasks consists of 14 descents between two searches. That makes 16 parts, so each may take a sixteenth
+            // of the plays.
             plays_each: options.plays / 16,
             deadline,
             best_s: f64::INFINITY,
@@ -243,7 +242,7 @@ impl<'a, 'r> Search<'a, 'r> {
             self.note_bound(&mut floor);
             return;
         }
-        // The bound of the processor takes long: it comes where nothing cheaper decides.
+        // The bound of the processor is expensive, so it comes last, if nothing cheaper decides.
         let known = self.best.is_some();
         if known && small {
             // Trying all orders takes less time than a good start would save.
@@ -259,7 +258,7 @@ impl<'a, 'r> Search<'a, 'r> {
             }
         }
         let descended = self.descent(levels, &floor);
-        // Without nodes no proof is wanted, and no bound that takes longer than the search.
+        // Without nodes no proof is attempted, and no bound that takes longer than the search.
         if !known && !small && self.options.nodes > 0 && !self.excluded(&floor) {
             floor.add_workload(self.instance, self.rates);
         }
@@ -285,8 +284,8 @@ impl<'a, 'r> Search<'a, 'r> {
         }
     }
 
-    /// Merges these bounds into that of all combinations; the bound of the processor is expensive,
-    /// and computed only if the others do not already exceed the incumbent.
+    /// Merges these bounds into those of all combinations. The bound of the processor is expensive, so it is computed
+    /// only if the others do not already exceed the incumbent.
     fn note_bound(&mut self, floor: &mut Floor) {
         let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
         if small && floor.bounds(self.instance).best() < self.floor_s {
@@ -304,7 +303,7 @@ impl<'a, 'r> Search<'a, 'r> {
         met
     }
 
-    /// Remembers a better order; other batch sizes must be better by more than rounding.
+    /// Takes over a better order; with other batch sizes it must be better by more than rounding.
     fn keep(&mut self, value: f64, levels: &[u8], order: impl FnOnce() -> Order) {
         let same_batches = self.best.as_ref().is_none_or(|(best, _)| best == levels);
         let margin = if same_batches { 0.0 } else { SAME };
@@ -315,7 +314,7 @@ impl<'a, 'r> Search<'a, 'r> {
         }
     }
 
-    /// The best seed after descent, as a sequence.
+    /// The best heuristic order after descent, as a sequence.
     fn descent(&mut self, levels: &[u8], floor: &Floor) -> (Vec<usize>, f64) {
         let bound = floor.bounds(self.instance).best();
         let mut budget = Budget::new(self.plays_each, self.deadline);
@@ -328,8 +327,8 @@ impl<'a, 'r> Search<'a, 'r> {
         starts.dedup();
         budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
-        // For the first batch sizes the two best seeds, since everything after is pruned by what is found
-        // here; for the others only the best one, which just has to show whether they may be better.
+        // For the first batch sizes the two best heuristic orders, since their result prunes everything after them.
+        // For the others only the best one, which just has to show whether these sizes may be better.
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
             if best_s <= bound * (1.0 + SAME) {
@@ -367,7 +366,7 @@ impl<'a, 'r> Search<'a, 'r> {
         !self.nodes.exhausted()
     }
 
-    /// The order that decisions mean, under what is held back.
+    /// The order described by decisions, with the given holds.
     fn order_of(&mut self, steps: &[Step], holds: ComputeHolds) -> Order {
         if self.instance.link() == Link::Half {
             return Order::OneByOne(steps.iter().map(|s| s.transfer).collect());

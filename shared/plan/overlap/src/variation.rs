@@ -6,14 +6,14 @@ use units::{Batch, Bytes};
 use crate::error::{PlanError, missing};
 use crate::vary;
 
-/// Percent by which batch sizes vary where the plan left them free.
+/// Percent by which batch sizes vary if the plan left them free.
 pub const BATCH_PERCENT: f64 = 20.0;
 
-/// How far batch sizes may vary, as the plan says before anything of it is replaced.
+/// How far batch sizes may vary, as the plan says before any part of it is replaced.
 pub(crate) struct Variation {
-    /// Percent, where the request says it.
+    /// Percent, if the request gives it.
     asked: Option<f64>,
-    /// Percent where it does not.
+    /// Percent, if it does not.
     usual: f64,
     /// Memory of the tasks of one GPU.
     memory: Option<Bytes>,
@@ -23,8 +23,8 @@ impl Variation {
     pub(crate) fn of(plan: &Plan, asked: Option<f64>) -> Self {
         let found = plan.feasible();
         let constraints = found.map(|found| &found.constraints);
-        // A plan for progress chose sizes by the value of their samples, which an order does not know: it
-        // would take larger ones for a shorter round, and reach the targets later.
+        // A plan for progress chose sizes by the value of their samples, which the ordering does not know: it would
+        // take larger sizes for a shorter round, and reach the targets later.
         let progress = found.is_some_and(|found| {
             let kind = found.objective.kind;
             matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
@@ -39,7 +39,7 @@ impl Variation {
         }
     }
 
-    /// The batch sizes that each task may take; none where rates do not depend on them.
+    /// The batch sizes that each task may take; none if rates do not depend on them.
     pub(crate) fn batches(
         &self,
         plan: &Plan,
@@ -61,7 +61,7 @@ impl Variation {
             else {
                 continue;
             };
-            // The plan's own size comes first and stays, whatever the workload says.
+            // The plan's own size comes first and is always kept, whatever the workload says.
             let own = choices[0];
             choices.retain(|b| *b == own || (b >= low && b <= high));
         }
@@ -72,7 +72,7 @@ impl Variation {
     }
 }
 
-/// Leaves out larger batch sizes on a GPU whose memory would not hold them all at once.
+/// Leaves out larger batch sizes if the GPU's memory could not hold all of them at once.
 fn fit_memory(
     plan: &Plan,
     workload: &Workload,

@@ -6,34 +6,33 @@ use crate::{Instance, RoundTask, Set};
 
 /// Bound from the shared processor.
 ///
-/// Prices `y_i >= 0` per sample with `sum_(i in A) y_i r_i(A) <= 1` for every set `A` make
-/// `sum_i y_i W_i` a lower bound on the busy time of the processor; the best prices solve the
-/// dual of `T_gpu = min sum tau_A s.t. sum_A tau_A r_i(A) >= W_i`, so both have the same value.
-/// Prices feasible up to rounding are scaled to be feasible exactly: the bound does not rest on
-/// the tolerance of the linear program.
+/// Prices `y_i >= 0` per sample with `sum_(i in A) y_i r_i(A) <= 1` for every set `A` make `sum_i y_i W_i` a lower
+/// bound on the busy time of the processor. The best prices solve the dual of `T_gpu = min sum tau_A s.t. sum_A tau_A
+/// r_i(A) >= W_i`, so both have the same value. Prices that are feasible up to rounding are scaled to be exactly
+/// feasible, so the bound does not depend on the tolerance of the linear program.
 ///
-/// The processor cannot be busy with `A` at time `t` of a round of length `T` unless the
-/// downloads of `A` fit before `t` and its uploads after it. So with `v(A) = sum_A y_i r_i(A)`,
-/// `phi(t) = max {v(A) : d(A) <= t}` and `psi(t) = max {v(A) : u(A) <= t}`:
-/// `sum_i y_i W_i <= integral_0^T min(phi(t), psi(T - t)) dt`; the least such `T` is the bound.
+/// The processor cannot be busy with `A` at time `t` of a round of length `T` unless the downloads of `A` fit before
+/// `t` and its uploads after it. So with `v(A) = sum_A y_i r_i(A)`, `phi(t) = max {v(A) : d(A) <= t}` and `psi(t) =
+/// max {v(A) : u(A) <= t}`: `sum_i y_i W_i <= integral_0^T min(phi(t), psi(T - t)) dt`; the least such `T` is the
+/// bound.
 pub(crate) struct WorkloadBound {
     priced: Option<Priced>,
     /// Bound on the makespan in seconds.
     pub makespan_s: f64,
 }
 
-/// Rounds of adding sets to the linear program at most. Any prices give a bound that holds, since
-/// [`staircase`] values every set by them; where the rounds run out, it is weaker and not wrong. The same
-/// holds for the next two.
+/// Maximum number of times that sets are added to the linear program. Any prices give a valid bound, since
+/// [`staircase`] values every set by them; if the limit is reached, the bound is weaker but not wrong. The same holds
+/// for the next two constants.
 const ROUNDS: usize = 200;
-/// Value beyond 1 by which a set counts as violated: more than the rounding of the linear program, so
-/// that no set is added twice for it.
+/// A set is violated if its value exceeds 1 by this: more than the rounding of the linear program, so that no set is
+/// added twice because of rounding.
 const VIOLATED_BY: f64 = 1e-9;
-/// Value from which a set may soon be violated, and is looked at before all others are. Lower keeps
-/// more sets in the pool, higher looks at all of them more often.
+/// Sets with at least this value may soon be violated, and are evaluated before all others. A lower limit keeps more
+/// sets in the pool, a higher one evaluates all sets more often.
 const NEARLY_VIOLATED: f64 = 0.9;
 
-/// Prices and what follows from them.
+/// Prices and what is derived from them.
 struct Priced {
     /// Price of each task's samples, in seconds.
     prices: Vec<f64>,
@@ -51,17 +50,17 @@ struct Stair {
     before: f64,
 }
 
-/// Rates of every set of some tasks, the sets as numbers from 1.
+/// Rates of every set of some tasks; the sets are numbers from 1.
 struct Sets {
     tasks: usize,
     /// The rates of each set's members, set after set.
     rates: Vec<f64>,
-    /// Where those of each set begin.
+    /// Index of the first rate of each set.
     from: Vec<u32>,
 }
 
 impl Sets {
-    /// Asks for the rates of all sets of `kept`, which ascends.
+    /// Queries the rates of all sets of `kept`, which is ascending.
     fn of(kept: &[usize], rates: &mut RateCache<'_>) -> Self {
         let tasks = kept.len();
         let whole = kept.last() == Some(&(tasks - 1));
@@ -107,7 +106,7 @@ impl Sets {
 }
 
 impl WorkloadBound {
-    /// Says nothing.
+    /// A bound of 0.
     pub fn none() -> Self {
         Self {
             priced: None,
@@ -115,7 +114,7 @@ impl WorkloadBound {
         }
     }
 
-    /// `compute` are the least compute times `c_i`.
+    /// `compute` are the minimum compute times `c_i`.
     pub fn new(instance: &Instance, compute: &[f64], rates: &mut RateCache<'_>) -> Self {
         let n = instance.len();
         let mut kept: Vec<usize> = (0..n).collect();
@@ -125,7 +124,7 @@ impl WorkloadBound {
         let jobs: Vec<RoundTask> = kept.iter().map(|&i| instance.jobs()[i]).collect();
         let sets = Sets::of(&kept, rates);
         if corunners_do_not_matter(&sets) {
-            // Then the longest task says it all.
+            // Then the bound of the longest task is the best.
             return Self::none();
         }
         let Some(mut best) = solve_prices(&jobs, &sets) else {
@@ -137,7 +136,7 @@ impl WorkloadBound {
         if !(most.is_finite() && most > 0.0) {
             return Self::none();
         }
-        // Feasible exactly, with room for the rounding of the check itself.
+        // Exactly feasible, with a margin for the rounding of the check itself.
         let scale = (1.0 - 1e-12) / most.max(1.0);
         best.iter_mut().chain(&mut values).for_each(|y| *y *= scale);
         let early = staircase(&sums(&jobs, |j| j.download_s), &values);
@@ -160,8 +159,8 @@ impl WorkloadBound {
         Self { priced, makespan_s }
     }
 
-    /// Least seconds until the round ends, while `left(i)` is left of task `i`, the tasks
-    /// `active` compute, and no other can for `alone_s` seconds.
+    /// Minimum seconds until the round ends, with `left(i)` left of task `i`, the tasks `active` computing, and no
+    /// other task able to compute for `alone_s` seconds.
     pub fn rest_s(&self, left: &[f64], active: Set, alone_s: f64) -> f64 {
         let priced = self.priced.as_ref();
         priced.map_or(0.0, |p| p.rest_s(left, active, alone_s))
@@ -175,7 +174,7 @@ impl Priced {
         let Some(&here) = self.best_within.get(active as usize) else {
             return first;
         };
-        // Work that the processor could only do after `alone_s` cannot be done before.
+        // Work of tasks that can only compute after `alone_s` cannot be done before.
         let lost = alone_s * (self.psi(first - alone_s) - here).max(0.0);
         self.least_s(work + lost)
     }
@@ -210,7 +209,7 @@ fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {
     stairs
 }
 
-/// For each set the highest value of its parts, the set itself included; place 0 is not a task.
+/// For each set the highest value of its subsets, itself included; index 0 is the empty set.
 fn best_within(mut values: Vec<f64>) -> Vec<f64> {
     for set in 1..values.len() {
         let parts = members(set as Set).map(|i| values[set & !(1 << i)]);
@@ -228,13 +227,13 @@ fn corunners_do_not_matter(sets: &Sets) -> bool {
     })
 }
 
-/// The best prices by adding violated sets until none is; `None` if nothing computes or the
-/// linear program fails.
+/// The best prices, by adding violated sets until there are none; `None` if nothing computes or the linear program
+/// fails.
 fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     if jobs.iter().all(|j| j.work == 0.0) {
         return None;
     }
-    // Scaled by the rate alone, so that all variables are of order 1.
+    // Scaled by the solo rate, so that all variables are of order 1.
     let alone = sets.alone();
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let vars: Vec<Variable> = jobs
@@ -254,8 +253,7 @@ fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     }
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
     let mut prices = vec![0.0; jobs.len()];
-    // Most sets are never worth much: between evaluations of all sets, only the others are
-    // evaluated.
+    // Most sets never have a high value: between evaluations of all sets, only the others are evaluated.
     let mut pool: Vec<Set> = Vec::new();
     'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {
@@ -284,8 +282,7 @@ fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     Some(prices)
 }
 
-/// The most violated of the sets that begin with the same task, for each task: so that a few
-/// rounds suffice.
+/// For each task, the most violated of the sets that begin with it, so that a few iterations suffice.
 fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
     let mut worst = vec![(0, 1.0 + VIOLATED_BY); sets.tasks];
     for &set in pool {
@@ -299,7 +296,7 @@ fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
     violated.map(|(set, _)| set).collect()
 }
 
-/// The sum over the members of every set, that of no task first.
+/// The sum over the members of every set, that of the empty set first.
 fn sums(jobs: &[RoundTask], seconds: impl Fn(&RoundTask) -> f64) -> Vec<f64> {
     let mut sums = Vec::with_capacity(1 << jobs.len());
     sums.push(0.0);
@@ -311,7 +308,7 @@ fn sums(jobs: &[RoundTask], seconds: impl Fn(&RoundTask) -> f64) -> Vec<f64> {
     sums
 }
 
-/// The least `T` whose integral holds all priced work, from below.
+/// The least `T` whose integral covers all priced work, from below.
 fn makespan_bound(
     jobs: &[RoundTask],
     early: &[(f64, f64)],
@@ -336,10 +333,10 @@ fn makespan_bound(
 
 /// Steps `(from, value)` of `max {value : cost <= t}` over all sets, rising in both.
 fn staircase(costs: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
-    // Parts of the costs: enough that few sets of the 2^20 at most remain, and the table of parts
-    // stays in the first cache. The result does not depend on it, only how much is sorted.
+    // Buckets of the costs: enough that few of the at most 2^20 sets remain, while the table of buckets fits into the
+    // first-level cache. The number affects how much is sorted, not the result.
     const PARTS: usize = 1024;
-    // Only sets worth more than all that cost clearly less can be a step: few need sorting.
+    // Only sets with a higher value than all clearly cheaper ones can be a step, so few need sorting.
     let dearest = costs.iter().fold(0.0_f64, |m, &c| m.max(c));
     let part = |cost: f64| ((cost / dearest * PARTS as f64) as usize).min(PARTS - 1);
     let mut least = vec![0.0_f64; PARTS + 1];

@@ -1,29 +1,29 @@
-//! How well a predictor predicts measurements that it has not seen.
+//! How well a predictor predicts measurements that it was not fitted to.
 
 use math::stats::{mean, median};
 
 use crate::{Dataset, Predictor};
 
-/// Half the width of a 90 % interval of a normal error, in standard errors.
+/// Half the width of a 90 % interval in standard errors, for normal errors.
 const HALF_WIDTH_90: f64 = 1.645;
 
-/// How far predictions are from measurements, in percent of what was measured.
+/// Errors of predictions, in percent of the measured values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// Throughputs that were compared: those of a task in a configuration that are above 0.
+    /// Number of throughputs compared: all that are above 0, of each task in each configuration.
     pub throughputs: usize,
     /// Mean absolute error of a throughput.
     pub mean_percent: f64,
     /// Median absolute error of a throughput.
     pub median_percent: f64,
-    /// Mean absolute error of the total of a configuration, where all of one has a throughput.
+    /// Mean absolute error of the total throughput of a configuration, over configurations without a zero.
     pub total_percent: Option<f64>,
-    /// Fraction of the throughputs that lie in the 90 % interval of their prediction.
+    /// Fraction of the throughputs that lie in the 90 % intervals of their predictions.
     pub coverage_90: f64,
 }
 
 impl Predictor {
-    /// Compares with measurements; `None` if none of them is above 0.
+    /// Compares predictions with measurements; `None` if no measurement is above 0.
     #[must_use]
     pub fn accuracy(&self, measured: &Dataset) -> Option<Accuracy> {
         let (mut each, mut totals, mut inside) = (Vec::new(), Vec::new(), 0);

@@ -8,30 +8,29 @@ use crate::{Dataset, TaskSpec};
 
 /// Solo rate of one task at every batch size.
 ///
-/// Between measured batch sizes the step time `B / S(B)` is interpolated linearly in `B`, which
-/// is exact for the law `t = gamma_0 + gamma_1 O` (FedMT), and extrapolated with the slope of the
-/// nearest two.
+/// Between measured batch sizes, the step time `B / S(B)` is interpolated linearly in `B`, which is exact for the law
+/// `t = gamma_0 + gamma_1 O` (FedMT). Beyond them, the slope of the nearest two is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Anchor {
     /// `(batch, step seconds)`, by batch, not empty.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Seconds for each further sample where only one batch size is known.
+    /// Seconds per further sample if only one batch size is known.
     pub(crate) slope: f64,
 }
 
-/// A solo step that differs from the law by more than this (in logarithms) from how the others
-/// differ was a stalled or broken run, if the other runs at its batch size do not share that. If
-/// there are none, it is kept: one measurement says more about a batch size than a law.
+/// A solo step is rejected as a stalled or broken run if its residual from the law (in logarithms) differs by more
+/// than this from the residuals of other runs, unless other runs at its batch size have the same residual. If there
+/// are no other runs at its batch size, it is kept: one measurement says more about a batch size than a law.
 const BROKEN: f64 = 0.3;
 
-/// Fewest other runs at a batch size that can contradict its solo step. Residuals of a law learnt from
-/// ten or twenty co-runs, in one, two or three of them, mostly show that the law does not know their
-/// interference. On pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error
-/// with 20 pairs from 7.8 to 11.9 %, three to 8.6; five had no effect.
+/// Minimum number of other runs at a batch size that can contradict its solo step. If a law is learnt from ten or
+/// twenty co-runs, the residuals of one, two or three of them mostly show that the law does not know their
+/// interference. On pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error with 20 pairs
+/// from 7.8 to 11.9 %, three to 8.6; five had no effect.
 const WITNESSES: usize = 5;
-/// By how many robust standard deviations of what the law leaves of single runs a solo step must be off
-/// as well: a law that is wrong by a third itself says nothing of a run that is. Without it the error with 40
-/// of these pairs was 7.0 %, with it 5.8, as where no solo step is ever replaced.
+/// The solo step must also differ by this many robust standard deviations of the residuals of single runs: if the law
+/// itself is wrong by a third, it cannot show that a run is. The error with 40 of these pairs was 7.0 % without this
+/// condition and 5.8 % with it, the same as without any replacement.
 const APART: f64 = 3.0;
 
 /// Residuals of `ln step` in the runs that are not solo runs.
@@ -60,7 +59,8 @@ impl Anchor {
             let ((b0, t0), (b1, t1)) = (p[at - 1], p[at]);
             t0 + (t1 - t0) * (b - b0) / (b1 - b0)
         };
-        // Noise may not make a larger step cheaper, nor a sample dearer than in a smaller one.
+        // Even with noise, a larger step must not be cheaper, nor may its samples cost more than those of a smaller
+        // one.
         if b < first.0 {
             t.clamp(first.1 * (b / first.0), first.1)
         } else if b > last.0 {
@@ -76,7 +76,7 @@ impl Anchor {
         batch.as_f64() / self.step_seconds(batch)
     }
 
-    /// From the solo runs if there are some, else from the law.
+    /// From the solo runs if there are any, otherwise from the law.
     pub(crate) fn new(
         solo: &BTreeMap<u32, f64>,
         elsewhere: &Elsewhere,
@@ -140,7 +140,7 @@ pub(crate) fn elsewhere(meetings: &[Vec<Meeting>], laws: &[Law]) -> Vec<Elsewher
     meetings.iter().zip(laws).map(of_task).collect()
 }
 
-/// Median solo step seconds of every task by batch size, from the runs alone on the whole device.
+/// Median solo step in seconds of every task by batch size, from runs alone on the whole device.
 pub(crate) fn solo_steps(data: &Dataset) -> Vec<BTreeMap<u32, f64>> {
     let mut rates: Vec<BTreeMap<u32, Vec<f64>>> = vec![BTreeMap::new(); data.tasks.len()];
     for s in &data.samples {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(step(&anchor(&odd_too)), 2.8, "its co-runs are as slow");
         let against = [(16, 0.0), (32, 0.01), (64, -0.01), (128, 0.02)];
         assert!((step(&anchor(&against)) / 1.38 - 1.0).abs() < 0.01);
-        // One odd co-run does not touch a sound solo step.
+        // One odd co-run must not change a sound solo step.
         let co_run = [(16, 0.0), (32, 0.01), (64, 0.9), (128, 0.7)];
         assert_eq!(anchor(&co_run).points[2].1, 0.74);
     }

@@ -15,47 +15,48 @@ use crate::part_share::{Difference, PartShares};
 use crate::structured::{self, Form, Law, Meeting, host_load, power};
 use crate::workload_law;
 
-/// Most samples that the laws are fitted to; they have so few constants that more add nothing.
+/// Maximum number of samples for fitting the laws: they have so few constants that more samples add nothing.
 const MOST_FOR_LAWS: usize = 600;
 
-/// Turns of the second fit of the laws; it starts from the first one's.
+/// Passes of the second fit of the laws, which starts from the result of the first.
 const REFITS: usize = 2;
 
-/// Basis of every family of models: solo rates and laws of all tasks.
+/// The basis of all model families: solo rates and laws of all tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub layout: Layout,
-    /// Kind of each task: copies of one model are of one.
+    /// Kind of each task: copies of one model are one kind.
     pub kind: Vec<usize>,
     pub anchors: Vec<Anchor>,
-    /// Corrections to the laws from solo runs at part shares.
+    /// Corrections to the laws from solo runs at partial shares.
     pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
-    /// Whether laws are scaled to the measured solo steps, and the rest is relative to the solo
-    /// step at the share; not in models written by earlier versions.
+    /// Whether laws are scaled to the measured solo steps, and everything else is relative to the solo step at the
+    /// share; false in models of earlier versions.
     pub anchored: bool,
     pub evidence: Vec<Evidence>,
     pub workload_law: Option<WorkloadLaw>,
-    /// Most tasks seen together.
+    /// Maximum number of tasks measured together.
     pub most_together: usize,
-    /// What co-runs covered; `None` in a model that does not say.
+    /// What co-runs covered; `None` if the model does not say.
     pub domain: Option<Domain>,
 }
 
 impl Base {
-    /// Whether co-runs of this many tasks were measured; unknown in models that do not say.
+    /// Whether co-runs of this many tasks were measured; false if the model does not say.
     pub fn ran_so_many(&self, tasks: usize) -> bool {
         let measured = |d: &Domain| d.crowds.contains(&tasks);
         tasks > 1 && self.domain.as_ref().is_some_and(measured)
     }
 
-    /// Whether co-runs covered the shares of this one and its number of tasks, level by level; `true` in
-    /// models that do not say what they covered.
+    /// Whether the measured co-runs covered the share levels and the number of tasks of this one; `true` if the model
+    /// does not say what they covered.
     pub fn has_levels_of(&self, active: &[Setting]) -> bool {
         self.domain.as_ref().is_none_or(|d| d.has_levels_of(active))
     }
 
-    /// Whether one of `running` tasks lies within what was measured; `ranges` are those of the task.
+    /// Whether a setting in a co-run of `running` tasks lies within what was measured; `ranges` are those of the
+    /// task.
     pub fn covers(&self, ranges: &Ranges, a: &Setting, running: usize) -> bool {
         let share = self.share_range(a.task, running, ranges.shares);
         running <= self.most_together
@@ -66,7 +67,8 @@ impl Base {
             && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
     }
 
-    /// Smallest and largest share at which a task ran when `running` tasks did; `all`: alone or not.
+    /// Smallest and largest share at which a task ran in co-runs of `running` tasks; `all` covers every run, solo
+    /// runs included.
     pub fn share_range(
         &self,
         task: usize,
@@ -127,8 +129,8 @@ impl Base {
         if !base.anchored {
             return Ok(base);
         }
-        // Effects of batch size and share that solo runs already explain must not be attributed to
-        // interference: the laws are fitted again to co-runs without them.
+        // Effects of batch size and share that solo runs explain must not be attributed to interference: the laws are
+        // fitted again to co-runs without these effects.
         let relative = base.relative(&meetings);
         let laws = base.laws.iter().cloned().map(Some).collect();
         let mut laws = structured::refit(&relative, Some(laws), form, REFITS, &copies);
@@ -138,7 +140,7 @@ impl Base {
         Ok(base)
     }
 
-    /// Expands what was learnt of kinds of tasks to each task.
+    /// Copies what was learnt for kinds of tasks to each task.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.kind.clone_from(&copies.kind);
         self.anchors = copies.spread(&self.anchors);
@@ -154,7 +156,7 @@ impl Base {
         self
     }
 
-    /// Anchors of all tasks by the present laws.
+    /// Anchors of all tasks with the current laws.
     fn anchor(&mut self, data: &Dataset, solo: &[BTreeMap<u32, f64>], elsewhere: &[Elsewhere]) {
         self.anchors = (0..data.tasks.len())
             .map(|i| Anchor::new(&solo[i], &elsewhere[i], &self.laws[i].pace, &data.tasks[i]))
@@ -181,8 +183,8 @@ impl Base {
         self.parts = differences.iter().zip(solo).map(learn).collect();
     }
 
-    /// `ln` of the solo step seconds of a task on the whole device and at its share, and the
-    /// factor that makes the law's step alone the latter.
+    /// `ln` of the solo step seconds of a task, on the whole device and at its share, and the factor that scales the
+    /// law's solo step to the latter.
     pub fn solo_steps(&self, task: usize, batch: f64, share: f64) -> (f64, f64, f64) {
         let ln_step = self.anchors[task].step_at(batch).ln();
         if !self.anchored {
@@ -196,7 +198,7 @@ impl Base {
             Some(step) => step.ln(),
             None => ln_step + stretch + parts.ln_factor(batch, share),
         };
-        // A part of the device is never faster than the whole.
+        // A part of the device is never faster than the whole device.
         let ln_alone = ln_part.max(ln_step);
         (ln_step, ln_alone, exp(ln_alone - by_law))
     }
@@ -225,8 +227,8 @@ impl Base {
         s
     }
 
-    /// Meetings as if the law said the solo step that was measured: runs alone too, so that the laws
-    /// fitted to these keep the solo steps that they are relative to.
+    /// The meetings with steps divided by the ratio of the measured solo step to the law's. This includes solo runs,
+    /// so that laws fitted to the result keep the solo steps that they are relative to.
     fn relative(&self, meetings: &[Vec<Meeting>]) -> Vec<Vec<Meeting>> {
         let mut all = meetings.to_vec();
         for (task, own) in all.iter_mut().enumerate() {
@@ -252,7 +254,7 @@ fn evidence(together: &[bool], at_all: &[bool]) -> Vec<Evidence> {
     together.iter().zip(at_all).map(one).collect()
 }
 
-/// Which tasks ran, with a number of others that `counts`.
+/// Which tasks ran with a number of others that `counts`.
 fn ran(data: &Dataset, counts: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut v = vec![false; data.tasks.len()];
     for s in &data.samples {

@@ -1,5 +1,5 @@
-//! Predictions of many co-runs at once: task by task, so that what a task is predicted from stays
-//! in the cache, and several co-runs in each vector instruction.
+//! Predictions of many co-runs at once, task by task: the data of a task stay in the cache, and each vector
+//! instruction handles several co-runs.
 
 use math::exp;
 use units::corun::Setting;
@@ -11,7 +11,7 @@ use crate::model::{LnSteps, Regressors};
 use crate::structured::Law;
 use crate::trees::LANES;
 
-/// Co-runs of a block.
+/// Co-runs per block.
 const BLOCK: usize = 64;
 
 /// One task in the co-runs of a block.
@@ -19,23 +19,23 @@ const BLOCK: usize = 64;
 struct Block {
     /// Features, row by row.
     rows: Vec<f64>,
-    /// Step by the law, seconds; its logarithm alone; whether as many run as ever did.
+    /// Step by the law in seconds; `ln` of the solo step; whether as many tasks run as were measured together.
     law: Vec<f64>,
     solo: Vec<f64>,
     all: Vec<bool>,
-    /// Whether trees may answer.
+    /// Whether trees may be used.
     levels: Vec<bool>,
-    /// Where the answer belongs, and what it is of.
+    /// Index of the output, and its setting.
     place: Vec<(usize, Setting)>,
-    /// Answers of the parts, and features in the order in which trees read them.
+    /// Predictions of the parts, and features in the order in which trees read them.
     gp: Vec<f64>,
     trees: [Vec<f64>; 2],
     columns: Vec<f64>,
 }
 
 impl Predictor {
-    /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and
-    /// `out`, to the same bits.
+    /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and `out`, with
+    /// bit-identical results.
     pub fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
         let mut blocks: Vec<Block> = self.parts.iter().map(|_| Block::default()).collect();
         let size = n.max(1) * BLOCK;
@@ -117,7 +117,7 @@ impl Block {
                 trees.means(&self.columns, width, sums);
             }
         }
-        // Asked one by one: few models have one, and it is a few products.
+        // Evaluated row by row: few models have one, and it takes only a few products.
         let poly = |row: &[f64]| parts.poly.as_ref().map(|p| p.mean(row));
         let polys: Vec<Option<f64>> = self.rows.chunks_exact(width).map(poly).collect();
         if let Some(g) = &parts.gp {

@@ -1,4 +1,4 @@
-//! Measured co-runs that a model carries, for plans to choose from.
+//! Measured co-runs that a model contains, from which plans may choose.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Corun, Measured, Profile, Sample};
 use units::{Batch, Share, TaskId};
 
-/// Co-runs that a model carries at most: beside them its own parameters stay the larger part,
-/// and a profile of the default budget has 40.
+/// Maximum number of co-runs in a model. They stay smaller than the model's parameters, and a profile of the default
+/// budget has only 40.
 const MOST: usize = 256;
 
-/// The co-runs of all tasks that a plan may choose from: of more than 256 those best in turn by
-/// total throughput, by the total relative to alone, and by the least of that. And the runs of a
-/// part of the tasks at the batch sizes of one of these, by which it is known how a round continues
-/// when a task has ended.
+/// The co-runs of all tasks that a plan may choose from. If there are more than 256, the best are taken, in turn by
+/// total throughput, by the sum of throughputs relative to alone, and by the minimum of these. Also the runs of some
+/// of the tasks at the batch sizes of one of these co-runs: they show how a round continues after a task has ended.
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {
     let tasks = &profile.header.workload.tasks;
@@ -85,7 +84,7 @@ fn best<'a>(all: Vec<&'a Sample>, alone: &BTreeMap<&TaskId, f64>) -> Vec<&'a Sam
     ];
     let orders = worths.map(|worth| {
         let mut order: Vec<usize> = (0..all.len()).collect();
-        // Rates are finite and 0 or more, so that their bits rise with them.
+        // Rates are finite and not negative, so their bit patterns have the same order.
         order.sort_by_key(|&i| Reverse(worth(all[i]).to_bits()));
         order
     });
@@ -106,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// `n` co-runs of two tasks, the last with a task that did not advance; and one of one task.
+    /// `n` co-runs of two tasks, in the last of which one task made no progress, and one solo run.
     fn profile(n: u32) -> Profile {
         let mut text = String::from(
             r#"{"schema":"mt.profile/1","record":"header","workload":{"schema":"mt.workload/1","tasks":[{"id":"a","batch_sizes":[8],"model":"vgg16"},{"id":"b","batch_sizes":[8],"model":"vgg16"}]},"device":{"kind":"sim","name":"x","simulated":true},"design":"given","seed":0}"#,
@@ -124,7 +123,7 @@ mod tests {
         sample(1, &[task("b", 100, 1000)]);
         for i in 1..=n {
             let last = if i == n { 0 } else { 900 - i };
-            // The order of the tasks is not that of the workload.
+            // The tasks are not in the order of the workload.
             sample(1 + i, &[task("b", 50, i), task("a", 50, last)]);
         }
         let frames = Frames::new(text.as_bytes(), "test");
@@ -146,7 +145,7 @@ mod tests {
         let mut kept = candidates(&profile(600));
         kept.retain(|c| c.tasks.len() == 2);
         assert_eq!(kept.len(), MOST);
-        // The totals are equal, so that the first count; the least is largest half-way.
+        // The totals are equal, so the first co-runs are taken; the minimum is largest in the middle.
         let configs: BTreeSet<u64> = kept.iter().map(|c| c.config).collect();
         assert!(configs.contains(&2) && configs.contains(&451));
         assert!(!configs.contains(&600));

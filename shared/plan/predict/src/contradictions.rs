@@ -1,4 +1,4 @@
-//! Measurements that contradict each other, which no model can follow.
+//! Measurements that contradict each other, so that no model can fit them.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,38 @@ use units::corun::Setting;
 
 use crate::dataset::Dataset;
 
-/// Rates of one configuration that differ by more than this factor contradict each other. Noise of 10 %, the
-/// most that a model is expected to average out, makes two differ so once in 300 times.
+/// Rates of one configuration that differ by more than this factor contradict each other. With noise of 10 %, the
+/// most that a model is expected to average out, two rates differ by this factor once in 300 times.
 const APART: f64 = 1.5;
-/// The same in standard errors of the difference, where they were told.
+/// The same in standard errors of the difference, if they are known.
 const ERRORS: f64 = 3.0;
-/// A task that is this much faster with others than alone was measured wrongly in one of the two: solo
+/// If a task is faster by this factor together with others than alone, one of the two measurements is wrong: solo
 /// rates repeat to a few percent.
 const FASTER: f64 = 1.1;
-/// Least co-runs at batch sizes with a solo run that say so.
+/// Minimum number of such co-runs, at batch sizes with a solo run.
 const LEAST: usize = 3;
 
 /// Measurements that contradict each other.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Contradiction {
-    /// One configuration was measured several times, and a task was much faster in one than in another.
+    /// One configuration was measured several times, with very different throughputs of a task.
     Repeats {
         /// The configuration, in the order of the workload.
         active: Vec<Setting>,
         /// The task.
         task: usize,
-        /// Its least and largest throughput, samples per second.
+        /// Its smallest and largest throughput, in samples per second.
         throughput: (f64, f64),
     },
-    /// A task is faster among others than alone on the whole device in most of its co-runs.
+    /// In most of its co-runs, a task is faster than alone on the whole device.
     FasterTogether {
         /// The task.
         task: usize,
-        /// In so many of its co-runs,
+        /// Number of co-runs in which it is faster.
         faster: usize,
-        /// of so many.
+        /// Number of its co-runs.
         co_runs: usize,
-        /// The task whose solo runs fit its co-runs, while its own fit those of the other: the two names
-        /// were swapped.
+        /// The task with which it was swapped: the solo runs of each fit the co-runs of the other.
         swapped_with: Option<usize>,
     },
 }
@@ -48,7 +47,7 @@ pub enum Contradiction {
 type Rate = (f64, f64);
 
 impl Dataset {
-    /// Contradictions among the measurements, tasks in their order.
+    /// Contradictions among the measurements, in the order of the tasks.
     #[must_use]
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut all = self.repeats();
@@ -118,7 +117,7 @@ impl Dataset {
 }
 
 impl Contradiction {
-    /// The contradiction in words; `name` gives the name of a task by its position in the workload.
+    /// Message for a contradiction; `name` returns the name of a task, given its position in the workload.
     #[must_use]
     pub fn reason(&self, name: impl Fn(usize) -> String) -> String {
         match self {

@@ -1,9 +1,9 @@
-//! Tasks that are copies of one model: what is learnt for one holds for all of them.
+//! Tasks that are copies of one model: what is learnt about one holds for all of them.
 //!
-//! Hyper-parameter searches train one model several times at once. What a co-run shows about one copy
-//! holds for the others, so a model of kinds of tasks learns from all their rows. For 4 to 7 trainings
-//! on an A100 with up to three copies of each of 8 models (MISO), this reduced the error of the ratio
-//! of rates at 14 % to those at 100 % from 16.3 to 7.9 %.
+//! Hyper-parameter searches train one model several times at once. What a co-run shows about one copy holds for the
+//! others, so a model of kinds of tasks learns from the rows of all copies. For 4 to 7 trainings on an A100 with up
+//! to three copies of each of 8 models (MISO), this reduced the error of the ratio of rates at 14 % to rates at 100 %
+//! from 16.3 to 7.9 %.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use units::corun::Setting;
 use crate::anchor;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
-/// Copies whose solo steps differ by more than this (in logarithms) are different models, whatever
-/// the workload says: because of another data pipeline, for example. Windows end at a standard error
-/// of 1 % and repeat to 2 to 3 %, and the mean of two that differ by 10 % is off by 5 for each.
+/// Copies whose solo steps differ by more than this (in logarithms) are treated as different models, whatever the
+/// workload says: one may have another data pipeline, for example. Windows end at a standard error of 1 % and repeat
+/// to 2 to 3 %. The mean of two copies that differ by 10 % is off by 5 % for each.
 const UNLIKE: f64 = 0.1;
 
 /// Which tasks are copies of one another.
@@ -29,7 +29,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Tasks that are described identically and whose solo steps do not contradict that.
+    /// Groups tasks with identical descriptions, unless their solo steps contradict it.
     pub fn of(data: &Dataset) -> Self {
         let mut copies = Self::default();
         let solo = anchor::solo_steps(data);
@@ -46,14 +46,13 @@ impl Copies {
         copies
     }
 
-    /// Whether there is any.
+    /// Whether there are any copies.
     fn any(&self) -> bool {
         self.first.len() < self.kind.len()
     }
 
-    /// The measurements with kinds instead of tasks; a kind may then run more than once in a co-run,
-    /// and one that represents several tasks is a copy of itself. Without copies they are as they
-    /// were.
+    /// The measurements with kinds instead of tasks. A kind may then run more than once in a co-run, and a kind of
+    /// several tasks is a copy of itself. Without copies, the measurements are unchanged.
     pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {
         if !self.any() {
             return Cow::Borrowed(data);
@@ -86,13 +85,13 @@ impl Copies {
         }
     }
 
-    /// Knowledge of each kind, for each task.
+    /// Gives each task what is known of its kind.
     pub fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
         self.kind.iter().map(|k| of[*k].clone()).collect()
     }
 }
 
-/// Whether no batch size that both were measured at says otherwise.
+/// Whether their solo steps agree at all batch sizes at which both were measured.
 fn agree(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> bool {
     let gap = |(batch, step): (&u32, &f64)| Some((step / b.get(batch)?).ln());
     let gaps: Vec<f64> = a.iter().filter_map(gap).collect();

@@ -4,16 +4,16 @@
 //! s_i = a_M + (m - M) / (M - L) (a_M - a_L)
 //! ```
 //!
-//! The slow-down `s_i` of a task relative to running alone is extrapolated: each further task adds as much as the last
-//! measured ones did: `m` tasks run, at most `M` were measured together and, before that, `L`, or one alone. `a_k` is
-//! the mean slow-down of the task over co-runs of `k` of the tasks. For equal processes on slices of an A100
-//! (ParvaGPU), the error was 5.7 % when predicting three from two and 5.2 % for four from three; laws and processes
-//! learnt from fewer had 9.3 and 10.6; always using `L = 1` gave 6.0 for the latter.
+//! The slow-down `s_i` of a task relative to running alone is extrapolated linearly in the number of tasks. `m` tasks
+//! run, at most `M` were measured together, and `L` is the largest number below `M` that was measured (1 if there is
+//! none). `a_k` is the mean slow-down of the task over co-runs of `k` of the tasks. For equal processes on slices of
+//! an A100 (ParvaGPU), the error was 5.7 % when predicting three from two and 5.2 % for four from three. Laws and
+//! processes learnt from fewer tasks had 9.3 and 10.6 %; always using `L = 1` gave 6.0 % for the latter.
 
 use units::corun::{MAX_TASKS, Setting};
 
-/// Co-runs of fewer tasks that are asked for, at most: pairs of 23 tasks, threes of 12. Each costs as
-/// much as a prediction; beyond it the models of the tasks go on by themselves.
+/// Maximum number of smaller co-runs that are predicted: pairs of 23 tasks, triples of 12. Each costs as much as a
+/// prediction; if there are more, the models of the tasks extrapolate on their own.
 const MOST: usize = 256;
 
 /// The line through two measured numbers of tasks.
@@ -24,8 +24,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// From the numbers of tasks that were measured together, ascending, to `running` tasks; `None` where no
-    /// fewer were, or too many are to be asked for.
+    /// For `running` tasks, from the numbers of tasks that were measured together, ascending. `None` if all of these
+    /// are at least `running`, or if too many co-runs would have to be predicted.
     pub fn to(running: usize, crowds: &[usize]) -> Option<Self> {
         let (&most, fewer) = crowds.split_last()?;
         let less = fewer.last().copied().unwrap_or(1);
@@ -33,8 +33,8 @@ impl Line {
         (few(most) && few(less)).then_some(Self { most, less })
     }
 
-    /// Rates of all tasks of a co-run, given those alone and how rates of measured numbers of tasks are
-    /// predicted. Allocates nothing.
+    /// Rates of all tasks of a co-run, given their solo rates and a function that predicts rates of measured numbers
+    /// of tasks. It does not allocate.
     pub fn rates(
         self,
         active: &[Setting],
@@ -52,7 +52,7 @@ impl Line {
         };
         let steps = (m - self.most) as f64 / (self.most - self.less) as f64;
         for i in 0..m {
-            // More tasks make none faster.
+            // A further task never makes the others faster.
             let slow_down = last[i] + steps * (last[i] - before[i]).max(0.0);
             out[i] = alone[i] / slow_down;
         }
@@ -79,17 +79,17 @@ fn mean_slow_down(
         for (i, rate) in of[..k].iter().zip(&rates) {
             sum[*i] += alone[*i] / rate;
         }
-        // The next larger number with as many bits.
+        // The next larger number with the same number of set bits.
         let low = set & set.wrapping_neg();
         let carried = set + low;
         set = carried | (((set ^ carried) / low) >> 2);
     }
-    // Each task is in as many.
+    // Each task is in the same number of them.
     let each = (subsets(m, k) * k / m) as f64;
     sum.map(|s| s / each)
 }
 
-/// `m` over `k`, up to a number beyond [`MOST`].
+/// The binomial coefficient `m` over `k`, cut off above [`MOST`].
 fn subsets(m: usize, k: usize) -> usize {
     (0..k.min(m - k)).fold(1_usize, |n, i| n.saturating_mul(m - i) / (i + 1))
 }

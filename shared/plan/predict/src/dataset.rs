@@ -12,7 +12,7 @@ pub struct TaskSpec {
     pub bytes_per_sample: Option<f64>,
     /// Batch sizes it may run with.
     pub batches: Vec<Batch>,
-    /// The first task of the workload that trains the same model, if there is one before it.
+    /// The first earlier task of the workload that trains the same model, if there is one.
     pub copy_of: Option<usize>,
 }
 
@@ -21,7 +21,7 @@ pub struct TaskSpec {
 pub struct Sample {
     /// The tasks that ran together, each at most once. One task alone is a solo run.
     pub active: Vec<Setting>,
-    /// Samples per second of each, in the order of `active`. Zero: it did not run.
+    /// Samples per second of each, in the order of `active`. Zero means that it did not run.
     pub throughput: Vec<f64>,
     /// Standard error of each throughput, samples per second, where measured.
     pub stderr: Option<Vec<f64>>,
@@ -32,7 +32,7 @@ pub struct Sample {
 pub struct Dataset {
     /// The tasks; [`Setting::task`] points here.
     pub tasks: Vec<TaskSpec>,
-    /// The measurements, in any order; duplicates are fine.
+    /// The measurements, in any order; duplicates are allowed.
     pub samples: Vec<Sample>,
 }
 
@@ -56,7 +56,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// At most `most` co-runs, evenly over the list, after at most as many runs of one task.
+    /// At most `most` co-runs, spread evenly over the list, after at most the same number of solo runs.
     pub(crate) fn thinned(&self, most: usize) -> Dataset {
         let (alone, together): (Vec<&Sample>, Vec<&Sample>) =
             self.samples.iter().partition(|s| s.active.len() == 1);

@@ -1,17 +1,15 @@
-//! Which configuration to measure next: solo runs, a few co-runs spread over the promising region,
-//! then alternately the highest expected improvement of the objective and the model's best, with
-//! the model refitted after every measurement.
+//! Which configuration to measure next: solo runs, then a few co-runs spread over the promising region, then
+//! alternately the highest expected improvement of the objective and the model's best, with a refit after every
+//! measurement.
 //!
-//! The model is the blend, which profiles are fitted with, too. A Gaussian process alone does not
-//! see the steps caused by rounding to whole processors, takes ridges for noise, and searches in
-//! the wrong place. The model's best is measured because the maximum of many predictions tends to
-//! be an overestimate.
+//! The model is the blend that profiles are also fitted with. A Gaussian process alone does not model the steps
+//! caused by rounding to whole processors, treats ridges as noise, and searches in the wrong place. The model's best
+//! is also measured, because the maximum of many predictions tends to be an overestimate.
 //!
-//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
-//! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
-//! and its standard deviation, and `best` what the model says of the best measured one. Where a
-//! floor is to be kept, it is multiplied by the probability that every task keeps it (Gardner et
-//! al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
+//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15): `EI = s (z Phi(z) + phi(z))`, `z = (m - best)
+//! / s`. `m` and `s` are the predicted objective and its standard deviation, and `best` is the model's value of the
+//! best measured configuration. If there is a floor, it is multiplied by the probability that every task keeps it
+//! (Gardner et al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
 
 mod climb;
 mod goal;
@@ -40,9 +38,9 @@ use crate::predictor::Predictor;
 pub enum Why {
     /// The solo rate is missing.
     Solo,
-    /// To know the promising part of the space.
+    /// To explore the promising part of the space.
     Spread,
-    /// It may be better than the best.
+    /// It may be better than the best so far.
     Improve,
 }
 
@@ -54,38 +52,36 @@ pub enum Step {
     Measure {
         /// The configuration.
         active: Vec<Setting>,
-        /// More that the same model finds worth measuring, best first: at most one less than
-        /// [`coruns_per_fit`] says.
+        /// Further configurations that the same model suggests, best first: at most [`coruns_per_fit`] minus one.
         more: Vec<Vec<Setting>>,
         /// Why.
         why: Why,
-        /// How things stand; absent before the first fit.
+        /// State of the design; absent before the first fit.
         state: Option<Progress>,
     },
-    /// Nothing that remains is worth measuring.
+    /// No remaining configuration is worth measuring.
     Stop(Progress),
 }
 
-/// How a sequential design stands.
+/// State of a sequential design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// The configuration that the model finds best.
+    /// The best configuration according to the model.
     pub best: Vec<Setting>,
-    /// Its predicted value; below 0 where it does not keep the floor: minus what is missing.
+    /// Its predicted value. If it violates the floor, the value is negative: minus the missing part.
     pub value: f64,
-    /// Expected improvement of the next measurement, as a fraction of the best measured value; 1
-    /// where nothing measured keeps the floor.
+    /// Expected improvement of the next measurement, as a fraction of the best measured value; 1 if no measured
+    /// configuration keeps the floor.
     pub expected_gain: f64,
 }
 
-/// Spread co-runs that serve well before expected improvement.
+/// Number of spread co-runs before expected improvement.
 pub const STARTS: usize = 6;
 
-/// Candidates, best by mean, whose uncertainty is computed.
+/// Number of candidates, best by mean, for which the uncertainty is computed.
 const SHORTLIST: usize = 160;
 impl Design<'_> {
-    /// What to measure after `data`, everything measured so far in any order. The same data
-    /// gives the same answer.
+    /// What to measure after `data`, which are all measurements so far in any order. The result is deterministic.
     ///
     /// # Errors
     /// [`PredictError`] if nothing can be learnt from the data.
@@ -114,8 +110,7 @@ impl Design<'_> {
         self.improve(data, &mut rng)
     }
 
-    /// The configuration that a model finds best among random candidates and their neighbours,
-    /// with its value.
+    /// The best configuration according to a model, among random candidates and their neighbours, with its value.
     #[must_use]
     pub fn best(&self, model: &Predictor) -> Option<(Vec<Setting>, f64)> {
         let mut rng = StdRng::seed_from_u64(self.seed);
@@ -177,8 +172,8 @@ impl Design<'_> {
             }));
         };
         if best_measured < 0.0 {
-            // Nothing is measured yet, or nothing that keeps the floor: pretend that something a tenth below
-            // the best prediction was measured, so that expected improvement has a reference. Chosen by hand.
+            // Nothing is measured yet, or no measured configuration keeps the floor: assume a measured value a tenth
+            // below the best prediction, so that expected improvement has a reference. The tenth was chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
         let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
@@ -188,7 +183,7 @@ impl Design<'_> {
                 gains.push((gain, active));
             }
         }
-        // The first of equal ones, which is the one of the larger mean.
+        // The first of equal ones, which has the largest mean.
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let choice = gains.first().copied();
         let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
@@ -221,8 +216,7 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
-            // When its turn comes, and before the search ends: the best must be measured, not only
-            // predicted.
+            // In its turn, and before the search ends: the best must be measured, not only predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 more: others(&best),

@@ -17,8 +17,8 @@ impl TaskSpec {
     }
 }
 
-/// Whether two tasks are described as the same model; batch sizes, data and programs may differ, as they
-/// do where hyper-parameters are searched for. A task without a description resembles nothing.
+/// Whether two tasks are described as the same model. Batch sizes, data and programs may differ, as in
+/// hyper-parameter searches. A task without a description is like no other.
 fn alike(a: &doc::Task, b: &doc::Task) -> bool {
     let described = a.model.is_some() || !a.layers.is_empty() || a.flops_per_sample.is_some();
     described
@@ -28,8 +28,8 @@ fn alike(a: &doc::Task, b: &doc::Task) -> bool {
 }
 
 impl Dataset {
-    /// The measurements of a profile. Tasks that the workload does not have are left out;
-    /// `doc` refuses such profiles when it reads them.
+    /// The measurements of a profile. Tasks that the workload does not have are left out; `doc` refuses such profiles
+    /// when it reads them.
     #[must_use]
     pub fn from_profile(profile: &doc::Profile) -> Dataset {
         let workload = &profile.header.workload;

@@ -5,21 +5,20 @@ use units::{Batch, Share};
 
 use crate::dataset::Dataset;
 
-/// Shares (in hundredths of a percent) that count as one level: two and a half points, less than
-/// the least step at which shares are usually profiled (5 %) and more than what MPS rounds away
-/// (one of 108 multiprocessors is 0.9 %).
+/// Shares (in hundredths of a percent) that count as one level: 2.5 %, less than the smallest step at which shares
+/// are usually profiled (5 %), and more than the rounding of MPS (one of 108 multiprocessors is 0.9 %).
 const LEVEL: u32 = 250;
 
 /// Shares and crowd sizes of the co-runs that a model learnt from.
 ///
-/// Runs of one task do not count: a task that was measured alone at 20 % and with others only at
-/// 100 % says nothing of how others act on it at 20 %.
+/// Solo runs do not count: if a task was measured alone at 20 % but with others only at 100 %, nothing is known about
+/// the effect of others at 20 %.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Domain {
-    /// Shares at which each task ran with others, ascending; neighbours closer than [`LEVEL`] / 2
-    /// are left out, but not the smallest and the largest.
+    /// Shares at which each task ran with others, ascending; neighbours closer than [`LEVEL`] / 2 are left out,
+    /// except the smallest and the largest.
     pub shares: Vec<Vec<Share>>,
-    /// How many tasks ran together, ascending, 2 or more.
+    /// Numbers of tasks that ran together, ascending, 2 or more.
     pub crowds: Vec<usize>,
 }
 
@@ -43,10 +42,10 @@ impl Domain {
         Self { shares, crowds }
     }
 
-    /// Whether every share of a co-run is a measured level of its task, and as many tasks ran
-    /// together. Regression trees answer only here: between levels they give a step, and beyond
-    /// them the value of the last one. With shares of 20 and 80 % held out of ten levels they took
-    /// the blend's error from 2.6 to 15.3 %.
+    /// Whether every share of a co-run is a measured level of its task, and this number of tasks was measured
+    /// together. Regression trees are used only here: between levels they predict a step, and beyond them the value
+    /// of the last level. With shares of 20 and 80 % held out of ten levels, they raised the blend's error from 2.6
+    /// to 15.3 %.
     pub fn has_levels_of(&self, active: &[Setting]) -> bool {
         self.crowds.contains(&active.len()) && self.has_shares_of(active)
     }
@@ -68,7 +67,7 @@ impl Domain {
     }
 }
 
-/// Sorts shares and leaves out those that add no level.
+/// Sorts shares and removes those that add no level.
 fn thin(levels: &mut Vec<Share>) {
     levels.sort_unstable();
     levels.dedup();
@@ -83,7 +82,7 @@ fn thin(levels: &mut Vec<Share>) {
     });
 }
 
-/// Smallest and largest batch size and share at which one task ran, alone or not; `None`: it never ran.
+/// Smallest and largest batch size and share at which one task ran, alone or not; `None` if it never ran.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranges {
     pub batches: Option<(Batch, Batch)>,

@@ -1,7 +1,7 @@
 /// Why a model could not be fitted or read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PredictError {
-    /// The data set names no task.
+    /// The data set has no task.
     #[error("the profile has no tasks")]
     NoTasks,
     /// More tasks than a co-run may have.
@@ -20,7 +20,7 @@ pub enum PredictError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Nothing usable to learn from.
+    /// There is nothing usable to learn from.
     #[error(
         "no usable sample: every throughput is zero, so there is nothing to learn from; \
          profile at least one run of each task"
@@ -35,7 +35,7 @@ pub enum PredictError {
         /// Index of the task.
         task: usize,
     },
-    /// The parameters of a model document are not those of a predictor.
+    /// The parameters of a model document are not valid parameters of a predictor.
     #[error("{path}: {problem}; fit the model again")]
     BadModel {
         /// JSON path of the place.

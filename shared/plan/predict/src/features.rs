@@ -4,7 +4,7 @@ use units::corun::MAX_TASKS;
 
 use crate::structured::Law;
 
-/// Most tasks for which each of the others has features of its own; beyond, only sums.
+/// Maximum number of tasks for which each other task has features of its own; beyond it, only sums are used.
 const MOST_NAMED: usize = 8;
 
 /// Most features of a layout: of a task's own model, and of the process of all tasks.
@@ -12,17 +12,17 @@ pub(crate) const MAX_FEATURES: usize = if OF_TASK > OF_ALL { OF_TASK } else { OF
 const OF_TASK: usize = SUMS + EACH * MOST_NAMED;
 const OF_ALL: usize = OWN + OTHER + 2 * MOST_KNOWN;
 
-/// Most tasks that the process of all tasks tells apart; beyond, they differ by their features
-/// alone. Each costs every prediction two more differences per point.
+/// Maximum number of tasks that the process of all tasks distinguishes; beyond it, they differ only by their
+/// features. Each adds two differences per point to every prediction.
 const MOST_KNOWN: usize = 24;
 
-/// Features that do not name another task.
+/// Features that do not refer to another task.
 pub(crate) const SUMS: usize = 12;
 
-/// Features of [`Layout::fill_pooled`] that name no task.
+/// Features of [`Layout::fill_pooled`] that refer to no task.
 const UNNAMED: usize = 10;
 
-/// Features of [`Layout::fill_groups`] that name no task: of the task itself, and of the others.
+/// Features of [`Layout::fill_groups`] that refer to no task: of the task itself, and of the others.
 const OWN: usize = 3;
 const OTHER: usize = 4;
 
@@ -39,29 +39,29 @@ const EACH: usize = 5;
 /// ([`crate::base::Base::inputs`]).
 pub(crate) struct CorunInputs {
     pub len: usize,
-    /// Whether co-runs covered its shares and its number of tasks, level by level.
+    /// Whether co-runs covered its share levels and its number of tasks.
     pub has_levels: bool,
     pub task: [usize; MAX_TASKS],
     pub kind: [usize; MAX_TASKS],
     pub share: [f64; MAX_TASKS],
     /// Logarithm of the solo step seconds by the anchor, on the whole device.
     pub ln_step: [f64; MAX_TASKS],
-    /// The same at its share; on the whole device in models without that.
+    /// The same at its share; in models without that, on the whole device.
     pub ln_alone: [f64; MAX_TASKS],
     pub batch: [f64; MAX_TASKS],
     pub ln_batch: [f64; MAX_TASKS],
-    /// Seconds of its step by the law, beside the device and, undisturbed, on it, so that alone
-    /// they make the solo step.
+    /// Seconds of its step on the host and, undisturbed, on the device, by the law, scaled so that together they give
+    /// the solo step.
     pub host: [f64; MAX_TASKS],
     pub device: [f64; MAX_TASKS],
-    /// `u_j` of the law: part of its step in which the task uses the device.
+    /// `u_j` of the law: the fraction of its step in which the task uses the device.
     pub busy: [f64; MAX_TASKS],
     /// `w_j = u_j R_j^e`.
     pub contention: [f64; MAX_TASKS],
 }
 
 impl CorunInputs {
-    /// For `len` tasks, of which nothing is known yet.
+    /// For `len` tasks, without data yet.
     pub fn empty(len: usize, has_levels: bool) -> Self {
         let zero = [0.0; MAX_TASKS];
         Self {
@@ -91,8 +91,8 @@ impl CorunInputs {
         self.ln_alone[at]
     }
 
-    /// Whether co-runs covered its shares and its number of tasks, level by level; `true` in
-    /// models that do not say what they covered.
+    /// Whether co-runs covered its share levels and its number of tasks; `true` if the model does not say what they
+    /// covered.
     pub fn has_levels(&self) -> bool {
         self.has_levels
     }
@@ -102,8 +102,7 @@ impl CorunInputs {
         self.len
     }
 
-    /// Step time of the task at position `at` by its law, seconds: [`Law::step`], from what the
-    /// inputs have of it.
+    /// Step time of the task at position `at` by its law, in seconds: [`Law::step`], computed from these inputs.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
         let contention = others.map(|k| law.slowdown[self.task[k]] * self.contention[k]);
@@ -112,21 +111,21 @@ impl CorunInputs {
     }
 }
 
-/// Something that throughput depends on.
+/// A quantity on which throughput depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driver {
     /// What it is.
     pub what: &'static str,
-    /// The other task that it refers to; `None`: of the task itself, or of all others.
+    /// The other task that it refers to; `None` if it refers to the task itself, or to all others.
     pub of: Option<usize>,
 }
 
-/// Which features describe a task's place in a co-run.
+/// Selects the features that describe a task's place in a co-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Kinds of tasks of the workload.
     pub tasks: usize,
-    /// Whether a kind may run beside itself.
+    /// Whether a kind may run together with itself.
     pub copies: bool,
 }
 
@@ -143,7 +142,7 @@ impl Layout {
         }
     }
 
-    /// Features that no law had a part in: own batch size and share, and those of each other task.
+    /// Features without the law: own batch size and share, and those of each other task.
     pub fn plain(self) -> Vec<usize> {
         if self.named() == 0 {
             return (0..SUMS).collect();
@@ -187,7 +186,7 @@ impl Layout {
         v
     }
 
-    /// Tasks that [`Layout::fill_groups`] tells apart.
+    /// Number of tasks that [`Layout::fill_groups`] distinguishes.
     fn known(self) -> usize {
         if self.tasks <= MOST_KNOWN {
             self.tasks
@@ -196,23 +195,22 @@ impl Layout {
         }
     }
 
-    /// Features of [`Layout::fill_groups`] that are the task's own, and all.
+    /// Features of [`Layout::fill_groups`]: the task's own, and all.
     pub fn groups(self) -> (usize, usize) {
         let own = OWN + self.known();
         (own, own + OTHER + self.known())
     }
 
-    /// Which of those features say which task it is, or that a task is among the others.
+    /// The features that identify the task, or the presence of a task among the others.
     pub fn identity(self) -> Vec<bool> {
         let (own, all) = self.groups();
         let names = |k: usize| (OWN..own).contains(&k) || k >= own + OTHER;
         (0..all).map(names).collect()
     }
 
-    /// Writes features that describe a place in a co-run whichever task has it to the front of `x`,
-    /// in two groups: the task itself, what it is and at which batch size and share, and the others:
-    /// how many, how large, and which at what share. No law has a part in them, so that ten co-runs
-    /// do not mislead them.
+    /// Writes features that describe a place in a co-run, whichever task has it, to the front of `x`, in two groups:
+    /// the task itself (which one, batch size, share), and the others (how many, how large, which ones at which
+    /// share). They do not use the law, so a law from ten co-runs cannot mislead the process.
     pub fn fill_groups(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let (own, all) = self.groups();
         x[..all].fill(0.0);
@@ -234,14 +232,13 @@ impl Layout {
         sums[0] = others;
     }
 
-    /// Features that describe a place in a co-run whichever task has it, in models written before
-    /// those of two groups.
+    /// The same kind of features as in models written before there were two groups.
     pub fn pooled_len(self) -> usize {
         let each = if self.named() > 0 { self.tasks } else { 0 };
         UNNAMED + 2 * each
     }
 
-    /// Features of the process of all tasks, in two groups or not.
+    /// Features of the process of all tasks, with two groups or without.
     pub fn of_pool(self, s: &CorunInputs, at: usize, in_groups: bool) -> Vec<f64> {
         let mut x = [0.0; MAX_FEATURES];
         let len = self.fill_pool(s, at, in_groups, &mut x);

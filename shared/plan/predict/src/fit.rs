@@ -32,16 +32,16 @@ use trust::trust_of_all;
 /// Settings of a fit.
 #[derive(Debug, Clone)]
 pub struct FitOptions {
-    /// Most evaluations of the marginal likelihood of one task.
+    /// Maximum number of evaluations of the marginal likelihood of one task.
     pub evaluations: usize,
     /// Whether to cross-validate. Without it the family cannot be chosen by merit and intervals
     /// are not calibrated.
     pub validate: bool,
-    /// Whether trees answer also at shares that co-runs did not cover. Only for a sequential
-    /// design, which measures next where it was wrong: after two or three co-runs no share is
-    /// covered, and the mean slow-down that trees then predict leads it to the promising region.
+    /// Whether trees also predict at shares that co-runs did not cover. Only for a sequential design, which measures
+    /// next where it was wrong: after two or three co-runs no share is covered, and the mean slow-down that trees
+    /// predict then leads the design to the promising region.
     pub trees_everywhere: bool,
-    /// An earlier model of the same tasks, whose hyper-parameters are where the search starts.
+    /// An earlier model of the same tasks; the search starts from its hyper-parameters.
     pub start: Option<Predictor>,
 }
 
@@ -56,7 +56,7 @@ impl Default for FitOptions {
     }
 }
 
-/// A fitted model and what there is to say of it.
+/// A fitted model and its report.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Fitted {
@@ -64,34 +64,34 @@ pub struct Fitted {
     pub predictor: Predictor,
     /// How good it is, and why.
     pub report: FitReport,
-    /// Measured configurations that its Gaussian processes rest on.
+    /// Number of measured configurations in its Gaussian processes.
     pub(crate) points: Vec<Vec<Setting>>,
-    /// Configurations learnt from.
+    /// Number of configurations learnt from.
     pub(crate) configurations: usize,
 }
 
-/// Most co-runs that are used to validate: a fold costs as much as a fit. The best weight for few data is not the
-/// best for all: the process for all tasks keeps 256 points, and knows 400 rates as well as 4,000. Where runs alone
-/// were counted, too, 112 of 540 co-runs of mixes (MISO) were left to choose by, and weights chosen so left 18 to 21
-/// % where those of all left 6.
+/// Maximum number of co-runs for validation: a fold costs as much as a fit. The best weight for few data is not the
+/// best for all: the process for all tasks keeps 256 points, and predicts 400 rates as well as 4,000. When solo runs
+/// counted, too, only 112 of 540 co-runs of mixes (MISO) were used to choose the weights, and the error was 18 to 21
+/// % instead of 6 % with all.
 const MOST_TO_VALIDATE: usize = 600;
 
 /// Learns the co-run throughput of the tasks from measurements, as a model of one family.
 ///
-/// Throughputs of zero are left out, wrong ones are found and weighed down. The same data gives
-/// the same model, to the byte.
+/// Throughputs of zero are left out; wrong ones are detected and get little weight. The same data gives the same
+/// model, byte by byte.
 pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitted, PredictError> {
     learn(data, &[method], options)
 }
 
-/// Like [`fit`], with the family that cross-validation finds best: the blend unless another is
-/// clearly better, and the Gaussian process where there is too little data to tell.
+/// Like [`fit`], with the family that cross-validation finds best: the blend unless another is clearly better, and
+/// the Gaussian process if there is too little data to compare.
 ///
-/// The polynomial is not among them. Cross-validation leaves out configurations like those that
-/// were kept, and there it can win; but nothing holds a second-order polynomial where no
-/// configuration is near, and it has predicted three times the solo rate at shares never measured.
+/// The polynomial is not a candidate. Cross-validation leaves out configurations similar to those that were kept, and
+/// there it can win. But nothing bounds a second-order polynomial far from the data: at shares that were never
+/// measured, it has predicted three times the solo rate.
 pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
-    // In the order in which nearly equal ones are preferred.
+    // In order of preference if nearly equal.
     let all = [Method::Blend, Method::Structured, Method::Gp];
     learn(data, &all, options)
 }
@@ -112,8 +112,8 @@ fn learn(
     })
 }
 
-/// The same of measurements with kinds instead of the tasks of `original`; the model is one of its
-/// tasks. Regressions stay one for each kind.
+/// The same for measurements of kinds instead of the tasks of `original`; the model is one of these tasks. There is
+/// still one regression for each kind.
 fn learn_kinds(
     data: &Dataset,
     original: &Dataset,
@@ -272,7 +272,7 @@ fn known<'a>(
     }
 }
 
-/// Drops the parts that the family does not use, and renumbers the configurations of the rest.
+/// Drops the parts that the family does not use, and renumbers the remaining configurations.
 fn collect_points(
     data: &Dataset,
     rows: &[Rows],

@@ -7,12 +7,12 @@ use units::corun::Setting;
 use crate::predictor::Predictor;
 
 impl Predictor {
-    /// How far co-runs are from what was measured, and the error of predictions of that kind where parts of it
-    /// could be held out. If several kinds apply, it is the one with the largest error: a new share of a new
-    /// task is no better known than the task. A kind of unknown error counts as the largest.
+    /// How far a co-run is from the measurements, and the error of predictions of that kind, if parts of that kind
+    /// could be held out. If several kinds apply, the one with the largest error counts: a new share of a new task is
+    /// predicted no better than the task. An unknown error counts as the largest.
     ///
-    /// `None` where no two tasks run together, as rates alone come from solo runs, and of models that do
-    /// not say what they cover.
+    /// `None` if no two tasks run together (solo rates come from solo runs), and for models that do not say what they
+    /// cover.
     #[must_use]
     pub fn prediction_error<'a>(
         &self,
@@ -35,7 +35,7 @@ impl Predictor {
         }
     }
 
-    /// Every kind that a co-run is of, the farthest last; none if the model does not say what it covers.
+    /// Every kind that applies to a co-run, the farthest last; none if the model does not say what it covers.
     fn kinds(&self, active: &[Setting]) -> Vec<Kind> {
         let Some(domain) = &self.base.domain else {
             return Vec::new();

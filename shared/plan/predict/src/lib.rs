@@ -8,14 +8,13 @@
 //! a Gaussian process learns the residuals of the law. Everything is learnt and predicted as the
 //! logarithm of the step time, because errors are relative.
 //!
-//! Tasks that the workload describes identically are copies of one model: measurements of one count
-//! for all, unless their solo runs differ.
+//! Tasks that the workload describes identically are copies of one model: measurements of one count for all, unless
+//! their solo runs differ.
 //!
-//! Besides the models of single tasks there is one process for all tasks, which learns from ten
-//! co-runs what each task's own model would need a hundred for. It gets full weight unless held-out
-//! co-runs show that the tasks' own models are better by more than chance. For a batch size or a
-//! task that never ran with others, the comparison uses batch sizes and tasks that are held out
-//! entirely.
+//! In addition to the models of single tasks, there is one process for all tasks. From ten co-runs it learns what the
+//! model of a single task would need a hundred for. It gets full weight unless held-out co-runs show that the tasks'
+//! own models are significantly better. For a batch size or a task that never ran with others, the comparison holds
+//! out entire batch sizes and tasks.
 //!
 //! # Where is what
 //!

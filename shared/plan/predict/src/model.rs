@@ -8,36 +8,34 @@ use crate::poly::Poly;
 use crate::rows::Rows;
 use crate::trees::Trees;
 
-/// Most measurements that hyper-parameters are learnt from.
+/// Maximum number of measurements for learning hyper-parameters.
 pub(crate) const MOST_FOR_HYPER: usize = 160;
 
 /// Penalty on the coefficients of the polynomial.
 const RIDGE: f64 = 0.1;
 
-/// A measurement that is off by more than this many robust standard deviations is wrong.
+/// A measurement whose residual is more than this many robust standard deviations is wrong.
 const WRONG: f64 = 5.0;
 
-/// Regressions of one task beside its law.
+/// Regressions of one task in addition to its law.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Regressors {
     pub poly: Option<Poly>,
     pub gp: Option<GpPart>,
-    /// On what the law leaves.
+    /// On the residual of the law.
     pub trees: Option<Trees>,
-    /// On the slow-down against the solo run: right where the law is not. Asked only about
-    /// co-runs of as many tasks as were seen together at most, as trees know nothing of
-    /// co-runs of fewer.
+    /// On the slow-down relative to the solo run, which is right where the law is wrong. Used only for co-runs of the
+    /// largest number of tasks measured together, because trees know nothing of smaller co-runs.
     pub solo_trees: Option<Trees>,
 }
 
-/// A Gaussian process with where its points come from.
+/// A Gaussian process with the origin of its points.
 #[derive(Debug, Clone)]
 pub(crate) struct GpPart {
     pub gp: Gp,
-    /// Position of each point among the task's rows while it is being fitted, among the points
-    /// of the model in a finished one.
+    /// Index of each point: among the task's rows during the fit, among the points of the model afterwards.
     pub points: Vec<usize>,
-    /// Position of its task in each of these, in a finished one.
+    /// Index of the task in each of these co-runs, after the fit.
     pub places: Vec<usize>,
     pub noise_factor: Vec<f64>,
 }
@@ -50,12 +48,12 @@ pub(crate) struct LnSteps {
     pub gp: Option<f64>,
     pub trees: Option<f64>,
     pub solo_trees: Option<f64>,
-    /// Variance of the Gaussian process, where asked for.
+    /// Variance of the Gaussian process, if requested.
     pub variance: f64,
 }
 
 impl LnSteps {
-    /// The answer of a family; parts that are missing fall back to the law.
+    /// The prediction of a family; the law replaces missing parts.
     pub(crate) fn of(&self, method: Method) -> f64 {
         let gp = self.gp.unwrap_or(self.law);
         let poly = self.poly.unwrap_or(self.law);
@@ -73,7 +71,7 @@ impl LnSteps {
 }
 
 impl Regressors {
-    /// Asks every part about the task at position `at` of a co-run.
+    /// Predictions of every part for the task at position `at` of a co-run.
     pub fn answer(
         &self,
         base: &Base,
@@ -119,7 +117,7 @@ impl Regressors {
 /// The polynomial of one task: robust, in two rounds.
 pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
     let y = slow_down(rows);
-    // Without the features of each single other task: their squares would outnumber the rows.
+    // Without the features of single other tasks: their squares would outnumber the rows.
     let x: Vec<&[f64]> = rows.features.iter().map(|x| &x[..SUMS]).collect();
     let mut weight = vec![1.0; y.len()];
     let mut poly = Poly::fit(&x, &y, &weight, RIDGE)?;
@@ -134,8 +132,8 @@ pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
     Some(poly)
 }
 
-/// Trees on what the law leaves of `ln step`, and on the slow-down, without the measurements
-/// that `wrong` marks.
+/// Trees on the residual of `ln step` from the law, and on the slow-down, without the measurements that `wrong`
+/// marks.
 pub(crate) fn fit_trees(
     rows: &Rows,
     layout: Layout,
@@ -150,7 +148,7 @@ pub(crate) fn fit_trees(
             y.iter().map(sound).collect()
         }
     };
-    // Runs alone are what the slow-down is measured against; trees would only split them off.
+    // The slow-down is relative to solo runs, so trees would only split these off.
     for (w, x) in weight.iter_mut().zip(&rows.features) {
         *w *= x[OTHERS].min(1.0);
     }
@@ -158,7 +156,7 @@ pub(crate) fn fit_trees(
     Trees::fit(&rows.features, &layout.plain(), targets, &weight).map(Into::into)
 }
 
-/// `ln step` over the solo step.
+/// `ln step` minus `ln` of the solo step.
 fn slow_down(rows: &Rows) -> Vec<f64> {
     let pairs = rows.ln_step.iter().zip(&rows.ln_solo);
     pairs.map(|(a, b)| a - b).collect()
@@ -176,15 +174,15 @@ pub(crate) fn factor(residual: f64, sigma: f64) -> f64 {
     if z > 1.0 { 100.0 * z * z } else { 1.0 }
 }
 
-/// Learns what the law leaves of `ln step`, hyper-parameters included, from `start` on.
+/// Learns the residuals of the law, including hyper-parameters, starting from `start`.
 ///
-/// Wrong measurements are found by their leave-one-out residuals and weighed down; the search is
-/// run again without them.
+/// Wrong measurements are found by their leave-one-out residuals and get little weight; then the search runs again
+/// without them.
 pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
     let mut obs = Observations::new(&rows.features, y);
-    // Before anything is learnt, only absurd values can be told from unexpected ones.
+    // Before anything is learnt, only absurd values can be distinguished from unexpected ones.
     for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
         *f = factor(*y, (2.0 * spread).max(0.08));
     }
@@ -204,8 +202,8 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
     condition(rows, hyper, None)
 }
 
-/// The same for the process of all tasks, with the kernel of two groups of features; hyper-parameters
-/// from scratch.
+/// The same for the process of all tasks, with the kernel of two groups of features; its hyper-parameters start from
+/// scratch.
 pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
@@ -245,19 +243,19 @@ fn priors(rows: &Rows, spread: f64) -> Priors {
     }
 }
 
-/// Sets the noise factors by leave-one-out residuals; says whether that changed any.
+/// Sets the noise factors by leave-one-out residuals; returns whether any changed.
 fn mark_wrong(obs: &mut Observations, hyper: &Hyper) -> Option<bool> {
     let left_out = Gp::new(hyper.clone(), obs).ok()?.leave_one_out();
     mark(&mut obs.noise_factor, &left_out, hyper.noise)
 }
 
-/// The same from residuals and variances of what was left out.
+/// The same from given residuals and variances.
 pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> Option<bool> {
     let residuals: Vec<f64> = left_out.iter().map(|(r, _)| *r).collect();
     let sigma = stats::mad_sigma(&residuals, 0.0)?.max(noise.sqrt().min(0.05));
     let mut changed = false;
     for (f, (r, v)) in factors.iter_mut().zip(left_out) {
-        // If the process is uncertain itself, a large residual says nothing.
+        // If the process itself is uncertain, a large residual says nothing.
         let unsure = (v - noise * *f).max(0.0).sqrt();
         let next = factor(*r, sigma.max(unsure));
         changed |= (next > 1.0) != (*f > 1.0);
@@ -268,7 +266,7 @@ pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> 
 
 /// Conditions on all rows with known hyper-parameters; `None` without rows. `wrong` are the noise factors if known.
 pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Option<GpPart> {
-    // A task whose co-runs were all left out has none.
+    // No rows: all co-runs of this task were left out.
     if rows.len() == 0 {
         return None;
     }
@@ -302,8 +300,7 @@ pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Opt
     })
 }
 
-/// How many times its own standard deviation a process is off where a point is left out: the
-/// root mean square, without wrong points; at least 1.
+/// Root mean square of leave-one-out residuals over their standard deviations, without wrong points; at least 1.
 pub(crate) fn overconfidence(part: &GpPart) -> f64 {
     let left_out = part.gp.leave_one_out();
     let sound = left_out

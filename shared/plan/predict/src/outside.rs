@@ -6,7 +6,7 @@ use units::{Batch, Share};
 use crate::domain::Ranges;
 use crate::predictor::Predictor;
 
-/// A configuration that a model does not answer from measurements nearby, and why.
+/// A configuration that is far from the measurements, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
     /// The batch size lies outside the measured ones of the task.
@@ -18,7 +18,7 @@ pub enum Outside {
         /// Smallest and largest measured.
         measured: (Batch, Batch),
     },
-    /// The share lies outside those at which the task ran: with others, for a co-run.
+    /// The share lies outside the range at which the task ran; for a co-run, ran with others.
     Share {
         /// The task.
         task: usize,
@@ -32,17 +32,17 @@ pub enum Outside {
         /// The task.
         task: usize,
     },
-    /// More tasks at once than were ever measured together.
+    /// More tasks than were ever measured together.
     Crowd {
         /// Tasks at once.
         tasks: usize,
-        /// Most that were measured together.
+        /// Maximum number measured together.
         most: usize,
     },
 }
 
 impl Outside {
-    /// Whether it is about a task: what is about how many run together is about each.
+    /// Whether it concerns a single task; the number of tasks concerns all.
     #[must_use]
     pub fn concerns(&self, of: usize) -> bool {
         match *self {
@@ -53,7 +53,7 @@ impl Outside {
         }
     }
 
-    /// The reason in words; `name` gives the name of a task by its position in the workload.
+    /// Message with the reason; `name` returns the name of a task, given its position in the workload.
     #[must_use]
     pub fn reason(&self, name: impl Fn(usize) -> String) -> String {
         match *self {
@@ -86,11 +86,11 @@ impl Outside {
 }
 
 impl Predictor {
-    /// Which parts of a configuration lie outside the measured domain; empty: none.
+    /// Which parts of a configuration lie outside the measured domain; empty if none do.
     ///
-    /// The domain of co-runs is that of the measured ones: for each task the range of its shares
-    /// with others, and the largest number of tasks together. Fewer tasks than were ever measured
-    /// together count as inside: they lie between the solo runs and the co-runs.
+    /// The domain of co-runs is given by the measured ones: for each task the range of its shares with others, and
+    /// the largest number of tasks together. Smaller numbers than the measured ones count as inside: they lie between
+    /// solo runs and co-runs.
     #[must_use]
     pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
         let mut v = Vec::new();
@@ -129,14 +129,14 @@ impl Predictor {
         v
     }
 
-    /// Whether [`Predictor::outside`] is empty. Allocates nothing.
+    /// Whether [`Predictor::outside`] is empty. Does not allocate.
     #[must_use]
     pub fn covers(&self, active: &[Setting]) -> bool {
         let within = |a: &Setting| self.covers_setting(a, active.len());
         active.iter().all(within)
     }
 
-    /// The same of one of `running` tasks.
+    /// The same for one of `running` tasks.
     pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
         let trust = &self.trust[a.task];
         let measured = Ranges {
@@ -146,14 +146,14 @@ impl Predictor {
         self.base.covers(&measured, a, running)
     }
 
-    /// Most tasks that were measured together; 1 where only solo runs were.
+    /// Maximum number of tasks that were measured together; 1 if there are only solo runs.
     #[must_use]
     pub fn most_together(&self) -> usize {
         self.base.most_together
     }
 
-    /// Smallest and largest share at which a task was measured when `running` tasks ran: with
-    /// others for 2 and more. `None`: it never ran so.
+    /// Smallest and largest share at which a task was measured if `running` tasks run (with others for 2 and more).
+    /// `None` if it never was.
     #[must_use]
     pub fn share_range(&self, task: usize, running: usize) -> Option<(Share, Share)> {
         let all = self.trust[task].shares;

@@ -1,25 +1,26 @@
 //! Solo steps at a part of the device: measured deviations from the law.
 //!
-//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent,
-//! and co-runs at the same share share that difference. A process with fixed length scales (Matern
-//! 5/2; Rasmussen and Williams, equation 2.25) interpolates the difference between the measured
-//! batch sizes and shares. It is 0 on the whole device, where the solo steps themselves are used.
+//! The law gives every task one bend `phi(R)`. Measured solo steps differ from it by a few percent, and co-runs at
+//! the same share have the same difference. A process with fixed length scales (Matern 5/2; Rasmussen and Williams,
+//! equation 2.25) interpolates the difference between the measured batch sizes and shares. It is 0 on the whole
+//! device, where the solo steps themselves are used.
 
 use math::Cholesky;
 
 use crate::gp::matern::matern;
 
-/// Length scale along `ln B`: what a share does changes slowly with the batch size, which is
-/// why measuring one batch size at a few shares helps the others. 2 is a factor of 7.
+/// Length scale along `ln B`: the effect of a share changes slowly with the batch size, so one batch size measured at
+/// a few shares helps the others. 2 is a factor of 7.
 const BATCH_LENGTH: f64 = 2.0;
 /// Length scale along `ln R`: a factor of 2.7, about two of the usual levels 20, 40, 80 %.
 const SHARE_LENGTH: f64 = 1.0;
-/// Variance of a measurement over that of the difference: 1.5 % against 15 %.
+/// Variance of a measurement relative to that of the difference: standard deviations of 1.5 % and 15 %.
 const NOISE: f64 = 0.01;
-/// Most points; of more, evenly many are kept. Each costs every prediction an exponential.
+/// Maximum number of points; if there are more, a subset is kept, spread evenly. Each costs every prediction an
+/// exponential.
 const MOST: usize = 48;
 
-/// A measured difference: `ln(step)` less what anchor and law say.
+/// A measured difference: `ln(step)` minus the prediction of anchor and law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Difference {
     pub batch: f64,
@@ -29,7 +30,7 @@ pub(crate) struct Difference {
     pub step: Option<f64>,
 }
 
-/// The process of one task; empty where no solo run at a part share was measured.
+/// The process of one task; empty if no solo run at a partial share was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct PartShares {
     pub points: Vec<Point>,
@@ -70,7 +71,7 @@ impl PartShares {
             covariance[i * n + i] += NOISE;
         }
         let mut weights: Vec<f64> = kept.iter().map(|d| d.ln).collect();
-        // With noise on the diagonal the covariance has a factor.
+        // With noise on the diagonal, the covariance is positive definite.
         let Ok(factor) = Cholesky::new(covariance, n) else {
             return Self::default();
         };
@@ -93,9 +94,9 @@ impl PartShares {
     }
 
     /// Solo step seconds at a share between two at which this batch size was measured, one of which may be the whole
-    /// device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. If both neighbours are known, the curve
-    /// of the one task is better than the law, whose bend all batch sizes share. `None` with one share besides the
-    /// whole device: that line is worse than the law.
+    /// device. Linear in `1 / R`, like the step of the law `g0 + g1 / R`. If both neighbours are known, this curve of
+    /// one task is better than the law, whose bend is the same for all batch sizes. `None` if the whole device is one
+    /// of only two shares: that line is worse than the law.
     pub fn between(&self, batch: f64, share: f64, whole: f64) -> Option<f64> {
         let own = |p: &&Point| p.batch == batch && p.step.is_some();
         let shares = || self.points.iter().filter(own).map(|p| p.share);

@@ -1,7 +1,7 @@
 use math::Cholesky;
 
-/// Ridge regression on a second-order polynomial of standardised features: the paper's own kind
-/// of predictor, and the baseline.
+/// Ridge regression on a second-order polynomial of standardised features: the kind of predictor of the paper, and
+/// the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Poly {
     /// Mean of each feature over the training rows.
@@ -46,7 +46,7 @@ impl Poly {
                 }
             }
         }
-        // The constant is not penalised beyond what keeps the matrix definite.
+        // The penalty of the constant is only large enough to keep the matrix definite.
         a[0] += 1e-9;
         for i in 1..m {
             a[i * m + i] += ridge;

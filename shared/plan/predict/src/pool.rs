@@ -1,5 +1,5 @@
-//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers what
-//! the co-runs of some tasks and batch sizes show to those that never ran with others.
+//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers what co-runs of some
+//! tasks and batch sizes show to those that never ran with others.
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
@@ -11,7 +11,7 @@ use crate::rows::Rows;
 /// The process.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    /// The points are samples while it is being fitted.
+    /// During the fit, the points are samples.
     pub part: GpPart,
     /// Mean of `ln(step / solo step)`.
     pub mean: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Pool {
 pub(crate) struct Weights {
     /// At shares of co-runs that were learnt from.
     pub known: f64,
-    /// At other shares: trees do not answer there, and laws know more of shares than the process.
+    /// At other shares: trees are not used there, and laws describe shares better than the process.
     pub far: f64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct PoolRows {
 }
 
 impl PoolRows {
-    /// Rows of every task that ran with others; throughputs of zero are left out.
+    /// Rows of every task that ran with others, without throughputs of zero.
     pub fn of(data: &Dataset, base: &Base) -> Self {
         let mut pool = Self {
             rows: Rows::default(),
@@ -68,7 +68,7 @@ impl PoolRows {
         let slow_down = rows.ln_step.iter().zip(&rows.ln_solo);
         let sum: f64 = slow_down.map(|(a, b)| a - b).sum();
         pool.mean = sum / (rows.len() as f64).max(1.0);
-        // The process learns what is left of `ln_law`.
+        // The process learns the residual of `ln_law`.
         rows.ln_law = rows.ln_solo.iter().map(|s| s + pool.mean).collect();
         pool
     }
@@ -96,7 +96,7 @@ impl PoolRows {
         }
     }
 
-    /// With the most probable hyper-parameters.
+    /// With maximum likelihood hyper-parameters.
     pub fn learn(&self, base: &Base) -> Option<Pool> {
         learn_groups(&self.rows, base.layout).map(|p| self.pool(p))
     }
@@ -122,7 +122,7 @@ impl Pool {
         inputs.ln_alone(at) + self.mean + self.part.gp.mean(&x)
     }
 
-    /// The same of every task of a co-run, to the same bits: two at a time they take less than one after the other.
+    /// The same for every task of a co-run, bit-identical: two at a time take less than one after the other.
     pub fn ln_steps(&self, base: &Base, inputs: &CorunInputs, out: &mut [f64]) {
         let gp = &self.part.gp;
         let (n, width) = (inputs.len(), gp.hyper.inverse_length.len());

@@ -11,10 +11,10 @@ use crate::pool::{Pool, Weights};
 use crate::trust::{self, Trust};
 use crate::unseen::{PoolCorrection, Unseen};
 
-/// Least standard deviation of the logarithm for a task that never ran with others, by itself and
-/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of them
-/// to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is nothing to fit them
-/// to; they rise with what is unknown: 95 % intervals reach to factors of 1.2, 1.6 and 2.2.
+/// Minimum standard deviation of the logarithm: for a task that never ran with others, by itself and in a co-run, and
+/// for one that never ran at all. In co-runs it is used only if too few tasks ran with others to leave one out
+/// ([`crate::unseen::Unseen`]). Chosen, because there are no data to fit them to; they grow with what is unknown: 95
+/// % intervals reach to factors of 1.2, 1.6 and 2.2.
 const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
@@ -24,12 +24,12 @@ const NEVER_RAN: f64 = 0.4;
 pub struct Prediction {
     /// Samples per second.
     pub samples_per_s: f64,
-    /// One standard deviation of it, samples per second, as a measurement would scatter.
+    /// One standard deviation of a measurement of it, in samples per second.
     pub std_error: f64,
 }
 
-/// What serves a co-run that the models of its tasks do not know, and the process of all tasks with its weight where
-/// they do; one of them at most.
+/// For a co-run outside the models of its tasks, what replaces them; for other co-runs, the process of all tasks and
+/// its weight. At most one of them applies.
 type Beside<'p> = (
     Option<(&'p Pool, &'p PoolCorrection)>,
     Option<(&'p Pool, f64)>,
@@ -44,8 +44,8 @@ pub struct Predictor {
     pub(crate) parts: Vec<Regressors>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
-    /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
-    /// the line through those of fewer, 0 to 1.
+    /// Weight (on logarithms, 0 to 1) of the line through smaller co-runs, for rates of more tasks than were measured
+    /// together.
     pub(crate) line_weight: f64,
     /// Error of each kind of co-run of which parts could be held out.
     pub(crate) errors: Vec<KindError>,
@@ -70,14 +70,14 @@ impl Predictor {
         self.base.anchors[task].rate(batch)
     }
 
-    /// Predicted samples per second of every active task, in the order of `active`; `out` is at
-    /// least as long. A task is active at most once.
+    /// Predicted samples per second of every active task, in the order of `active`; `out` is at least as long. A task
+    /// is active at most once.
     ///
-    /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
-    /// on the whole device.
+    /// The rate of a single task is not predicted but comes from the solo runs. No task is ever faster than on the
+    /// whole device.
     pub fn means(&self, active: &[Setting], out: &mut [f64]) {
-        // A task alone was measured, so that no model is asked. On part of the device the solo runs answer where
-        // laws are scaled to them; models that were written before ask their law.
+        // A task alone was measured, so no model is needed. On part of the device the solo runs are used if laws are
+        // scaled to them; models of older versions use their law.
         if let [a] = active
             && (self.base.anchored || a.share == Share::FULL)
         {
@@ -104,8 +104,8 @@ impl Predictor {
         }
     }
 
-    /// [`Predictor::means`] of the tasks at these places alone, one after another until `look` says `false`, to the
-    /// same bits.
+    /// [`Predictor::means`] of the tasks at these positions only, one after another until `look` returns `false`,
+    /// bit-identical.
     pub fn means_until(
         &self,
         active: &[Setting],
@@ -153,7 +153,7 @@ impl Predictor {
         Line::to(running, &domain.crowds)
     }
 
-    /// [`Predictor::means`] by the models of the tasks, the process of all and that of sums.
+    /// [`Predictor::means`] by the models of the tasks, the process of all tasks and that of sums.
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let inputs = self.base.inputs(active);
         let (unseen, pooled) = self.beside(active);
@@ -182,14 +182,14 @@ impl Predictor {
         }
     }
 
-    /// What stands beside the models of the tasks in a co-run: for one that they do not know, or for one that they
-    /// do.
+    /// What is used besides the models of the tasks in a co-run.
     fn beside(&self, active: &[Setting]) -> Beside<'_> {
         let unseen = self.unseen(active);
         (unseen, self.pooled(active).filter(|_| unseen.is_none()))
     }
 
-    /// `ln(step seconds)` of one task of a co-run by its model and by the process of all, which says `by_all`.
+    /// `ln(step seconds)` of one task of a co-run by its model and by the process of all tasks, whose prediction is
+    /// `by_all`.
     fn ln_step(
         &self,
         task: usize,
@@ -224,25 +224,23 @@ impl Predictor {
         self.at_most_solo(a, batch * math::exp(-ln_alone))
     }
 
-    /// A rate, or the solo rate where that is less: others never make a task faster, and neither
-    /// does a smaller share. A regression far from its points says such things all the same, and
-    /// then nothing that is planned by it holds.
+    /// A rate, or the solo rate if that is less: neither others nor a smaller share ever make a task faster. A
+    /// regression may predict this far from its points, and then no plan based on it is valid.
     pub(crate) fn at_most_solo(&self, a: &Setting, rate: f64) -> f64 {
         rate.min(self.solo(a.task, a.batch))
     }
 
-    /// Serves co-runs that the models of their tasks do not know.
+    /// Predicts co-runs outside the models of their tasks.
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
-        // The pool's answer is not trusted for unknown tasks in an unknown number: nothing could be held out to
-        // test it, and this many tasks never ran together.
+        // The pool is not trusted for unknown tasks in an unknown number: this many tasks never ran together, so
+        // nothing could be held out to test it.
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
         (!guessed).then_some((&unseen.pool, learnt))
     }
 
-    /// The process of all tasks and its weight in a co-run that the models of its tasks know;
-    /// `None` where it does not count.
+    /// The process of all tasks and its weight in a co-run within the models of its tasks; `None` if it is not used.
     pub(crate) fn pooled(&self, active: &[Setting]) -> Option<(&Pool, f64)> {
         let unseen = self.unseen.as_ref()?;
         let domain = self.base.domain.as_ref()?;
@@ -264,8 +262,8 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let inputs = self.base.inputs(active);
-        // For a single task, the spread at other shares was learnt from held-out shares, including
-        // the smallest and the largest.
+        // For a single task, the spread at other shares was learnt from held-out shares, including the smallest and
+        // the largest.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
         let most = self.base.most_together.max(1);
         let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
@@ -284,8 +282,8 @@ impl Predictor {
                     }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
-                        // For a task that never ran with others, the process is uncertain if none could be
-                        // held out to test it.
+                        // For a task that never ran with others, the process is uncertain if none could be held out
+                        // to test it.
                         let least = match learnt.error {
                             None => spread * spread,
                             Some(_) => 0.0,
@@ -309,8 +307,7 @@ impl Predictor {
                 };
                 let far = trust.far_scale.filter(|_| !inputs.has_levels());
                 let scale = far.map_or(scale, |far| far.max(scale));
-                // The two are independent: what the model does not know of the mean, and how a measurement
-                // scatters around it.
+                // The two are independent: the uncertainty of the mean, and the scatter of a measurement.
                 let own = if scatter { own } else { 0.0 };
                 let sd = beyond * scale * (own + variance).sqrt();
                 Prediction {
@@ -321,8 +318,8 @@ impl Predictor {
             .collect()
     }
 
-    /// Standard deviation of the logarithm of a solo rate: of a measurement on the whole device,
-    /// more on a part of it.
+    /// Standard deviation of the logarithm of a solo rate: that of a measurement on the whole device, and larger on a
+    /// part of it.
     fn alone_spread(&self, a: &Setting) -> f64 {
         let spread = self.spread(a.task, false);
         if a.share == Share::FULL {
@@ -332,7 +329,7 @@ impl Predictor {
         }
     }
 
-    /// The same where it was learnt.
+    /// The same if it was learnt.
     fn part_spread(&self, a: &Setting) -> Option<f64> {
         if a.share == Share::FULL {
             return None;
@@ -345,7 +342,7 @@ impl Predictor {
         }
     }
 
-    /// Standard deviation of the logarithm beside the variance of the Gaussian process.
+    /// Standard deviation of the logarithm, in addition to the variance of the Gaussian process.
     fn spread(&self, task: usize, with_others: bool) -> f64 {
         let least = match self.base.evidence[task] {
             Evidence::Together => 0.0,

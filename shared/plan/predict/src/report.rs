@@ -11,24 +11,24 @@ pub struct FitReport {
     pub tasks: Vec<TaskReport>,
     /// Cross-validated error of the total throughput of every family tried, percent.
     pub families: Vec<(Method, f64)>,
-    /// Parts that cross-validation left out in turn; 0: too few configurations.
+    /// Number of parts that cross-validation left out in turn; 0 if there are too few configurations.
     pub folds: usize,
-    /// Part of held-out throughputs inside the 90 % interval.
+    /// Fraction of held-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
     /// Error of each kind of co-run of which parts could be held out.
     pub kinds: Vec<KindError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,
-    /// Training configurations and error of the total (percent) with so many.
+    /// Learning curve: number of training configurations, and error of the total (percent).
     pub learning: Vec<(usize, f64)>,
-    /// Throughputs of zero, which were left out.
+    /// Number of throughputs of zero, which were left out.
     pub zeros: usize,
 }
 
 /// Report on one task.
 #[derive(Debug, Clone)]
 pub struct TaskReport {
-    /// Throughputs learnt from, those of its copies too.
+    /// Throughputs learnt from, including those of its copies.
     pub rows: usize,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,
@@ -36,19 +36,19 @@ pub struct TaskReport {
     pub host_ms: f64,
     /// Device microseconds for each sample on the whole device.
     pub device_us_per_sample: f64,
-    /// Share beyond which more is of little use, percent.
+    /// Share beyond which more hardly helps, percent.
     pub bend_percent: f64,
-    /// The task that slows it most and by how much (factor on its device time).
+    /// The task that slows it most, and the factor on its device time.
     pub slowed_most_by: Option<(usize, f64)>,
-    /// Features that drive its throughput, by relevance (spread over length), the strongest first;
-    /// empty without a Gaussian process.
+    /// Features with an effect on its throughput, by relevance (spread over length scale), the strongest first; empty
+    /// without a Gaussian process.
     pub drivers: Vec<(Driver, f64)>,
-    /// Samples whose throughput of this task was found to be wrong and hardly counted; of copies, all
-    /// stand with the first.
+    /// Samples whose throughput of this task was found to be wrong, so that it got little weight; for copies, all are
+    /// listed with the first.
     pub rejected: Vec<usize>,
 }
 
-/// A configuration that was predicted badly.
+/// A configuration with a large error of prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Worst {
     /// Position in the data set.
@@ -58,7 +58,7 @@ pub struct Worst {
 }
 
 impl TaskReport {
-    /// From one for each kind of tasks to one for each task.
+    /// Expands the reports from kinds of tasks to tasks.
     pub(crate) fn of_tasks(kinds: &[TaskReport], copies: &Copies) -> Vec<TaskReport> {
         let first = |kind: usize| copies.first[kind];
         let one = |(task, kind): (usize, &usize)| {
@@ -77,8 +77,8 @@ impl TaskReport {
 }
 
 impl FitReport {
-    /// Error (percent) to expect with `factor` times as many configurations, by a power law
-    /// through the learning curve; `None` where the curve has fewer than two points.
+    /// Expected error (percent) with `factor` times as many configurations, by a power law through the learning
+    /// curve; `None` if the curve has fewer than two points.
     #[must_use]
     pub fn expected_error(&self, factor: f64) -> Option<f64> {
         let [.., (n0, e0), (n1, e1)] = self.learning.as_slice() else {

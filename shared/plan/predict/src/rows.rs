@@ -2,8 +2,8 @@ use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
 use crate::features::MAX_FEATURES;
 
-/// The measurements of one task among others, row by row. Its solo runs are no rows: what they say
-/// is in the anchors, which everything learnt here is relative to.
+/// The measurements of one task among others, row by row. Solo runs are not rows: they are in the anchors, and
+/// everything learnt here is relative to these.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     /// Position in [`Dataset::samples`] of each row.
@@ -23,7 +23,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Rows of every task, in the order of the samples; throughputs of zero are left out.
+    /// Rows of every task, in the order of the samples, without throughputs of zero.
     pub fn of_all(data: &Dataset, base: &Base) -> Vec<Rows> {
         let mut rows = vec![Rows::default(); data.tasks.len()];
         let mut x = [0.0; MAX_FEATURES];

@@ -1,11 +1,11 @@
 //! Measurements in the events of launched runs.
 //!
-//! A launch that follows a plan is a measurement, too: while the same tasks train under the same shares,
-//! their progress says how fast. A *steady* stretch begins when every process on the GPU trains, and ends
-//! when a process starts or ends or its share changes. It counts the intervals between two progress events
-//! of a task (or from its `ready` to the first) that lie entirely within the stretch. Stretches of one
-//! configuration are added up over the rounds of a run. So a run gives co-runs of all its tasks, of those
-//! that remain when some have ended, and of the last one alone.
+//! A launch that follows a plan is also a measurement: while the same tasks train under the same shares, their
+//! progress shows how fast. A *steady* stretch begins when every process on the GPU trains, and ends when a process
+//! starts or ends or its share changes. It counts the intervals between two progress events of a task (or from its
+//! `ready` to the first) that lie entirely within the stretch. Stretches of one configuration are added up over the
+//! rounds of a run. So a run gives co-runs of all its tasks, of those that remain after some have ended, and of the
+//! last one alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,13 @@ use doc::{
 };
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
-/// Least time of every task in a configuration, in seconds, and least steps: what is cut off at either
-/// end of a stretch is a step at most, which is then 5 % of the count; shorter ones are starts and ends.
+/// Minimum time of every task in a configuration, in seconds, and minimum number of steps. At most one step is cut
+/// off at each end of a stretch, so it is at most 5 % of the count; shorter stretches consist mostly of start and
+/// end.
 const LEAST_S: f64 = 1.0;
 const LEAST_STEPS: u64 = 20;
 
-/// Intervals from which on their spread is taken for an error: with fewer the estimate of a standard
+/// Minimum number of intervals to estimate an error from their spread: with fewer, the estimate of a standard
 /// deviation is itself off by half.
 const LEAST_INTERVALS: usize = 4;
 
@@ -32,7 +33,7 @@ pub enum RunError {
         "the run has the task {task}, which the profile before it does not have; it has {known}"
     )]
     OtherTasks {
-        /// The first task that is not there.
+        /// The first task that is missing.
         task: TaskId,
         /// Those of the profile.
         known: String,
@@ -45,7 +46,7 @@ pub enum RunError {
         /// Device of the profile.
         profile: String,
     },
-    /// It has no plan with a workload, and no profile stands before it.
+    /// It has no plan with a workload, and no profile precedes it.
     #[error(
         "the run carries no plan with a workload, so it cannot replace a profile; give its profile before it"
     )]
@@ -57,11 +58,10 @@ pub enum RunError {
     Nothing,
 }
 
-/// Adds the measurements of a run to a profile of the same tasks and device; returns how many
-/// configurations they are.
+/// Adds the measurements of a run to a profile of the same tasks and device; returns the number of configurations.
 ///
 /// # Errors
-/// [`RunError`]; the profile is then as it was.
+/// [`RunError`]; the profile is then unchanged.
 pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunError> {
     let (device, _) = launch(events).ok_or(RunError::Nothing)?;
     let own = &profile.header.device;
@@ -124,7 +124,7 @@ pub fn profile(events: &[RunEvent]) -> Result<Profile, RunError> {
 pub fn samples(events: &[RunEvent]) -> Result<Vec<Sample>, RunError> {
     let mut found = Found::default();
     let plan = launch(events).and_then(|(_, plan)| plan);
-    // Tasks of different GPUs do not slow each other down: each GPU is read by itself.
+    // Tasks on different GPUs do not slow each other down: each GPU is evaluated separately.
     let gpu_of = |id: &TaskId| {
         let task = plan.and_then(|p| p.tasks.iter().find(|t| t.id == *id));
         task.and_then(|t| t.gpu).unwrap_or(0)
@@ -174,7 +174,7 @@ struct Count {
     intervals: Vec<(f64, f64)>,
 }
 
-/// How many stretches a configuration has, and the count of each of its tasks in all of them.
+/// Number of stretches of a configuration, and the sums of each of its tasks over all of them.
 type Sum = (u32, Vec<Count>);
 
 /// Stretches of each configuration, added up.
@@ -187,16 +187,16 @@ struct Process {
     batch: Option<Batch>,
     share: Option<Share>,
     trains: bool,
-    /// When an event last told how many samples it has, and how many.
+    /// When an event last reported its samples, and how many.
     told: Option<(f64, u64)>,
     count: Count,
 }
 
-/// One GPU while events are read.
+/// State of one GPU while events are read.
 #[derive(Debug, Default)]
 struct GpuState<'a> {
     running: BTreeMap<&'a TaskId, Process>,
-    /// Seconds of training that each task told last in this round, and how often it was started.
+    /// Seconds of training that each task last reported in this round, and its number of starts.
     seconds: BTreeMap<&'a TaskId, f64>,
     starts: BTreeMap<&'a TaskId, u32>,
     /// Since when nothing has changed, if every process trains.
@@ -224,7 +224,7 @@ impl<'a> GpuState<'a> {
                 let first = self.starts.get(task) == Some(&1);
                 if let Some(process) = self.running.get_mut(task) {
                     process.trains = true;
-                    // A restarted process may continue from a checkpoint, but no event says from which.
+                    // A restarted process may continue from a checkpoint, but no event says from which one.
                     process.told = first.then_some((now, 0));
                 }
                 self.change(now, found);
@@ -253,7 +253,7 @@ impl<'a> GpuState<'a> {
         }
     }
 
-    /// From now on the set of running tasks, or a share, is different.
+    /// The set of running tasks, or a share, changes here.
     fn change(&mut self, now: f64, found: &mut Found) {
         self.close(found);
         let all = !self.running.is_empty() && self.running.values().all(|p| p.trains);
@@ -280,7 +280,7 @@ impl<'a> GpuState<'a> {
         process.told = Some((now, progress.samples));
     }
 
-    /// Ends a stretch: its counts go to the configuration, if every task of it has one.
+    /// Ends a stretch: its sums are added to the configuration, if every task has some.
     fn close(&mut self, found: &mut Found) {
         let parts = self.running.iter();
         let part = |(&task, p): (&&'a TaskId, &Process)| Some((task.clone(), p.batch?, p.share?));

@@ -54,8 +54,7 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// Its `u_j` and share when the host is as crowded as `x_m` says; half busy where it has no
-    /// law yet.
+    /// Its `u_j` and share on a host as crowded as `x_m` says; assumed busy half the time if it has no law yet.
     fn interference(&self, crowd: f64, law: Option<&Law>) -> Interference {
         Interference {
             task: self.task,
@@ -65,8 +64,7 @@ impl Other {
     }
 }
 
-/// What every task met in the co-runs and alone, in the order of the samples; throughputs of zero are
-/// left out.
+/// What every task met in the co-runs and alone, in the order of the samples, without throughputs of zero.
 pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
     let mut all = vec![Vec::new(); data.tasks.len()];
     for s in &data.samples {
@@ -120,7 +118,7 @@ pub(crate) struct Pace {
     pub crowding: f64,
     /// `g1`: seconds per sample on the whole device.
     pub per_sample: f64,
-    /// `rho`: share beyond which more is no use.
+    /// `rho`: share beyond which more does not help.
     pub bend: f64,
     /// `k`: sharpness of the bend.
     pub sharpness: f64,
@@ -162,12 +160,12 @@ impl Pace {
         self.per_sample * batch * self.stretch(share).0
     }
 
-    /// Seconds of a step beside the device, where `x_m` says how crowded the host is.
+    /// Seconds of a step on the host, with crowding `x_m`.
     pub fn host(&self, crowd: f64) -> f64 {
         self.fixed * (1.0 + self.crowding * crowd)
     }
 
-    /// Seconds of a step that works so long beside and on the device.
+    /// Seconds of a step with these times on the host and on the device.
     pub fn join(&self, host: f64, device: f64) -> f64 {
         smooth_maximum(host, device, self.overlap)
     }
@@ -177,14 +175,14 @@ impl Pace {
         self.join(self.host(0.0), self.device(batch, share))
     }
 
-    /// `u`: the part of its step in which the task uses the device.
+    /// `u`: the fraction of its step in which the task uses the device.
     pub fn busy(&self, batch: f64, share: f64, crowd: f64) -> f64 {
         let device = self.device(batch, share);
         device / self.join(self.host(crowd), device)
     }
 }
 
-/// `R^e`, quickly for the root.
+/// `R^e`, with a fast path for the square root.
 pub(crate) fn power(share: f64, exponent: f64) -> f64 {
     if exponent == ROOT {
         share.sqrt()
@@ -193,7 +191,7 @@ pub(crate) fn power(share: f64, exponent: f64) -> f64 {
     }
 }
 
-/// `(a^q + b^q)^(1/q)`: the sum for `q = 1`, nearly the larger for large `q`.
+/// `(a^q + b^q)^(1/q)`: the sum for `q = 1`, nearly the larger one for large `q`.
 pub(crate) fn smooth_maximum(a: f64, b: f64, q: f64) -> f64 {
     if q == 1.0 {
         return a + b;

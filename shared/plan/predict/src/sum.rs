@@ -1,9 +1,8 @@
 //! Predicts the co-run as a whole: the sum of its tasks' relative rates (co-run over solo).
 //!
-//! How two tasks divide the device depends on much that no feature shows, while their total hardly
-//! varies: an error of one rate is mostly compensated by the other. So the sum is learnt separately, and
-//! the rates are scaled to it in proportion, which keeps their ratios. Whether sharing is worth it
-//! depends on the sum alone.
+//! How two tasks divide the device depends on much that no feature shows, while their total hardly varies: an error
+//! of one rate is mostly compensated by the other. So the sum is learnt separately, and the rates are scaled to it in
+//! proportion, which keeps their ratios. Whether sharing is worth it depends only on the sum.
 
 use math::stats;
 use units::corun::MAX_TASKS;
@@ -14,23 +13,23 @@ use crate::features::CorunInputs;
 use crate::gp::{MEMBER, MOST_POINTS, Members, SetGp, SetHyper};
 use crate::model::{MOST_FOR_HYPER, factor, mark};
 
-/// The process of the sums, and how much it counts.
+/// The process of the sums, and its weight.
 #[derive(Debug, Clone)]
 pub(crate) struct Sums {
     pub gp: SetGp,
     /// Mean of the logarithm of the sums, which the process is relative to.
     pub mean: f64,
-    /// Samples that it rests on, while it is being fitted; points of the model in a finished one.
+    /// Samples of its points during the fit; points of the model afterwards.
     pub points: Vec<usize>,
-    /// Part of the way, as a logarithm, that sums are moved to those of the process, 0 to 1.
+    /// Weight of the process, on logarithms, 0 to 1.
     pub weight: f64,
 }
 
-/// Training data: co-runs of which all rates are known.
+/// Training data: co-runs in which all rates are known.
 struct Rows {
     members: Members,
     samples: Vec<usize>,
-    /// Less the mean.
+    /// Minus the mean.
     ln_sum: Vec<f64>,
     mean: f64,
     noise_factor: Vec<f64>,
@@ -91,7 +90,7 @@ impl Rows {
     }
 }
 
-/// Lengths and noise of the process of the sums of all data.
+/// Length scales and noise of the process of the sums of all data.
 pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
     let rows = Rows::of(data, base, MOST_FOR_HYPER)?;
     Some(SetHyper::most_probable(
@@ -118,17 +117,17 @@ impl Sums {
         Rows::of(data, base, MOST_POINTS)?.condition(hyper)
     }
 
-    /// Counting so much.
+    /// With this weight.
     pub fn counting(self, weight: f64) -> Self {
         Self { weight, ..self }
     }
 
-    /// Logarithm of the sum of the rates over those alone.
+    /// Logarithm of the sum of the rates relative to solo rates.
     pub fn ln_sum(&self, inputs: &CorunInputs) -> f64 {
         self.mean + self.gp.mean(&members_of(inputs)[..inputs.len()])
     }
 
-    /// What moves `ln step` of every task, given the sum of their rates over those alone.
+    /// Shift of `ln step` of every task, given the sum of their rates relative to solo rates.
     pub fn shift(&self, inputs: &CorunInputs, sum: f64) -> f64 {
         self.weight * (sum.ln() - self.ln_sum(inputs))
     }

@@ -8,17 +8,17 @@ use units::corun::Setting;
 
 use crate::{Dataset, Driver, Fitted, Kind};
 
-/// Relevance below which a feature is not worth naming.
+/// Relevance below which a feature is not mentioned.
 const RELEVANT: f64 = 0.2;
-/// Expected relative improvement with twice the samples that is worth their cost.
+/// Expected relative improvement by doubling the samples that justifies their cost.
 const WORTH: f64 = 0.85;
 
 /// Columns if the width is unknown: those of a newly opened terminal.
 const COLUMNS: u16 = 80;
 
-/// Errors of every family and task, what drives each task, the co-runs predicted worst, and what
-/// more samples would bring. The lines are broken to fit `width` columns where it is given: in a log they
-/// stay whole, to be searched.
+/// Errors of every family and task, what drives each task, the worst predicted co-runs, and the benefit of more
+/// samples. Lines are broken to fit `width` columns if it is given; in a log they stay whole, so that they can be
+/// searched.
 #[must_use]
 pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u16>) -> String {
     let workload = &profile.header.workload;
@@ -36,7 +36,7 @@ pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u1
     lines.join("\n")
 }
 
-/// A line broken at its spaces, where it is longer than `width`; what follows is indented.
+/// A line broken at its spaces if it is longer than `width`; continuation lines are indented.
 fn filled(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();

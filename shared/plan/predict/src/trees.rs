@@ -15,7 +15,7 @@ const DEPTH: usize = 3;
 pub(crate) const SPLITS: usize = (1 << DEPTH) - 1;
 /// Leaves of one tree.
 pub(crate) const LEAVES: usize = 1 << DEPTH;
-/// Places of which [`Trees::means`] computes the values together.
+/// Number of rows that [`Trees::means`] computes together.
 pub(crate) const LANES: usize = 8;
 /// Trees of equal depth, one after another.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +34,8 @@ impl Trees {
         self.value.len() / LEAVES
     }
 
-    /// Values at several places: the features of [`LANES`] of them side by side in each block of
-    /// `width * LANES` columns. The same as [`Trees::mean`], to the bits.
+    /// Values of [`LANES`] rows at once: their features are side by side in each block of `width * LANES` columns.
+    /// Bit-identical to [`Trees::mean`].
     pub fn means(&self, columns: &[f64], width: usize, sums: &mut [f64]) {
         means(self, columns, width, sums);
     }

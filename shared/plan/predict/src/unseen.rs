@@ -11,7 +11,7 @@ use crate::copies::Copies;
 use crate::pool::{Pool, Weights};
 use crate::sum::Sums;
 
-/// The process of all tasks and what it is good for.
+/// The process of all tasks, and when to use it.
 #[derive(Debug, Clone)]
 pub(crate) struct Unseen {
     /// Batch sizes at which each task ran with others, ascending.
@@ -19,7 +19,7 @@ pub(crate) struct Unseen {
     pub pool: Pool,
     /// The process of the total, if it is used in addition to the rates of the tasks.
     pub sums: Option<Sums>,
-    /// Weights of the process in co-runs that the models of the tasks know.
+    /// Weights of the process in co-runs within the models of the tasks.
     pub weights: Weights,
     /// For a batch size that never ran with others.
     pub batch: Option<PoolCorrection>,
@@ -36,28 +36,27 @@ pub(crate) struct PoolCorrection {
     pub factor: f64,
     /// Factor on the standard deviation of the process.
     pub interval_scale: f64,
-    /// Measured error; `None`: too little to hold out, so that the weight is a
-    /// guess.
+    /// Measured error; `None` if there was too little to hold out, so that the weight is a guess.
     pub error: Option<UnseenError>,
 }
 
 /// Error of batch sizes or tasks that were held out entirely.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct UnseenError {
-    /// How many were, one after another.
+    /// Number of parts held out, one after another.
     pub parts: usize,
-    /// Mean absolute error of their co-runs without the largest twentieth, percent.
+    /// Mean absolute error of their co-runs, without the largest twentieth, in percent.
     pub error_percent: f64,
 }
 
 impl Unseen {
-    /// Expands what was learnt of kinds of tasks to each task.
+    /// Expands the result from kinds of tasks to tasks.
     pub fn of_tasks(mut self, copies: &Copies) -> Self {
         self.seen = copies.spread(&self.seen);
         self
     }
 
-    /// How to predict a co-run; `None` where the models of its tasks know it.
+    /// How to predict a co-run; `None` if it is within the models of its tasks.
     pub fn of(&self, active: &[Setting]) -> Option<&PoolCorrection> {
         if active.len() < 2 {
             return None;
@@ -74,7 +73,7 @@ impl Unseen {
 }
 
 impl PoolCorrection {
-    /// `ln(step seconds)` from what a task's own model and the process of all say. No co-runner
+    /// `ln(step seconds)` from the predictions of a task's own model and of the process of all tasks. No co-runner
     /// makes a task faster than it is alone.
     pub fn ln_step(&self, own: f64, pooled: f64, solo: f64) -> f64 {
         (own + self.weight * (pooled - own) - self.factor.ln()).max(solo)

@@ -39,10 +39,10 @@ pub(crate) use weights::{
     VERY_SURE, line_weight, pool_weights, sum_weight, sure_gain, sure_weight,
 };
 
-/// What is known from the fit to all data, so that folds need not find it again.
+/// Results of the fit to all data, so that folds need not repeat it.
 #[derive(Clone)]
 pub(crate) struct FromFullFit<'a> {
-    /// Hyper-parameters by task; none where the family needs none.
+    /// Hyper-parameters by task; none if the family needs none.
     pub hyper: Vec<Option<&'a Hyper>>,
     /// Noise factor by task, sample and place in it, where it was found.
     pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
@@ -55,7 +55,7 @@ pub(crate) struct FromFullFit<'a> {
     pub form: Form,
 }
 
-/// Which parts of a model are to be fitted.
+/// Which parts of a model to fit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegressorsToFit {
     pub gp: bool,
@@ -63,8 +63,7 @@ pub(crate) struct RegressorsToFit {
     pub trees: bool,
 }
 
-/// Fold of every sample; `usize::MAX`: never left out (a run of one task). `None`: too few
-/// configurations to leave any out.
+/// Fold of every sample; `usize::MAX`: never left out (a solo run). `None`: too few configurations to leave any out.
 fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
     let mut seen: HashMap<Vec<Setting>, usize> = HashMap::new();
     let fold = data.samples.iter().map(|s| {
@@ -81,7 +80,7 @@ fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
     (seen.len() >= 2 * folds).then_some(fold)
 }
 
-/// Leaves out each of `parts` parts in turn; nothing where there are too few configurations.
+/// Leaves out each of `parts` parts in turn; nothing if there are too few configurations.
 pub(crate) fn leave_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -183,7 +182,7 @@ impl Fold {
         left
     }
 
-    /// The predictor that it is, with these weights of the process of all tasks, of sums and of the line.
+    /// The corresponding predictor, with these weights of the process of all tasks, of sums and of the line.
     fn predictor(self, method: Method, weights: Weights, sum_weight: f64) -> Predictor {
         let tasks = self.part.data.tasks.len();
         let sums = self.sums.filter(|_| sum_weight > 0.0);
@@ -207,13 +206,13 @@ impl Fold {
     }
 }
 
-/// Share levels that are held out, at most: each costs as much as a fold.
+/// Maximum number of held-out share levels: each costs as much as a fold.
 const MOST_LEVELS: usize = 2;
-/// Least co-runs that must be left to learn from when a level or a crowd is left out.
+/// Minimum number of co-runs that must remain to learn from when a level or a number of tasks is left out.
 const LEAST_KEPT: usize = 10;
 
-/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Except the
-/// smallest and the largest, beyond which a plan is refused anyway.
+/// Leaves out whole share levels, one after another: all co-runs in which a task has this share. The smallest and the
+/// largest are not left out, because plans beyond them are refused anyway.
 pub(crate) fn leave_levels_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -235,8 +234,8 @@ pub(crate) fn leave_levels_out(
     Ok(left)
 }
 
-/// Leaves out the co-runs of as many tasks as ran together at most, where fewer did too; `shift` is
-/// what the line through those of fewer moves them by, where the model has one.
+/// Leaves out the co-runs with the largest number of tasks, if there are smaller ones, too; `shift` is the change
+/// that the line through the smaller ones would make, if the model has one.
 pub(crate) fn leave_crowd_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -266,13 +265,13 @@ pub(crate) fn leave_crowd_out(
     Ok(left)
 }
 
-/// Whether a family moves its answers towards the process of all tasks, and to the line through measured
-/// numbers of tasks. Predictions by a law alone stay as they are: searches rely on its form.
+/// Whether a family uses the process of all tasks and the line through measured numbers of tasks. Predictions by a
+/// law alone do not, because searches rely on its form.
 pub(crate) fn beside_law(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
 }
 
-/// Which samples are co-runs that `out` picks; `None`: none is, or too few would be left.
+/// Which samples are co-runs that `out` picks; `None` if there is none, or too few would remain.
 fn marked(data: &Dataset, out: impl Fn(&[Setting]) -> bool) -> Option<Vec<bool>> {
     let several = |active: &[Setting]| active.len() > 1;
     let marked = data.samples.iter();
@@ -292,7 +291,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Learns from all samples but those that are `out`; trees only if they answer any of these.
+    /// Learns from all samples except those that are `out`; trees are grown only if they predict any of these.
     pub fn learn(
         data: &Dataset,
         out: &[bool],

@@ -4,8 +4,8 @@ use math::stats;
 use crate::Dataset;
 use crate::structured::{Form, Law, Pace};
 
-/// Seconds per sample from FLOPs and bytes: `g1 = ga f + gb m`, `ga, gb >= 0`, least relative
-/// squares over the tasks that have all three.
+/// Seconds per sample from FLOPs and bytes: `g1 = ga f + gb m`, `ga, gb >= 0`, by relative least squares over the
+/// tasks that have all three.
 ///
 /// This is FedMT's workload `O = alpha f B + beta m B` in `t = gamma_0 + gamma_1 O`. `gamma_1
 /// alpha` and `gamma_1 beta` are not separately identifiable, so `alpha + beta` is set to 1.
@@ -52,7 +52,7 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
             return Some((a, b));
         }
     }
-    // On the border one of them is zero; which leaves less?
+    // On the border one of them is zero; take the one with the smaller error.
     let one = |x1: f64, xx: f64| if xx > 0.0 { x1 * x1 / xx } else { 0.0 };
     if one(f1, ff) >= one(m1, mm) {
         Some((f1 / ff, 0.0))
@@ -61,15 +61,15 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     }
 }
 
-/// Median over the laws that learnt from co-runs.
+/// Median over the laws that were learnt from co-runs.
 fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
     let v: Vec<f64> = laws.iter().map(|l| get(l)).collect();
     stats::median(&v).unwrap_or(otherwise)
 }
 
-/// Gives tasks that never ran with others the usual behaviour among others, and tasks that never
-/// ran at all a law from their FLOPs and bytes. `together` says which tasks ran with others,
-/// `varied` which ran at several shares: those know their own bend.
+/// Gives tasks that never ran with others the usual behaviour among others, and tasks that never ran at all a law
+/// from their FLOPs and bytes. `together` says which tasks ran with others, and `varied` which ran at several shares,
+/// so that their bend is known.
 pub(crate) fn complete(
     data: &Dataset,
     laws: &mut [Option<Law>],
@@ -86,9 +86,8 @@ pub(crate) fn complete(
         .collect();
     let known: Vec<&Law> = known.iter().collect();
     let (overlap, exponent) = form.usual();
-    // How a task gains from its share is known of those that ran at several, alone or not: where nothing
-    // but solo runs was measured, on slices of an A100 (MISO), constants in its place took the error with 10
-    // slices from 12 to 18 %.
+    // The effect of a share is known for tasks that ran at several, alone or not. If only solo runs were measured, on
+    // slices of an A100 (MISO), using constants instead raised the error with 10 slices from 12 to 18 %.
     let scaled = laws.iter().zip(together.iter().zip(varied));
     let scaled = scaled.filter(|(_, (together, varied))| **together || **varied);
     let scaled: Vec<Law> = scaled.filter_map(|(l, _)| l.clone()).collect();
@@ -102,7 +101,7 @@ pub(crate) fn complete(
         overlap: usual(&known, |l| l.pace.overlap, overlap),
         exponent: usual(&known, |l| l.pace.exponent, exponent),
     };
-    // How much task j slows the others: the median of its column among tasks that met it.
+    // How much task j slows the others: the median of its column, over tasks that ran with it.
     let column: Vec<f64> = (0..n)
         .map(|j| usual(&known, |l| l.slowdown[j], 0.3))
         .collect();

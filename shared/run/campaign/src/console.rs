@@ -1,4 +1,4 @@
-//! What a session reports, on a console and in an output.
+//! Reports of a session, on a console and in an output.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::interrupt::Signals;
 /// it continues, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
-/// A design without a budget has so many configurations that their number says nothing.
+/// A design without a budget may have a huge number of configurations, so the number is not shown.
 const MANY: u64 = 1 << 40;
 
 /// Writes records, shows a bar, and ends the session after a signal.
@@ -33,7 +33,7 @@ pub struct Written<'a> {
     pace: Pace,
 }
 
-/// How long configurations take, where that is told.
+/// How long configurations take, if that is worth reporting.
 #[derive(Debug, Default)]
 struct Pace {
     told: bool,
@@ -42,11 +42,11 @@ struct Pace {
     measured: u32,
 }
 
-/// Configurations after which the time for the rest is told: the shortest of a few windows and start-ups
-/// is half of the longest, so fewer say little.
+/// Number of configurations after which the remaining time is estimated: the longest of a few windows and start-ups
+/// is twice the shortest, so fewer say little.
 const ENOUGH_MEASURED: u32 = 4;
 
-/// A time for people, rounded as it is known: `40 s`, `9 min`.
+/// A time for users, rounded to its precision: `40 s`, `9 min`.
 fn about(seconds: f64) -> String {
     if seconds < 90.0 {
         format!("{:.0} s", seconds.max(1.0))
@@ -58,8 +58,7 @@ fn about(seconds: f64) -> String {
 }
 
 impl Pace {
-    /// Records that a configuration was measured; what the rest takes by the mean of those so far,
-    /// once.
+    /// Records that a configuration was measured; returns, once, the estimated remaining time from the mean so far.
     fn note(&mut self, left: u64) -> Option<String> {
         // Recorded configurations take no time.
         self.took += self.begun.take()?.elapsed();
@@ -98,8 +97,8 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Says what the session is to take on a device where that is worth knowing, and again when some
-    /// configurations have been measured.
+    /// Says how long the session may take, if that is worth knowing on this device, and again after some
+    /// configurations.
     pub fn expects(&mut self, window: &device::Window) {
         self.pace.told = true;
         let Some(length) = self.bar.length().filter(|n| *n < MANY) else {
@@ -119,8 +118,8 @@ impl<'a> Written<'a> {
         ));
     }
 
-    /// Shows the lines below the bar, each cut to the terminal: one that it broke would be counted as one
-    /// line, and left standing when the bar is drawn again.
+    /// Shows the lines below the bar, each cut to the terminal: a line that wraps would be counted as one, and left
+    /// behind when the bar is drawn again.
     fn show(&self) {
         let lines = self.below.iter().filter(|l| !l.is_empty());
         let lines = lines.map(|line| self.console.cut(line));
@@ -182,7 +181,7 @@ impl Sink for Written<'_> {
         }
     }
 
-    /// Above the bar, which would be left standing otherwise.
+    /// Above the bar, which would otherwise be left behind.
     fn note(&mut self, text: &str) {
         self.bar.suspend(|| self.console.note(text));
     }
@@ -192,7 +191,7 @@ impl Sink for Written<'_> {
     }
 }
 
-/// The exit that an error of a design leads to.
+/// The exit for an error of a design.
 pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     let text = error.to_string();
     match error {
@@ -216,7 +215,7 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     }
 }
 
-/// Like [`failure`], of a session.
+/// Like [`failure`], for a session.
 pub fn session_failure(error: SessionError<Failure>, signals: &Signals) -> Failure {
     match error {
         SessionError::Design(error) => failure(error, Some(signals)),

@@ -1,4 +1,4 @@
-//! The failure of a task alone, for people: what it printed last, and what to change.
+//! The failure of a task alone, for users: its last output, and what to change.
 
 use doc::{Failure, FailureCause};
 
@@ -13,7 +13,7 @@ pub fn told(failure: &Failure) -> String {
     let lines: Vec<&str> = output.lines().filter(|_| told).collect();
     let mut text = format!("alone, {}", failure.reason);
     if let [.., _, last] = lines[..] {
-        // The record says the last line, too.
+        // The record also contains the last line.
         let said = format!("; its last line was: {last}");
         let reason = failure.reason.trim_end_matches(&said);
         text = format!("alone, {reason}; the end of what it printed:");

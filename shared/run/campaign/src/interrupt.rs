@@ -9,8 +9,8 @@ use std::time::Duration;
 use cli::Failure;
 use signal_hook::flag;
 
-/// How long a record on a device without processes may take after a signal. Most are finished within
-/// milliseconds; a search of an adaptive design, or a simulation, may take minutes.
+/// How long a record on a device without processes may take after a signal. Most are finished within milliseconds; a
+/// search of an adaptive design, or a simulation, may take minutes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a signal asked to end.
@@ -49,9 +49,9 @@ impl Signals {
         Arc::clone(&self.flag)
     }
 
-    /// For a device without its own processes, where nothing needs ending: the tool ends shortly
-    /// after a signal, even during a computation or while waiting for input. Its output is a
-    /// profile that can be continued. `soon`: whether the next one is such.
+    /// For a device without its own processes, where nothing needs to be stopped: the tool ends shortly after a
+    /// signal, even during a computation or while waiting for input. Its output is a profile that can be continued.
+    /// `soon`: whether the next device is of this kind.
     pub fn end_soon(&self, soon: bool) {
         self.soon.store(soon, Ordering::SeqCst);
         if soon {
@@ -59,13 +59,13 @@ impl Signals {
         }
     }
 
-    /// Waits for input by `wait`, however long that takes; nothing is open that would have to be
-    /// ended, and a signal ends the tool at once.
+    /// Waits for input by `wait`, however long that takes. Nothing is open that would have to be stopped, so a signal
+    /// ends the tool at once.
     ///
     /// # Errors
-    /// [`Failure::Signal`] if one has come already.
+    /// [`Failure::Signal`] if one has already come.
     pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> Result<T, Failure> {
-        // Before the look: a signal between look and waiting finds the tool idle.
+        // Before the check: a signal between the check and the wait then finds the tool idle.
         self.idle.store(true, Ordering::SeqCst);
         self.watch();
         self.check()?;
@@ -95,7 +95,7 @@ impl Signals {
                 std::process::exit(128 + signal);
             }
         };
-        // Where no thread can be made, as where no signal can be listened for.
+        // If no thread can be created, as if signals could not be handled.
         thread::Builder::new().spawn(wait).ok();
     }
 

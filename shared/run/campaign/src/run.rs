@@ -20,19 +20,19 @@ use crate::resume;
 use crate::source::{Jobs, Place, ProfileRequest, is_document, runs};
 use crate::trace;
 
-/// Profiles every workload of the input, or makes a profile of a table, or calibrates the
-/// simulator, as the settings say.
+/// Profiles every workload of the input, makes a profile from a table, or calibrates the simulator, depending on the
+/// settings.
 ///
 /// # Errors
-/// [`Failure`] for input that cannot be read or does not fit together, a device that cannot be
-/// used, and a signal; every finished record is written before.
+/// [`Failure`] for input that cannot be read or is inconsistent, a device that cannot be used, and a signal; every
+/// finished record has been written before.
 pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failure> {
     let context = Context::new(settings, console)?;
     if let Some(profile) = &settings.calibrate {
         return context.calibrate(profile);
     }
     let mut jobs = Jobs::open(settings, console)?;
-    // The first job is read before anything is written: bad input leaves no output behind.
+    // The first job is read before anything is written: bad input leaves no output.
     let Some(first) = jobs.next_job()? else {
         return Err(Failure::Input("there is nothing to profile".to_owned()));
     };
@@ -72,7 +72,7 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
         )));
     }
     if empty > 0 {
-        // The records are written, since they say why; but nothing can be learnt from them.
+        // The records are written, since they contain the reasons; but nothing can be learnt from them.
         return Err(Failure::Negative(format!(
             "no configuration could be measured in {empty} of the profiles; their records say why"
         )));
@@ -188,7 +188,7 @@ impl<'a> Context<'a> {
         Ok(Exit::Done)
     }
 
-    /// The predictor to begin with, if it is of the same tasks.
+    /// The predictor to start from, if it has the same tasks.
     fn earlier(&self, workload: &Workload) -> Result<Option<Predictor>, Failure> {
         let Some(model) = &self.warm_start else {
             return Ok(None);
@@ -282,7 +282,7 @@ impl<'a> Context<'a> {
             device: fingerprint,
             design: sequence.kind,
             seed,
-            // What the simulator answers depends on it, so that a reader can ask again.
+            // The simulator's results depend on it, so it is recorded to make them reproducible.
             window: match kind {
                 DeviceKind::Sim => Some(window.least),
                 _ => self.settings.window.least,
@@ -385,8 +385,7 @@ fn failure(error: OpenError, place: &Place) -> Failure {
     }
 }
 
-/// Refuses given configurations that a recording does not completely contain, before anything is
-/// written.
+/// Refuses given configurations if the recording lacks some of them, before anything is written.
 fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> Result<(), Failure> {
     let Some(only) = opened.device.only() else {
         return Ok(());
@@ -400,7 +399,7 @@ fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> R
     }
 }
 
-/// A GPU by name, or by its figures in a file if there is one of that name.
+/// A GPU by name, or from a file with its figures if there is one of that name.
 fn gpu(text: &str, console: &Console) -> Result<GpuSpec, Failure> {
     let path = Path::new(text);
     let is_file = text == "-" || text.contains('/') || path.extension().is_some() || path.is_file();

@@ -13,30 +13,30 @@ pub struct ProfileSettings {
     pub output: Option<PathBuf>,
     /// Whether this program supports `--guard`, so that it can have a guard.
     pub guarded: bool,
-    /// Whether the output is replaced even if it holds a profile or a run.
+    /// Whether to replace the output even if it contains a profile or a run.
     pub force: bool,
-    /// Where to measure, instead of what the workload says.
+    /// Device, overriding the workload.
     pub device: Option<DeviceKind>,
     /// GPU of the simulator: a name, or a file with a GPU's figures.
     pub gpu: Option<String>,
-    /// Profile that the replay device answers from.
+    /// Profile of the replay device.
     pub replay: Option<PathBuf>,
     /// Which configurations.
     pub design: DesignSettings,
-    /// Rounds that the plan is for: an adaptive design ends once another co-run costs more time than it is
-    /// expected to save in them.
+    /// Number of coming rounds: an adaptive design ends when another co-run costs more time than it is expected to
+    /// save in them.
     pub rounds: Option<u64>,
-    /// Model of a similar workload that an adaptive design begins from.
+    /// Model of a similar workload from which an adaptive design starts.
     pub warm_start: Option<PathBuf>,
-    /// How long to measure each.
+    /// How long to measure each configuration.
     pub window: WindowSettings,
     /// Relative standard deviation of noise on simulated throughputs, percent.
     pub noise_percent: f64,
-    /// Documents or a table that name the configurations, instead of the design.
+    /// Documents or a table with the configurations, instead of the design.
     pub configs: Option<PathBuf>,
-    /// With `configs`: the baselines of plans too.
+    /// With `configs`: also the baselines of plans.
     pub baselines: bool,
-    /// With `configs`: solo runs of what is used first.
+    /// With `configs`: first the solo runs of what is used.
     pub solos: bool,
     /// Tables of measurements made elsewhere.
     pub import: Vec<PathBuf>,
@@ -44,11 +44,11 @@ pub struct ProfileSettings {
     pub resume: Option<PathBuf>,
     /// Processors of jobs.
     pub cpus: Cpus,
-    /// Whether to use an MPS daemon that runs already.
+    /// Whether to use a running MPS daemon.
     pub attach_mps: bool,
     /// Variables that jobs get.
     pub passing: device::Passing,
-    /// Where the trace of the simulated GPU goes.
+    /// File of the trace of the simulated GPU.
     pub trace: Option<PathBuf>,
     /// A profile of a real GPU to fit the simulator to; nothing is measured then.
     pub calibrate: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What to profile: workloads one after another, with configurations where they are given.
+//! What to profile: workloads one after another, with configurations if they are given.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct ProfileRequest {
     pub workload: Workload,
     /// The configurations to measure; `None`: those of the design.
     pub configurations: Option<Vec<Configuration>>,
-    /// Where the workload came from, for faults that only a device finds.
+    /// Where the workload came from, for faults that only a device detects.
     pub place: Place,
 }
 
@@ -28,13 +28,13 @@ pub struct ProfileRequest {
 pub struct Place(Frame);
 
 impl Place {
-    /// The failure that a fault of the document leads to.
+    /// The failure for a fault of the document.
     pub fn fault(&self, fault: Fault) -> Failure {
         Failure::from(self.0.faults(vec![fault]))
     }
 }
 
-/// The workloads of the input, opened when the first is asked for.
+/// The workloads of the input, opened when the first is needed.
 struct Workloads<'a> {
     settings: &'a ProfileSettings,
     console: &'a Console,
@@ -104,7 +104,7 @@ enum GivenSource {
 }
 
 impl<'a> Jobs<'a> {
-    /// Opens what the arguments name.
+    /// Opens the sources of the arguments.
     pub fn open(settings: &'a ProfileSettings, console: &'a Console) -> Result<Self, Failure> {
         let given = match &settings.configs {
             None => GivenSource::Designed,
@@ -193,7 +193,7 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Refuses workloads beside a document that carries its own: they would have no effect.
+/// Refuses workloads in addition to a document that contains its own: they would have no effect.
 fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
     match files.first() {
         None => Ok(()),
@@ -204,7 +204,7 @@ fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether an input holds documents, not a table; `None` where there is nothing in it.
+/// Whether an input contains documents, not a table; `None` if it is empty.
 pub fn is_document(reader: &mut impl BufRead) -> std::io::Result<Option<bool>> {
     let start = reader.fill_buf()?;
     let first = start.iter().find(|b| !b.is_ascii_whitespace());

@@ -1,4 +1,4 @@
-//! What a model predicts for configurations of a table, as rows for other programs.
+//! Predictions of a model for the configurations of a table, as rows for other programs.
 
 use std::io::BufRead;
 
@@ -18,7 +18,7 @@ const INTERVAL: f64 = 1.96;
 pub struct Predicted {
     /// Name of the model's workload; empty if it has none.
     pub device: String,
-    /// What the table calls the configuration.
+    /// The configuration's label in the table.
     pub config: String,
     /// Name of the task.
     pub task: String,
@@ -34,7 +34,7 @@ pub struct Predicted {
     pub high_samples_per_s: f64,
     /// Throughput alone on the whole device, at the same batch size.
     pub solo_samples_per_s: f64,
-    /// Why the configuration lies outside what was measured; empty where it lies inside.
+    /// Why the configuration lies outside the measured domain; empty if it lies inside.
     pub outside: String,
 }
 
@@ -47,10 +47,10 @@ pub enum RowForm {
     Json,
 }
 
-/// Predictions for every configuration of a table, and what is to be said of the table.
+/// Predictions for every configuration of a table, and messages about the table.
 ///
 /// # Errors
-/// [`DesignError`] with every fault of the table, or for a model that is no predictor.
+/// [`DesignError`] with every fault of the table, or for an invalid model.
 pub fn ask(
     model: &Model,
     table: impl BufRead,
@@ -96,7 +96,7 @@ pub fn ask(
 /// The rows as text; a heading stands above CSV if asked for.
 ///
 /// # Errors
-/// [`DesignError::Table`] if a row cannot be written, which no number of a prediction leads to.
+/// [`DesignError::Table`] if a row cannot be written; valid predictions never cause this.
 pub fn rows_text(rows: &[Predicted], form: RowForm, heading: bool) -> Result<String, DesignError> {
     let failed = |error: String| DesignError::Table(error);
     let mut bytes = Vec::new();

@@ -9,7 +9,7 @@ use units::{Batch, Share};
 use crate::DesignError;
 use crate::sequence::Configuration;
 
-/// Configurations with the workload that they belong to, if their document carries it.
+/// Configurations with the workload that they belong to, if their document contains it.
 #[derive(Debug, Clone)]
 pub struct Given {
     /// The workload.
@@ -60,8 +60,8 @@ impl Given {
         }
     }
 
-    /// The configurations by index in the workload, each once, after the solo runs of every batch
-    /// size in use if `solos` asks for them.
+    /// The configurations by index in the workload, each once; with `solos`, the solo runs of every batch size in use
+    /// come first.
     pub fn configurations(
         &self,
         workload: &Workload,
@@ -162,7 +162,7 @@ fn of_plan(
     Ok(Given { workload, choices })
 }
 
-/// Choices of all tasks, apart for each GPU of the plan: only those of one run together.
+/// Choices of all tasks, separately for each GPU of the plan: only the tasks of one GPU run together.
 fn by_gpu(plan: &Plan, choices: &[Choice]) -> Vec<Vec<Choice>> {
     let mut per_gpu: BTreeMap<u32, Vec<Choice>> = BTreeMap::new();
     for choice in choices {
@@ -173,8 +173,8 @@ fn by_gpu(plan: &Plan, choices: &[Choice]) -> Vec<Vec<Choice>> {
     per_gpu.into_values().collect()
 }
 
-/// What remains on a GPU as one task after another finishes, by the plan's rates: the length of a
-/// round cannot be inferred from the time in which all run.
+/// The remaining tasks on a GPU as one after another finishes, by the plan's rates: the length of a round cannot be
+/// inferred from the time in which all run.
 fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     let end = |choice: &Choice| {
         let task = plan.task_index(&choice.id)?;
@@ -194,7 +194,7 @@ fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     let left = |from: usize| {
         let computes: Vec<bool> = (0..ends.len()).map(|i| i >= from).collect();
         let shares = match device {
-            // Control groups give what an ended task had to the others.
+            // Control groups give the share of an ended task to the others.
             Some(DeviceKind::Cpu) => overlap::divided(&planned, &computes),
             _ => planned.clone(),
         };
@@ -207,7 +207,7 @@ fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     (1..ends.len()).map(left).collect()
 }
 
-/// Each task alone at the batch size that the verdict takes for it.
+/// Each task alone at the batch size that the verdict assumes for it.
 fn alone(verdict: &Verdict) -> impl Iterator<Item = Vec<Choice>> {
     verdict.tasks.iter().map(|task| {
         vec![Choice {

@@ -9,10 +9,10 @@ pub enum DesignError {
     /// A table cannot be read; a line for each fault.
     #[error("{0}")]
     Table(String),
-    /// A document that was given for its configurations has none, or tasks of its own.
+    /// A document given for its configurations has none, or has tasks of its own.
     #[error("--configs: {0}")]
     Given(String),
-    /// A plan that was given for its configurations has none, because nothing was feasible.
+    /// A plan given for its configurations has none, because nothing was feasible.
     #[error("--configs: the plan is infeasible, so there is nothing to measure")]
     Infeasible,
     /// A row of an imported table has no throughput.
@@ -24,7 +24,7 @@ pub enum DesignError {
     /// The number of rounds is given, but the samples of this task per round are unknown.
     #[error("--rounds: task {0} has no `samples`; give how many it trains on in a round")]
     Rounds(TaskId),
-    /// The number of rounds is given for a workload whose gain of a co-run is not computed.
+    /// The number of rounds is given for a workload for which the gain of a co-run is not computed.
     #[error(
         "--rounds: on several GPUs the gain of a co-run is not computed; use --budget, or --tolerance"
     )]
@@ -35,7 +35,7 @@ pub enum DesignError {
          with a --budget"
     )]
     Grid(u128),
-    /// No configuration keeps to the limits on the total share.
+    /// No configuration keeps the limits on the total share.
     #[error(
         "shares of {tasks} tasks in steps of {step} add up to {least} to {most} %, outside \
          --rv-min and --rv-max"
@@ -53,10 +53,10 @@ pub enum DesignError {
     /// The model that chooses the next co-run cannot be fitted.
     #[error("--design adaptive: {0}")]
     Model(#[from] PredictError),
-    /// The model that is asked predicts nothing.
+    /// The given model is not valid.
     #[error("the model is no predictor: {0}")]
     NoPredictor(PredictError),
-    /// The profile to continue with began in another way.
+    /// The profile to continue began differently.
     #[error(
         "{path}: the profile was made with {what}; give the same, or start a new profile",
         path = path.display()
@@ -64,10 +64,10 @@ pub enum DesignError {
     OtherStart {
         /// The profile.
         path: PathBuf,
-        /// What is different.
+        /// The difference.
         what: String,
     },
-    /// The profile to continue with has configurations that these options do not lead to.
+    /// The profile to continue has configurations that these options do not lead to.
     #[error(
         "{path}: the profile has {what} than these options lead to; give the options that it was \
          started with (a larger --budget is fine)",
@@ -76,10 +76,10 @@ pub enum DesignError {
     OtherDesign {
         /// The profile.
         path: PathBuf,
-        /// What is different.
+        /// The difference.
         what: &'static str,
     },
-    /// The recording lacks a configuration, which is described for people.
+    /// The recording lacks a configuration, which is described for users.
     #[error("the recording does not have the configuration {0}")]
     Unrecorded(String),
     /// The device failed permanently.
@@ -88,7 +88,7 @@ pub enum DesignError {
     /// A signal came while it was measured.
     #[error("a signal came while it was measured")]
     Interrupted,
-    /// The seconds of all windows are no quantity.
+    /// The sum of the seconds of all windows is not a valid quantity.
     #[error("the cost of the profile: {0}")]
     Cost(UnitError),
 }

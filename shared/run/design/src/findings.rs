@@ -12,16 +12,16 @@ pub(crate) struct Findings {
     /// Tasks of co-runs.
     together: Vec<Measured>,
     ran: BTreeSet<TaskId>,
-    /// Tasks whose runs were said to be others than the workload's.
+    /// Tasks whose runs were reported to differ from the workload.
     told: BTreeSet<TaskId>,
 }
 
-/// Work that is done in less than a program takes to start (an interpreter: 0.05 s; with a framework:
-/// 5 to 15 s) gains nothing from a plan.
+/// If work takes less time than a program's start (an interpreter: 0.05 s; with a framework: 5 to 15 s), a plan gains
+/// nothing.
 const LITTLE_WORK_S: f64 = 1.0;
 
-/// Relative difference of what should be equal that is worth a word; windows end at a standard error of
-/// 1 %, and the drift of one device between two windows was mostly below 5 %.
+/// Relative difference between values that should be equal that is worth a message; windows end at a standard error
+/// of 1 %, and the drift of one device between two windows was mostly below 5 %.
 const MUCH: f64 = 0.10;
 
 /// Standard errors of a difference beyond which it is not noise (1 in 370 of normal values).
@@ -33,7 +33,7 @@ impl Findings {
         self.ran.contains(task)
     }
 
-    /// Takes a sample; what is to be said of it, once for each task.
+    /// Takes a sample; returns messages about it, once for each task.
     pub(crate) fn add(&mut self, workload: &Workload, sample: &Sample) -> Vec<String> {
         let mut told = Vec::new();
         for task in &sample.tasks {
@@ -83,7 +83,7 @@ impl Findings {
         warnings
     }
 
-    /// The largest loss of speed by a larger share.
+    /// The largest loss of speed with a larger share.
     fn less_with_more(&self, task: &TaskId) -> Option<String> {
         let own = || self.alone.iter().filter(|t| t.id == *task);
         let pairs = own().flat_map(|a| own().map(move |b| (a, b)));
@@ -102,7 +102,7 @@ impl Findings {
         ))
     }
 
-    /// The largest gain of speed by others beside it.
+    /// The largest gain of speed with others running.
     fn less_alone(&self, task: &TaskId) -> Option<String> {
         let own = |all: &'_ [Measured]| -> Vec<Measured> {
             all.iter().filter(|t| t.id == *task).cloned().collect()
@@ -127,7 +127,7 @@ impl Findings {
         })
     }
 
-    /// Two tasks that do the same at different speeds.
+    /// Two tasks with the same work at different speeds.
     fn unlike(&self, a: &TaskId, b: &TaskId) -> Option<String> {
         let of = |task: &TaskId| {
             let own = self.alone.iter().filter(|t| t.id == *task);
@@ -153,7 +153,7 @@ impl Findings {
     }
 }
 
-/// Work that is done before a plan of it could matter.
+/// Work that ends before a plan could matter.
 fn little_work(task: &Measured, samples: Samples) -> Option<String> {
     let work = samples.as_f64() / task.throughput.get();
     (work < LITTLE_WORK_S).then(|| {
@@ -166,7 +166,7 @@ fn little_work(task: &Measured, samples: Samples) -> Option<String> {
     })
 }
 
-/// A rate for people, with what is known of it.
+/// A rate for users, with its uncertainty.
 fn shown(task: &Measured) -> String {
     match task.throughput.get() {
         rate if rate >= 100.0 => format!("{rate:.0}"),
@@ -174,7 +174,7 @@ fn shown(task: &Measured) -> String {
     }
 }
 
-/// Whether a rate is surely above another.
+/// Whether a rate is significantly above another.
 fn is_faster(fast: &Measured, slow: &Measured) -> bool {
     let error = |t: &Measured| t.stderr.map_or(0.0, SamplesPerSec::get).powi(2);
     let more = fast.throughput.get() - slow.throughput.get();

@@ -39,8 +39,8 @@ impl Import {
         }
     }
 
-    /// Reads the measurements of a table; gives what is to be said of it. Configurations of
-    /// different tables are different, whatever their labels.
+    /// Reads the measurements of a table; returns messages about it. Configurations of different tables are
+    /// different, whatever their labels.
     pub fn read(&mut self, reader: impl BufRead, source: &str) -> Result<Vec<String>, DesignError> {
         let table = table::read(reader, source, &self.workload, Throughput::Needed)?;
         self.configurations.extend(table.configurations);
@@ -50,10 +50,10 @@ impl Import {
         Ok(table.notes.into_iter().map(with_source).collect())
     }
 
-    /// Takes the measurements of a run that was launched.
+    /// Takes the measurements of a launched run.
     ///
     /// # Errors
-    /// [`DesignError`] if it has none, or of tasks that the workload has not.
+    /// [`DesignError`] if it has none, or has tasks that are not in the workload.
     pub fn read_run(&mut self, events: &[RunEvent], source: &str) -> Result<(), DesignError> {
         let wrong = |why: String| DesignError::Table(format!("{source}: {why}"));
         let samples = runs::samples(events).map_err(|error| wrong(error.to_string()))?;
@@ -82,8 +82,7 @@ impl Import {
         Ok(())
     }
 
-    /// What the measurements lack, for people: fits measure everything against solo runs on the
-    /// whole device.
+    /// A message about missing measurements: fits need solo runs on the whole device as reference.
     #[must_use]
     pub fn lacks(&self) -> Vec<String> {
         let alone = |task: usize| {

@@ -1,11 +1,11 @@
 //! Sampling designs, and the session that measures them on a device.
 //!
 //! A [`Sequence`] decides which configuration comes next: solo runs first, then a grid, random draws
-//! ([`sequence::Random`]), or the one expected to improve the objective ([`sequence::Adaptive`]). A
-//! [`Session`](session::Session) measures them in sequence on a `device::Device` and gives a record for each to a
-//! [`Sink`]. An interrupted profile continues from its records ([`resume`]); a profile ends when another co-run is not
-//! worth its time ([`worth`]). Configurations may also come from documents or a table ([`configs`], [`table`]), and
-//! measurements from elsewhere ([`import`]).
+//! ([`sequence::Random`]), or the co-run with the highest expected improvement of the objective
+//! ([`sequence::Adaptive`]). A [`Session`](session::Session) measures them in sequence on a `device::Device` and
+//! writes a record for each to a [`Sink`]. An interrupted profile continues from its records ([`resume`]); a profile
+//! ends when another co-run is not worth its time ([`worth`]). Configurations may also come from documents or a table
+//! ([`configs`], [`table`]), and measurements from elsewhere ([`import`]).
 
 mod ask;
 pub mod configs;

@@ -1,4 +1,4 @@
-//! What an interrupted profile has measured already.
+//! What an interrupted profile has already measured.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ impl Recorded {
         }
     }
 
-    /// Device time of its windows; what failed has none.
+    /// Device time of its windows; a failed configuration has none.
     pub fn seconds(&self) -> f64 {
         match self {
             Recorded::Failure(_) => 0.0,
@@ -72,7 +72,7 @@ impl Recorded {
     }
 }
 
-/// The records of a profile in order, if it began as the present one does.
+/// The records of a profile in order, if it began like the current one.
 pub fn records(
     path: &Path,
     profile: Profile,
@@ -108,7 +108,8 @@ pub fn records(
     let failures = profile.failures.into_iter().map(Recorded::Failure);
     let mut records: Vec<Recorded> = samples.chain(failures).collect();
     records.sort_by_key(Recorded::config);
-    // A profile that ended with a failure was to be corrected, so the failure is measured again.
+    // If a profile ended with a failure, the user has corrected something, so the failed configuration is measured
+    // again.
     if profile
         .end
         .is_some_and(|end| end.stopped == StopReason::Failure)

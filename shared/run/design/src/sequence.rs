@@ -32,11 +32,11 @@ use crate::settings::{self, DesignSettings, Strategy};
 pub struct Sequence {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
-    /// Solo runs to repeat in turn, so that drift shows; none if nothing drifts.
+    /// Solo runs to repeat in turn, so that drift is noticed; none if nothing drifts.
     again: VecDeque<Configuration>,
     /// Co-runs since the last of them.
     coruns: usize,
-    /// Solo runs at part shares, which are taken between co-runs; only where measuring takes time.
+    /// Solo runs at partial shares, taken between co-runs; only if measuring takes time.
     parts: VecDeque<Configuration>,
     /// Co-runs since the last of those.
     unparted: usize,
@@ -94,8 +94,7 @@ impl Sequence {
         }
     }
 
-    /// The design that the settings ask for: every task alone at each of its batch sizes, then
-    /// co-runs.
+    /// The design according to the settings: every task alone at each of its batch sizes, then co-runs.
     pub fn designed(
         workload: &Workload,
         settings: &DesignSettings,
@@ -108,9 +107,9 @@ impl Sequence {
         Ok(plan)
     }
 
-    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and again,
-    /// and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
-    /// measured whatever the budget: without them nothing can be learnt.
+    /// On a device where measuring takes time: solo runs between the co-runs, at partial shares and repeated, and a
+    /// budget for all measurements. Solo runs on the whole device, and one co-run, are measured whatever the budget:
+    /// without them nothing can be learnt.
     fn between(
         &mut self,
         workload: &Workload,
@@ -165,7 +164,7 @@ impl Sequence {
                 let chooser = Chooser::Adaptive(Box::new(adaptive));
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
-            // A single task cannot be planned with anything; its part shares show how it scales.
+            // A single task has no co-runs; its partial shares show how it scales.
             (Strategy::Adaptive, None) if conditions.drifts => Vec::new(),
             (Strategy::Adaptive | Strategy::Random, None) => {
                 let chooser =
@@ -184,7 +183,7 @@ impl Sequence {
         Ok(Self::list(solos, coruns, kind, budget, rng))
     }
 
-    /// Solo runs, then what a chooser says.
+    /// Solo runs, then the co-runs of a chooser.
     fn open(solos: Vec<Configuration>, chooser: Chooser, kind: DesignKind, budget: u64) -> Self {
         Self {
             length: (solos.len() as u64).saturating_add(budget),
@@ -262,7 +261,7 @@ impl Sequence {
         Ok(next.or_else(|| self.parts.pop_front()))
     }
 
-    /// A solo run at a part share: of an adaptive design what the best co-run so far leaves alone, as a rule.
+    /// A solo run at a partial share: in an adaptive design usually one that the best co-run so far needs at its end.
     fn next_part(&mut self) -> Option<Configuration> {
         let wanted = match &self.chooser {
             Chooser::Adaptive(adaptive) => adaptive.left_alone(),
@@ -286,7 +285,7 @@ impl Sequence {
         }
     }
 
-    /// Learns what a configuration gave; `None`: it could not be measured.
+    /// Learns the result of a configuration; `None`: it could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], rates: Option<&[Rate]>) {
         if let Chooser::Adaptive(adaptive) = &mut self.chooser {
             let lesson = rates.map(|rates| lesson(configuration, rates));
@@ -294,7 +293,7 @@ impl Sequence {
         }
     }
 
-    /// How an adaptive design stands.
+    /// State of an adaptive design.
     pub fn progress(&self) -> Option<&Progress> {
         match &self.chooser {
             Chooser::Adaptive(adaptive) => adaptive.progress.as_ref(),
@@ -302,14 +301,14 @@ impl Sequence {
         }
     }
 
-    /// Ends an adaptive design, because nothing that it expects to gain is worth measuring.
+    /// Ends an adaptive design, because no expected gain is worth a measurement.
     pub fn end(&mut self) {
         if let Chooser::Adaptive(adaptive) = &mut self.chooser {
             adaptive.stopped = Some(StopReason::Tolerance);
         }
     }
 
-    /// Why there is no next one.
+    /// Why there is no next configuration.
     pub fn stopped(&self) -> StopReason {
         let more = !self.parts.is_empty() || self.listed.len() > 0;
         match &self.chooser {

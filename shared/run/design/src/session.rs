@@ -31,22 +31,20 @@ pub struct Session<'a> {
     pub sequence: Sequence,
     /// How long.
     pub window: Window,
-    /// Results known already, in order.
+    /// Known results, in order.
     pub recorded: Vec<Recorded>,
-    /// Expected saving in the coming rounds, if an adaptive design ends once another co-run costs
-    /// more.
+    /// Expected saving in the coming rounds, for an adaptive design that ends when another co-run costs more.
     pub worth: Option<Worth>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
-    /// Whether measuring takes time, so that it ends with the first task that fails alone, and
-    /// what contradicts itself is told.
+    /// Whether measuring takes time. Then it ends with the first task that fails alone, and reports contradictions.
     pub real: bool,
 }
 
 /// Result of a session.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The first configuration of the most tasks; `None` if nothing could be measured.
+    /// The first configuration of the largest number of tasks; `None` if nothing could be measured.
     pub widest: Option<Configuration>,
     /// The failure of a task alone with which the session ended.
     pub failure: Option<Failed>,
@@ -67,7 +65,7 @@ impl<E> From<DesignError> for SessionError<E> {
     }
 }
 
-/// Counts for the last record.
+/// Totals for the last record.
 #[derive(Default)]
 struct Totals {
     measured: u64,
@@ -88,7 +86,7 @@ impl Totals {
     }
 }
 
-/// How solo runs that were measured again differ from the first time.
+/// How repeated solo runs differ from the first time.
 #[derive(Default)]
 struct Drift {
     first: BTreeMap<Configuration, f64>,
@@ -135,7 +133,7 @@ impl Drift {
 }
 
 impl Session<'_> {
-    /// Measures what has not been measured and writes every record.
+    /// Measures everything that has not been measured, and writes every record.
     ///
     /// # Errors
     /// [`SessionError`]; every finished record has been written before.
@@ -166,8 +164,8 @@ impl Session<'_> {
         Ok(totals.outcome)
     }
 
-    /// Noise scales of the tasks that report norms, each window a block; a person is told which, and why
-    /// there is none where norms do not suffice.
+    /// Noise scales of the tasks that report norms, with each window as a block; reports which tasks, and why there
+    /// is none if norms do not suffice.
     fn noise_scales(
         &self,
         gradients: &BTreeMap<usize, Vec<Moments>>,
@@ -222,7 +220,7 @@ impl Session<'_> {
             let rates = record.rates();
             self.sequence.observe(&runs, rates.as_deref());
             if let Some(worth) = &mut self.worth {
-                // The start of jobs counts if there is one. Recorded samples have only their windows.
+                // The start of jobs is included if there is one. Recorded samples have only their windows.
                 let seconds = match self.real && measured {
                     true => begun.elapsed().as_secs_f64(),
                     false => record.seconds(),
@@ -269,15 +267,15 @@ impl Session<'_> {
         Ok(totals)
     }
 
-    /// Whether a configuration is worth its time. Solo runs are: nothing is compared without them.
+    /// Whether a configuration is worth its time. Solo runs always are: nothing can be compared without them.
     fn pays(&self, runs: &[Setting]) -> bool {
         let gain = self.sequence.progress().map(|p| p.expected_gain);
         let worth = self.worth.as_ref().filter(|_| runs.len() > 1);
         worth.is_none_or(|worth| worth.pays(gain))
     }
 
-    /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be
-    /// compared with anything. Where memory was insufficient a smaller batch size may do.
+    /// Whether a task that never ran has failed alone: every co-run of it would also fail, and could not be compared
+    /// with anything. If memory was insufficient, a smaller batch size may work.
     fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
         let [run] = runs else { return false };
         let task = &self.header.workload.tasks[run.task];
@@ -358,7 +356,7 @@ fn choices(workload: &Workload, runs: &[Setting]) -> Vec<Choice> {
         .collect()
 }
 
-/// A configuration for people: `a 32 at 50 %, b 64 at 80 %`.
+/// A configuration for users: `a 32 at 50 %, b 64 at 80 %`.
 pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
     let task = |run: &Setting| {
         let id = &workload.tasks[run.task].id;
@@ -367,7 +365,7 @@ pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
     runs.iter().map(task).collect::<Vec<_>>().join(", ")
 }
 
-/// How an adaptive design stands, for people.
+/// State of an adaptive design, for users.
 #[must_use]
 pub fn describe_progress(workload: &Workload, progress: &Progress) -> String {
     if progress.value < 0.0 {

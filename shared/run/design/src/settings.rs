@@ -1,4 +1,4 @@
-//! How configurations are chosen and measured, checked.
+//! Checked settings: how configurations are chosen and measured.
 
 use device::{STEADY_REPEATS, STEADY_WINDOW_S, Window};
 use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
@@ -7,8 +7,8 @@ use units::{Seconds, Share, TotalShare};
 
 use crate::DesignError;
 
-/// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
-/// slowest of the catalogue's models; the window grows until the standard error is small enough.
+/// Default minimum window on a real device. Two seconds contain some ten steps of the slowest of the catalogue's
+/// models; the window grows until the standard error is small enough.
 const DEFAULT_WINDOW_S: f64 = 2.0;
 
 /// How co-runs are chosen.
@@ -27,7 +27,7 @@ pub enum Strategy {
 pub struct DesignSettings {
     /// How they are chosen.
     pub strategy: Strategy,
-    /// Co-runs beside the solo runs; `None`: all.
+    /// Co-runs in addition to the solo runs; `None`: all.
     pub budget: Option<u64>,
     /// Shares are multiples of this.
     pub step: Share,
@@ -35,13 +35,13 @@ pub struct DesignSettings {
     pub rv_min: TotalShare,
     /// Largest sum of the shares.
     pub rv_max: TotalShare,
-    /// Part of co-runs with a task left out, 0 to 1.
+    /// Fraction of co-runs with a task left out, 0 to 1.
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
-    /// Goal of an adaptive design; `None`: what a plan of the workload maximises by default.
+    /// Goal of an adaptive design; `None`: the default objective of a plan of the workload.
     pub objective: Option<ObjectiveKind>,
-    /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
+    /// Floor: throughput of every task relative to alone that its best must keep, 0 to 1.
     pub floor: f64,
 }
 
@@ -61,13 +61,13 @@ impl DesignSettings {
 /// How long to measure a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowSettings {
-    /// Shortest window; `None`: what suits the device.
+    /// Shortest window; `None`: the device's default.
     pub least: Option<Seconds>,
     /// Longest window on real devices.
     pub most: Seconds,
     /// Relative standard error that ends a window on real devices.
     pub precision: f64,
-    /// Windows to average; `None`: what suits the device.
+    /// Windows to average; `None`: the device's default.
     pub repeats: Option<u32>,
 }
 

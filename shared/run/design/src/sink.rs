@@ -3,7 +3,7 @@
 use doc::{Failure, Header, ProfileEnd, Sample};
 use predict::design::Progress;
 
-/// One record of a profile, in their order: a header, samples and failures, an end.
+/// One record of a profile, in this order: a header, samples and failures, an end.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
     /// The first.
@@ -16,35 +16,35 @@ pub enum Record<'a> {
     End(&'a ProfileEnd),
 }
 
-/// Takes what a session measures.
+/// Receives the measurements of a session.
 pub trait Sink {
-    /// Why it takes no more: a full disk, a reader that has gone.
+    /// Why it accepts no more: a full disk, a reader that has gone.
     type Error;
 
     /// Takes a record.
     ///
     /// # Errors
-    /// If it takes no more; the session ends.
+    /// If it accepts no more; the session then ends.
     fn record(&mut self, record: Record<'_>) -> Result<(), Self::Error>;
 
-    /// All that was known before has been written; what comes now is measured.
+    /// All known results have been written; from now on configurations are measured.
     ///
     /// # Errors
-    /// If nothing is to be measured any more: a signal came, or as of [`Sink::record`].
+    /// If nothing should be measured any more: a signal came, or as for [`Sink::record`].
     fn settle(&mut self) -> Result<(), Self::Error>;
 
-    /// The configuration that is measured now, for a person.
+    /// The configuration that is being measured, for the user.
     fn measuring(&mut self, configuration: &str);
 
-    /// `done` of about `length` configurations, and how an adaptive design stands.
+    /// `done` of about `length` configurations, and the state of an adaptive design.
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>);
 
-    /// The configurations are at an end, successful or not.
+    /// No more configurations follow, after success or failure.
     fn ended(&mut self, design: Option<&Progress>);
 
-    /// Something to know, for a person.
+    /// A note for the user.
     fn note(&mut self, text: &str);
 
-    /// Something that is not as it should be, for a person.
+    /// A warning for the user.
     fn warn(&mut self, text: &str);
 }

@@ -1,10 +1,10 @@
 //! Configurations and measurements in CSV: `config,task,batch,share_percent,throughput[,stderr]`,
 //! a row for each task of a configuration.
 //!
-//! Tables come from people's own scripts, so unambiguous variants are accepted and reported: the
-//! share may be `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names may
-//! have capitals, and unknown columns are ignored. Ambiguous input is refused with the reason: a
-//! share in percent below 1 is most likely a fraction.
+//! Tables come from users' own scripts, so unambiguous variants are accepted and reported: the share may be
+//! `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names may have capitals, and unknown
+//! columns are ignored. Ambiguous input is refused with the reason: a share in percent below 1 is most likely a
+//! fraction.
 
 mod faulty;
 mod header;
@@ -197,7 +197,7 @@ mod tests {
                 Err(why) => {
                     let why = why.to_string();
                     assert!(why.lines().all(|line| line.starts_with("t:")), "{why}");
-                    // The column, without what stood there.
+                    // The column, without the value found there.
                     why.split(": ")
                         .nth(1)
                         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the simulated GPU did, for a trace viewer and for a spreadsheet.
+//! Activity of the simulated GPU, for a trace viewer and for a spreadsheet.
 
 use std::fmt::Write;
 

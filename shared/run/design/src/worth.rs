@@ -1,8 +1,8 @@
 //! Whether another co-run is worth its time, if the number of coming rounds is known.
 //!
-//! A co-run is expected to shorten the rounds by some part ([`Progress::expected_gain`], of the objective
-//! that the plan is for). If that fraction of all rounds is less than the time of a measurement, it is
-//! better to begin the rounds at once: the best so far, often equal shares, is good enough.
+//! A co-run is expected to shorten the rounds by some fraction ([`Progress::expected_gain`], for the plan's
+//! objective). If that fraction of all rounds is less than the time of a measurement, it is better to begin the
+//! rounds at once: the best so far, often equal shares, is good enough.
 //!
 //! [`Progress::expected_gain`]: predict::design::Progress::expected_gain
 
@@ -12,11 +12,11 @@ use units::corun::Setting;
 
 use crate::DesignError;
 
-/// Co-runs that are measured whatever they cost: the five schemes of equal shares with which a plan is
-/// compared. They differ by a tenth and more, and the best of them is the plan where nothing better is likely.
+/// Number of co-runs that are measured at any cost: the five schemes of equal shares with which a plan is compared.
+/// They differ by a tenth and more, and the best of them is the plan unless something better is likely.
 const SCHEMES: u32 = 5;
-/// Expected gain of a co-run while no model can say: on simulated mixes the best plans are better than
-/// the best equal shares by 0.8 % in the median (examples/regret).
+/// Expected gain of a co-run without a model: on simulated mixes the best plans are better than the best equal shares
+/// by 0.8 % in the median (examples/regret).
 const UNKNOWN_GAIN: f64 = 0.01;
 
 /// Cost of measuring so far, and the length of a round.
@@ -28,7 +28,7 @@ pub struct Worth {
     /// The shortest round of the co-runs so far: until the last task has trained on its samples.
     round_s: f64,
     coruns: u32,
-    /// Time of the co-runs, with what is measured between them.
+    /// Time of the co-runs, including measurements between them.
     cost_s: f64,
 }
 
@@ -55,7 +55,7 @@ impl Worth {
         })
     }
 
-    /// Learns what a configuration gave and took; no rates: it could not be measured.
+    /// Learns the result and cost of a configuration; no rates: it could not be measured.
     pub fn observe(&mut self, runs: &[Setting], rates: Option<&[device::Rate]>, seconds: f64) {
         let together = runs.len() > 1;
         self.coruns += u32::from(together);
@@ -70,7 +70,7 @@ impl Worth {
         self.round_s = self.round_s.min(each.fold(0.0, f64::max));
     }
 
-    /// Whether a co-run that is expected to gain this part saves more time in all rounds than it takes.
+    /// Whether a co-run with this expected gain saves more time in all rounds than it takes.
     #[must_use]
     pub fn pays(&self, expected_gain: Option<f64>) -> bool {
         if self.coruns < SCHEMES || !self.round_s.is_finite() {
@@ -121,16 +121,16 @@ mod tests {
     #[test]
     fn a_co_run_pays_while_the_rounds_save_more_than_it_takes() {
         let mut worth = Worth::new(100, &workload(r#","samples":3000"#)).unwrap();
-        // A solo run is paid for in any case.
+        // A solo run is measured in any case.
         worth.observe(&runs(&[0]), Some(&rates(&[100.0])), 1_000.0);
         for _ in 0..SCHEMES {
             assert!(worth.pays(Some(0.0)), "the schemes are measured");
             worth.observe(&runs(&[0, 1]), Some(&rates(&[100.0, 100.0])), 30.0);
         }
-        // A round is 30 s, until b has trained on its 3000; a hundred are 3000 s, of which 1 % is 30 s.
+        // A round is 30 s, until b has trained on its 3000; a hundred rounds are 3000 s, of which 1 % is 30 s.
         assert!(worth.pays(Some(0.0101)));
         assert!(!worth.pays(Some(0.0099)));
-        // A faster co-run leaves less to be saved; what failed cost its time too.
+        // A faster co-run leaves less to save; failed ones cost time, too.
         worth.observe(&runs(&[0, 1]), Some(&rates(&[100.0, 200.0])), 30.0);
         assert!(!worth.pays(Some(0.0101)));
         worth.observe(&runs(&[0, 1]), None, 240.0);

@@ -1,5 +1,5 @@
-//! Measures what a sample on a GPU costs with parked workers and with restarts, on a fake daemon
-//! and with jobs that take 5 s to start (`--json`: as [`testkit::bench`] says).
+//! Measures what a sample on a GPU costs with parked workers and with restarts, on a fake daemon and with jobs that
+//! take 5 s to start (`--json`: in the form of [`testkit::bench`]).
 
 use std::process::ExitCode;
 

@@ -8,29 +8,29 @@ use units::corun::Setting;
 use crate::sim::Sim;
 use crate::{Device, OpenError, Options, Window};
 
-/// Samples of the profile that are simulated in one evaluation; more are thinned out evenly. Six
-/// figures are fitted, so that 60 samples are ten for each; what more of them would add is time.
+/// Number of samples of the profile that are simulated in one evaluation; if there are more, they are thinned out
+/// evenly. Six figures are fitted, so 60 samples are ten for each; more would mainly take time.
 const MOST_SAMPLES: usize = 60;
-/// Most simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over
-/// the six figures takes at most 12, so that it ends about 30 passes later if the last factor does
-/// not end it first; the best so far stands.
+/// Maximum number of simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over the
+/// six figures takes at most 12, so the fit ends after about 30 passes, unless the last factor ends it earlier; the
+/// best so far is kept.
 const EVALUATIONS: u32 = 400;
-/// First and last factor by which a figure is changed: two changes by the first double it, and 1 %
-/// is what throughputs are measured to.
+/// First and last factor by which a figure is changed: two changes by the first double it, and the last, 1 %, is the
+/// precision of measured throughputs.
 const FIRST_FACTOR: f64 = 1.5;
 const LAST_FACTOR: f64 = 1.01;
 
 /// A GPU description fitted to a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// The figures. They stand for GPU, host and training program together: the peak rate is that
-    /// which makes the simulator's kernels as fast as those measured.
+    /// The figures. They describe GPU, host and training program together: the peak rate, for example, is the one for
+    /// which the simulator's kernels are as fast as the measured ones.
     pub gpu: GpuDescription,
-    /// Mean of `|ln(simulated / measured)|` over tasks and samples with the figures given.
+    /// Mean of `|ln(simulated / measured)|` over tasks and samples with the given figures.
     pub error_before: f64,
-    /// The same with the figures found.
+    /// The same with the fitted figures.
     pub error_after: f64,
-    /// Samples of the profile that were compared.
+    /// Number of samples that were compared.
     pub samples: usize,
 }
 
@@ -53,11 +53,11 @@ fn with_host(gpu: &mut GpuDescription, change: impl FnOnce(&mut HostDescription)
     gpu.host = Some(host);
 }
 
-/// Fits a description to a profile, from `start`: pattern search (Hooke and Jeeves 1961) on the
-/// logarithm of each figure. Number of SMs and memory stay.
+/// Fits a description to a profile, from `start`: pattern search (Hooke and Jeeves 1961) on the logarithm of each
+/// figure. Number of SMs and memory are unchanged.
 ///
 /// # Errors
-/// [`OpenError::Workload`] if a task or the start cannot be simulated, or no sample can be used.
+/// [`OpenError::Workload`] if a task or the start cannot be simulated, or no sample is usable.
 pub fn calibrate(
     profile: &Profile,
     start: &GpuSpec,
@@ -88,7 +88,7 @@ pub fn calibrate(
                 let mut candidate = best.1.clone();
                 change(&mut candidate, by);
                 evaluations += 1;
-                // A candidate out of range is no candidate.
+                // A candidate out of range is skipped.
                 if let Ok(found) = error(&workload, &candidate, &measured, options)
                     && found < best.0
                 {
@@ -180,7 +180,7 @@ fn error(
     Ok(sum / count)
 }
 
-/// As short as the simulator goes.
+/// The shortest window that the simulator allows.
 const SHORT: Window = Window {
     least: Seconds::ZERO,
     most: Seconds::ZERO,

@@ -1,4 +1,4 @@
-//! Why a job could not be measured, from how it ended and what it printed last.
+//! Why a job could not be measured, from its exit status and the last line of its output.
 
 use doc::FailureCause;
 use jobs::Exit;
@@ -13,11 +13,11 @@ pub(crate) fn of_exit(exit: Exit, tail: &str, out_of_memory: bool) -> FailureCau
         return FailureCause::Module;
     }
     match exit {
-        // Exit codes with which a shell reports that a program does not exist or cannot be run;
-        // Python's own answer for a script.
+        // Exit codes with which a shell reports that a program does not exist or cannot be run; Python's own exit
+        // code for a script.
         Exit::Code(126 | 127) => FailureCause::Program,
         Exit::Code(2) if last.contains("can't open file") => FailureCause::Program,
-        // `argparse` and most other readers of arguments: the usage, and exit code 2.
+        // `argparse` and most other argument parsers: the usage, and exit code 2.
         Exit::Code(2) if tail.to_ascii_lowercase().contains("usage:") => FailureCause::Arguments,
         Exit::Code(0) => FailureCause::Silent,
         Exit::Code(_) | Exit::Signal(_) => FailureCause::Crash,
@@ -35,7 +35,7 @@ pub(crate) fn how(exit: Exit) -> String {
     }
 }
 
-/// The last line that a job printed, as a part of a sentence.
+/// The last line of a job's output, as a part of a sentence.
 pub(crate) fn last_line(tail: &str) -> String {
     match jobs::plain(tail).lines().last() {
         None => "; it printed nothing".to_owned(),

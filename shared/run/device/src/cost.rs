@@ -1,10 +1,10 @@
-//! What samples cost beside their windows: waking parked workers, starting pool workers for
-//! later, restarting jobs every time.
+//! The cost of samples in addition to their windows: waking parked workers, starting pool workers for later,
+//! restarting jobs every time.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How the workers of a sample came to run.
+/// How the workers of a sample were started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// All were parked and woken.
@@ -15,25 +15,25 @@ pub enum Way {
     Restarted,
 }
 
-/// Samples of one kind and what they cost.
+/// Samples of one kind and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tally {
     /// Samples.
     pub samples: u32,
     /// Wall-clock time of all of them.
     pub total: Duration,
-    /// The part of it in which nothing was counted.
+    /// The part of it outside of windows.
     pub overhead: Duration,
 }
 
-/// Tallies of the three ways.
+/// Tallies of the three kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Costs {
     tallies: [Tally; 3],
 }
 
 impl Costs {
-    /// Notes a sample that took `total`, of which `counted` was its window.
+    /// Records a sample that took `total`, of which `counted` was its window.
     pub fn note(&mut self, way: Way, total: Duration, counted: Duration) {
         let tally = &mut self.tallies[way as usize];
         tally.samples += 1;
@@ -49,7 +49,7 @@ impl Costs {
 }
 
 impl Tally {
-    /// Seconds per sample beside the window; `None` without samples.
+    /// Seconds per sample outside of the window; `None` without samples.
     #[must_use]
     pub fn overhead_per_sample_s(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.overhead.as_secs_f64() / f64::from(self.samples))

@@ -1,9 +1,9 @@
 //! Throughput of jobs that run together, counted by the times of their steps.
 //!
-//! Only *stretches* in which all jobs train count: from the first step of the last job that starts until
-//! the last step of the first that ends. A job that ends by itself with success is restarted while the
-//! measurement lasts; start-ups and ends are separated from training. A job that reports no progress, or
-//! only at its end, is counted by whole runs.
+//! Only *stretches* in which all jobs train count: from the first step of the last job that starts until the last
+//! step of the first that ends. A job that ends by itself with success is restarted while the measurement lasts;
+//! start-ups and ends are separated from training. A job that reports no progress, or reports it only at its end, is
+//! counted by whole runs.
 
 pub(crate) mod member;
 
@@ -29,20 +29,20 @@ pub(crate) struct Limits {
     pub(crate) ready: Duration,
     /// Longest time between two steps.
     pub(crate) stall: Duration,
-    /// What is not counted at the beginning, besides each job's first step.
+    /// Warm-up that is not counted, in addition to each job's first step.
     pub(crate) warm_up: Duration,
     /// Shortest window.
     pub(crate) least: Duration,
     /// Longest window; it is extended further only until each job has [`FEWEST_LATE`] intervals.
     pub(crate) most: Duration,
-    /// Relative standard error that is good enough.
+    /// Relative standard error that is sufficient.
     pub(crate) precision: f64,
 }
 
 /// What was counted.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
-    /// One for each job, in the order asked for.
+    /// One for each job, in the requested order.
     pub(crate) rates: Vec<JobRate>,
     /// Length of the window.
     pub(crate) window: Duration,
@@ -51,9 +51,9 @@ pub(crate) struct Counted {
 /// Why there is no throughput.
 #[derive(Debug)]
 pub(crate) enum CountError {
-    /// It is this configuration's, and this job is the reason.
+    /// The configuration has failed because of this job.
     Job(JobId, Box<Failed>),
-    /// A job that is not measured trained beside those that are.
+    /// A job that is not measured trained at the same time.
     Restless(JobId),
     /// Anything else that ends the measurement.
     Other(MeasureError),
@@ -65,26 +65,26 @@ impl From<MeasureError> for CountError {
     }
 }
 
-/// Time between two looks while jobs step quickly. A look costs about 0.1 ms whatever has come, so that
-/// one at every line took most of a processor at 15,000 lines a second; what has come meanwhile is
-/// counted to the moment of the look, off by less than one step of a job that is so quick.
+/// Time between two polls while jobs step quickly. A poll costs about 0.1 ms regardless of the amount of output, so
+/// polling at every line took most of a processor at 15,000 lines a second. Steps since the previous poll are counted
+/// at the time of the poll, which is off by less than one step of such a quick job.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs of one job in one measurement. A job whose runs are so short compared with the others' that
-/// they never train together for long would be restarted for ever.
+/// Maximum number of runs of one job in a measurement: if its runs are much shorter than the others', so that they
+/// never train together for long, it would be restarted for ever.
 const MOST_RUNS: usize = 50;
 
-/// A measurement of a configuration under way.
+/// A measurement of a configuration in progress.
 pub(crate) struct Count<'a> {
     pool: &'a mut Pool,
     members: Vec<Member>,
     limits: Limits,
     interrupted: &'a AtomicBool,
-    /// When the current stretch began.
+    /// Start of the current stretch.
     stretch: Option<Instant>,
-    /// Length of those that have ended.
+    /// Total length of those that have ended.
     counted: Duration,
-    /// When the first stretch of the window began.
+    /// Start of the first stretch of the window.
     begun: Option<Instant>,
     /// When steps were last read.
     looked: Instant,
@@ -111,8 +111,8 @@ impl<'a> Count<'a> {
         })
     }
 
-    /// Counts one window: after the warm-up, for at least `least`, until the relative standard error of
-    /// every job is at most `precision`, or a job has done its whole work, or `most` has passed.
+    /// Counts one window: after the warm-up, for at least `least`, until the relative standard error of every job is
+    /// at most `precision`, or a job has done its whole work, or `most` has passed.
     pub(crate) fn window(&mut self) -> Result<Counted, CountError> {
         self.stretch = None;
         self.counted = Duration::ZERO;
@@ -141,8 +141,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The result, unless a job reported progress and no samples: a count that stays where it is, as
-    /// that of a line that only ends an epoch.
+    /// The result, unless a job reported progress without samples: a counter that does not move, for example in a
+    /// line at the end of each epoch.
     fn counting(&self, counted: Counted) -> Result<Counted, CountError> {
         let still = counted.rates.iter().position(|r| r.samples_per_s <= 0.0);
         let Some(index) = still else {
@@ -227,7 +227,7 @@ impl<'a> Count<'a> {
         Ok(None)
     }
 
-    /// A job of a pool that was started again waits to be told to train.
+    /// A restarted job of a pool waits for the order to train.
     fn ready(&mut self, index: usize, at: Instant) -> Result<(), CountError> {
         let member = &mut self.members[index];
         if matches!(member.phase, Phase::Starting) {
@@ -275,8 +275,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Where the count of the current stretch begins, at `now`: after the warm-up, or a quarter of a
-    /// stretch that is shorter than four of them.
+    /// Time `now` from which the current stretch counts: after the warm-up, or after a quarter of a stretch that is
+    /// shorter than four warm-ups.
     fn warm(&self, now: Instant) -> Option<Instant> {
         let start = self.stretch?;
         let length = now.saturating_duration_since(start);
@@ -337,8 +337,8 @@ impl<'a> Count<'a> {
         Ok(None)
     }
 
-    /// A job turned out to be one that is counted by whole runs: it has trained since its launch, and
-    /// with it all others that trained then.
+    /// A job turned out to be counted by whole runs: it has trained since its launch, and with it all others that
+    /// trained then.
     fn begin_whole(&mut self, index: usize) {
         if self.stretch.is_none() && self.members.len() == 1 {
             self.stretch = self.members[index].launched;
@@ -355,7 +355,7 @@ impl<'a> Count<'a> {
         self.members.iter().map(rate).collect()
     }
 
-    /// The result, if it is good enough, or as good as it gets.
+    /// The result, if it is good enough, or as good as possible.
     fn finished(&self, now: Instant, ended: bool) -> Option<Counted> {
         let limits = &self.limits;
         let begun = self.begun?;
@@ -406,8 +406,8 @@ impl<'a> Count<'a> {
                 }
                 continue;
             }
-            // A woken job has nothing to start. A script that prints once in an epoch takes as long
-            // for each as for the first.
+            // A woken job has no start-up. A script that prints once per epoch takes as long for each as for the
+            // first.
             let training = member.phase != Phase::Starting || member.launched.is_none();
             let limit = match training {
                 true => self.limits.stall.max(2 * member.first_step),

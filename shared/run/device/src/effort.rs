@@ -1,11 +1,11 @@
-//! Load that measuring itself puts on the device.
+//! Load on the device due to the measurement itself.
 
 use std::time::Instant;
 
 use jobs::process;
 
-/// Part of a processor above which the measuring disturbs what it measures: twice the standard error
-/// that ends a window by default.
+/// Fraction of a processor above which the measurement disturbs its result: twice the default standard error that
+/// ends a window.
 const MUCH: f64 = 0.02;
 
 /// Processor time of this program while it counted.
@@ -15,14 +15,14 @@ pub(crate) struct Effort {
     counted_s: f64,
 }
 
-/// A count under way.
+/// A count in progress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     at: Instant,
     used_s: Option<f64>,
 }
 
-/// Seconds of processor time of this process; `None`: `/proc` does not tell.
+/// Seconds of processor time of this process; `None` if `/proc` does not say.
 fn used() -> Option<f64> {
     process::cpu_seconds(std::process::id().cast_signed())
 }
@@ -42,7 +42,7 @@ impl Effort {
         }
     }
 
-    /// A part of a sentence, where it is worth one.
+    /// A part of a sentence, if it is worth mentioning.
     pub(crate) fn told(&self) -> String {
         let part = self.used_s / self.counted_s;
         if part > MUCH {

@@ -4,9 +4,9 @@ use doc::{DeviceKind, FailureCause, Fault};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Failed {
-    /// Why, for people.
+    /// Why, as a message.
     pub reason: String,
-    /// The kind of reason; `None`: a recording does not say.
+    /// The kind of reason; `None` if a recording does not have it.
     pub cause: Option<FailureCause>,
     /// The task whose job is the reason, by its index in the workload.
     pub task: Option<usize>,
@@ -15,7 +15,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// A failure that no job is the reason of.
+    /// A failure that is not due to a job.
     #[must_use]
     pub fn new(cause: FailureCause, reason: String) -> Self {
         Self {
@@ -48,7 +48,7 @@ pub enum MeasureError {
 /// Why a device could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The machine cannot: no GPU, no permission, no daemon. The text says what to do about it.
+    /// The machine does not support it: no GPU, no permission, no daemon. The message says what to do.
     #[error("the {kind} device cannot be used here: {reason}", kind = host::word(*kind))]
     Environment {
         /// Which device.
@@ -56,17 +56,17 @@ pub enum OpenError {
         /// Why, and what to do.
         reason: String,
     },
-    /// The replay device was asked for without a recording.
+    /// The replay device was requested without a recording.
     #[error("the replay device needs a recording: give it a profile")]
     NoRecording,
-    /// The workload lacks something that this device needs, or asks for something impossible; the
-    /// path of the fault is one in the workload.
+    /// The workload lacks something that this device needs, or requests something impossible; the path is one in the
+    /// workload.
     #[error("{0}")]
     Workload(Fault),
 }
 
 impl MeasureError {
-    /// A failure that no job is the reason of.
+    /// A failure that is not due to a job.
     pub(crate) fn failed(cause: FailureCause, reason: String) -> Self {
         Self::Failed(Box::new(Failed::new(cause, reason)))
     }

@@ -1,4 +1,4 @@
-//! Every device of this machine, usable or not, for people who want to choose one.
+//! Every device of this machine, usable or not, for users who want to choose one.
 
 use doc::{DeviceKind, ListedDevice};
 use gpusim::Gpu;
@@ -66,7 +66,7 @@ fn gpu(gpu: discovery::Gpu) -> ListedDevice {
 }
 
 fn processor() -> ListedDevice {
-    // Whether quotas can be set is only known by trying; the try removes itself.
+    // Whether quotas can be set is only known by trying; the trial cleans up after itself.
     let tried = RunDir::create(&RunDir::default_base(), "inventory")
         .map_err(|e| e.to_string())
         .and_then(|(mut run, _)| Cgroups::create(&mut run).map_err(|e| e.to_string()));

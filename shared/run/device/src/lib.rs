@@ -46,21 +46,21 @@ use doc::Profile;
 pub struct Options {
     /// Seed of everything random: the simulator's jitter and its noise.
     pub seed: u64,
-    /// Relative standard deviation of the noise that the simulator multiplies onto every
-    /// throughput, in percent; finite and 0 or more. Real devices ignore it.
+    /// Relative standard deviation of the noise by which the simulator multiplies every throughput, in percent;
+    /// finite and 0 or more. Real devices ignore it.
     pub noise_percent: f64,
     /// The recorded samples of the replay device.
     pub replay: Option<Profile>,
-    /// Set by a signal handler: a real device stops its processes and answers
-    /// [`MeasureError::Interrupted`] soon after.
+    /// Set by a signal handler: a real device then stops its processes and soon returns
+    /// [`MeasureError::Interrupted`].
     pub interrupted: Arc<AtomicBool>,
     /// How jobs on real devices are pinned to processors.
     pub cpus: Cpus,
-    /// Use the MPS daemon that runs already instead of starting a private one.
+    /// Use a running MPS daemon instead of starting a private one.
     pub attach_mps: bool,
     /// Variables that jobs on real devices get.
     pub passing: Passing,
-    /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that answers
+    /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that supports
     /// [`jobs::Guard::OPTION`].
     pub guarded: bool,
 }

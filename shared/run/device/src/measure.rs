@@ -6,23 +6,23 @@ use crate::MeasureError;
 /// One task of a configuration.
 use units::corun::Setting;
 
-/// Windows of one configuration that are averaged at most: the mean of a thousand is thirty times as
-/// sure as one of them, and what drifts meanwhile is not averaged away by more.
+/// Maximum number of averaged windows of one configuration: the mean of a thousand is thirty times as precise as one
+/// of them, and drift during the measurement is not averaged out by more.
 pub const MOST_REPEATS: u32 = 1_000;
 
 /// How long and how often to measure.
 ///
-/// A device counts while every task trains, after a warm-up. It ends the window when `least` has
-/// passed and the relative standard error of every task's throughput is at most `precision`, or a task
-/// has trained as long as its own work lasts, or `most` has passed. Where a job ends by itself
-/// before, it is started again; what the others do meanwhile is not counted.
+/// A device counts while every task trains, after a warm-up. The window ends when `least` has passed and the relative
+/// standard error of every task's throughput is at most `precision`, or a task has trained on all of its own work, or
+/// `most` has passed. If a job ends by itself before that, it is started again; what the others do meanwhile is not
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Shortest window.
     pub least: Seconds,
     /// Longest window.
     pub most: Seconds,
-    /// Relative standard error that is good enough, for example 0.01.
+    /// Relative standard error that is sufficient, for example 0.01.
     pub precision: f64,
     /// Windows to average, 1 to [`MOST_REPEATS`].
     pub repeats: u32,
@@ -33,9 +33,9 @@ pub struct Window {
 pub struct Rate {
     /// Mean throughput.
     pub throughput: SamplesPerSec,
-    /// Its standard error, where the device can tell.
+    /// Its standard error, if the device knows it.
     pub stderr: Option<SamplesPerSec>,
-    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    /// What the gradients of its steps say about the noise scale, if the training reports norms.
     pub gradient: Option<GradientNoise>,
     /// Cost of launching the job, if it was launched for this measurement.
     pub launch: Launch,
@@ -51,20 +51,20 @@ pub struct Measurement {
     pub window: Seconds,
     /// Windows that were averaged.
     pub repeats: u32,
-    /// How the GPU was used meanwhile, where it tells.
+    /// GPU utilisation during the measurement, if reported.
     pub gpu: Option<GpuUse>,
 }
 
-/// Something that runs tasks together and says how fast each goes.
+/// Something that runs tasks together and measures the speed of each.
 pub trait Device {
     /// Identity of the device, for the header of a profile.
     fn fingerprint(&self) -> DeviceFingerprint;
 
     /// Measures tasks that run together.
     ///
-    /// `configuration` names tasks of the workload that the device was opened with, each at most
-    /// once, at least one, ascending. When this returns, nothing runs any more that other
-    /// configurations would notice (a pool of parked workers may wait).
+    /// `configuration` names tasks of the workload that the device was opened with: at least one, each at most once,
+    /// ascending. When this returns, nothing runs any more that could affect other configurations (a pool of parked
+    /// workers may wait).
     ///
     /// # Errors
     /// [`MeasureError`], which says whether other configurations may still be measured.
@@ -74,11 +74,11 @@ pub trait Device {
         window: &Window,
     ) -> Result<Measurement, MeasureError>;
 
-    /// Measures once more what was measured `before` times in the same session. A simulator draws its noise anew,
-    /// by a seed for each time; what disturbs a real device does so by itself, and a recording stays as it is.
+    /// Measures a configuration again that was measured `before` times in the same session. A simulator draws new
+    /// noise, with a different seed each time; a real device has its own noise, and a recording does not change.
     ///
     /// # Errors
-    /// As [`Device::measure`].
+    /// As for [`Device::measure`].
     fn measure_again(
         &mut self,
         configuration: &[Setting],

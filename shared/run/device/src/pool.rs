@@ -1,11 +1,10 @@
 //! Workers on a host that measure configurations. They are kept between measurements, parked on
 //! standard input.
 //!
-//! If shares are fixed at process start, there is one worker for each (task, share): a
-//! configuration wakes the workers that it needs, and starts only missing ones. Where shares change
-//! at once, there is one for each task. The least recently used worker is evicted at the client
-//! limit or when memory would run out. A job that does not support the pool protocol is started for
-//! one sample and then stopped.
+//! If shares are fixed at process start, there is one worker for each (task, share): a configuration wakes the
+//! workers that it needs, and starts only missing ones. If shares change at once, there is one for each task. The
+//! least recently used worker is evicted at the client limit or if memory would run out. A job that does not support
+//! the pool protocol is started for one sample and then stopped.
 
 mod evict;
 
@@ -23,7 +22,7 @@ use units::{Batch, Share};
 use crate::error::Failed;
 use crate::{MeasureError, cause};
 
-/// How patient a device is with its jobs.
+/// Time limits of a device for its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// Longest time from the start of a job until it is ready.
@@ -34,33 +33,33 @@ pub struct Patience {
     pub park: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Time that is not counted at first.
+    /// Warm-up that is not counted.
     pub warm_up: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            // Each is a time after which a person would call the job stuck, not one that a sound
-            // job comes near: importing PyTorch takes 5 to 15 s, longer from a cold disk.
+            // Each is a time after which a user would call the job stuck, far above what a sound job needs: importing
+            // PyTorch takes 5 to 15 s, longer from a cold disk.
             ready: Duration::from_secs(120),
             stall: Duration::from_secs(60),
             // A job parks at the end of a step, and those on processors are short.
             park: Duration::from_secs(5),
             grace: Duration::from_secs(2),
-            // Besides the first step of each, which is never counted: ten periods of a quota of 20
-            // ms, so that it hardly matters in which part of a period a job began.
+            // In addition to the first step of each job, which is never counted: ten periods of a quota of 20 ms, so
+            // that it hardly matters in which part of a period a job began.
             warm_up: Duration::from_millis(250),
         }
     }
 }
 
-/// How many workers a device can hold.
+/// Capacity of a device for workers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// Most of them at a time.
+    /// Maximum number at a time.
     pub clients: usize,
-    /// Device memory in bytes, if known and shared by them.
+    /// Shared device memory in bytes, if known.
     pub memory: Option<f64>,
 }
 
@@ -72,10 +71,10 @@ struct Worker {
     /// Whether it reads orders.
     pool: bool,
     launched: Instant,
-    /// How long it took to start, until that is asked for.
+    /// Its start-up time, until it is queried.
     startup: Option<Duration>,
     ready: bool,
-    /// Multiprocessors that it has said it sees.
+    /// Number of SMs that it reports.
     sms: Option<u32>,
     parked: bool,
     /// When it was used last, on the pool's own clock.
@@ -93,9 +92,9 @@ pub(crate) struct Pool {
     capacity: Capacity,
     clock: u64,
     started: u64,
-    /// Tasks whose workers train on after they have said that they are parked.
+    /// Tasks whose workers continue to train after they have reported that they are parked.
     restless: BTreeSet<usize>,
-    /// Tasks that tell nothing before they end, with their shortest run.
+    /// Tasks that report nothing before they end, with their shortest run.
     whole: BTreeMap<usize, Duration>,
 }
 
@@ -143,7 +142,7 @@ impl Pool {
         self.workers.len()
     }
 
-    /// Has a worker for every run: settled and parked, or (where it takes no orders) just launched.
+    /// Ensures a worker for every run: settled and parked, or (if it takes no orders) just launched.
     pub(crate) fn gather(
         &mut self,
         configuration: &[Setting],
@@ -182,7 +181,7 @@ impl Pool {
         Ok(gathered)
     }
 
-    /// Lets the workers of a configuration train, at its batch sizes.
+    /// Makes the workers of a configuration train, at its batch sizes.
     pub(crate) fn wake(&mut self, configuration: &[Setting]) -> Result<(), MeasureError> {
         for run in configuration {
             let Some(index) = self.position(run) else {
@@ -215,7 +214,7 @@ impl Pool {
         for worker in self.workers.iter_mut().filter(|w| !w.parked) {
             let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
             if parking && self.host.regrants() == Regrants::Now {
-                // One at a small share would need long to finish the current step.
+                // A worker with a small share would need long to finish the current step.
                 parking = self.host.regrant(worker.job, Share::FULL).is_ok();
                 worker.run.share = Share::FULL;
             }
@@ -243,8 +242,8 @@ impl Pool {
         Ok(())
     }
 
-    /// After a failed configuration: ends what is stuck, and if the device has a fault, ends all
-    /// workers so that it can recover, and waits for that. Actions taken, in words.
+    /// After a failed configuration: ends stuck workers; if the device has a fault, ends all workers and waits until
+    /// the device has recovered. Returns messages about the actions.
     pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
         self.tidy();
         match self.host.health() {
@@ -261,8 +260,8 @@ impl Pool {
         }
     }
 
-    /// Whether a worker is the one of a run: of its task, at its share or one that can be changed
-    /// to it, and at its batch size or one that an order changes.
+    /// Whether a worker can serve a run: it has its task, its share or one that can be changed to it, and its batch
+    /// size or one that an order can change.
     fn serves(&self, worker: &Worker, run: &Setting) -> bool {
         worker.run.task == run.task
             && (worker.run.share == run.share || self.host.regrants() == Regrants::Now)
@@ -274,7 +273,7 @@ impl Pool {
         self.tasks[run.task].job.as_ref().is_some_and(|j| j.pool)
     }
 
-    /// Samples of a round of a task, where the workload says.
+    /// Samples of a round of a task, if the workload has them.
     pub(crate) fn samples(&self, task: usize) -> Option<u64> {
         self.tasks[task].samples.map(units::Samples::get)
     }
@@ -290,14 +289,14 @@ impl Pool {
         self.whole.contains_key(&task)
     }
 
-    /// How long a run of such a task may take among `together`: four times what its share of the
-    /// device, divided by all, would make of its shortest run. It is there for a job that hangs.
+    /// Time limit for a run of such a task beside `together` others: four times what its shortest run would take with
+    /// its share of the device, divided by all. It detects a job that hangs.
     pub(crate) fn whole_limit(&self, run: &Setting, together: usize) -> Option<Duration> {
         let shortest = self.whole.get(&run.task)?;
         Some(shortest.mul_f64(4.0 * together as f64 / run.share.fraction().max(0.01)))
     }
 
-    /// When the job of a run was launched, and how long a worker took to start that was launched for this
+    /// Launch time of the job of a run, and how long its worker took to start if it was launched for this
     /// configuration.
     pub(crate) fn launch_of(&mut self, run: &Setting) -> (Option<Instant>, Option<Duration>) {
         let Some(index) = self.position(run) else {
@@ -330,7 +329,7 @@ impl Pool {
         )
     }
 
-    /// A failure of the job of a run, which printed `tail` last.
+    /// A failure of the job of a run, whose last output was `tail`.
     pub(crate) fn failed(
         &self,
         run: &Setting,
@@ -398,7 +397,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What a refusal by the host means for the measurement.
+    /// Consequence of a host's refusal for the measurement.
     fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
         if error.is_of_the_job() {
             refusal(run, &self.tasks, &error.to_string(), "")
@@ -453,7 +452,7 @@ impl Pool {
         job.ok_or_else(|| refusal(run, &self.tasks, "has no worker", ""))
     }
 
-    /// Sees to it that the job of a run has its share.
+    /// Ensures that the job of a run has its share.
     pub(crate) fn settled(&mut self, run: &Setting) -> Result<(), MeasureError> {
         let Some(index) = self.position(run) else {
             return Err(refusal(run, &self.tasks, "has no worker", ""));
@@ -481,7 +480,7 @@ impl Pool {
         };
         let worker = &mut self.workers[index];
         match event.what {
-            // A job that is not told of the protocol is ready with its first step.
+            // A job without the protocol is ready with its first step.
             Happening::Ready { .. } | Happening::Steps { .. } => {
                 if !worker.ready {
                     worker.startup = Some(event.at.saturating_duration_since(worker.launched));
@@ -496,7 +495,7 @@ impl Pool {
         }
     }
 
-    /// Tasks whose workers do not park although they say so.
+    /// Tasks whose workers do not park although they report it.
     pub(crate) fn restless(&self) -> impl Iterator<Item = usize> {
         self.restless.iter().copied()
     }
@@ -509,7 +508,7 @@ impl Pool {
             .collect()
     }
 
-    /// Memory that the workload says a task needs at a batch size.
+    /// Memory that a task needs at a batch size, according to the workload.
     fn need(&self, task: usize, batch: Batch) -> f64 {
         let memory = self.tasks[task].memory.as_ref();
         memory.map_or(0.0, |m| m.at(batch))

@@ -32,7 +32,7 @@ pub struct Setup {
     pub runs: PathBuf,
     /// Processors of each task.
     pub cpus: Vec<Vec<usize>>,
-    /// How long to wait for what.
+    /// Time limits.
     pub patience: Patience,
     /// Capacity of the GPU.
     pub capacity: Capacity,
@@ -45,20 +45,20 @@ pub struct Real {
     fingerprint: DeviceFingerprint,
     names: Vec<String>,
     costs: Costs,
-    /// Tasks whose norms of gradients are none, and why.
+    /// Tasks with invalid gradient norms, and why.
     bad_norms: BTreeMap<usize, NormsError>,
     effort: Effort,
     sms: BTreeMap<Share, u32>,
-    /// Tells how the GPU is used; why not in words, if there is one.
+    /// Reads the GPU utilisation; if it cannot, a message why.
     meter: Option<Result<Arc<Meter>, String>>,
     interrupted: Arc<AtomicBool>,
-    /// This profile among the programs that use the device.
+    /// This profile's registration among the programs that use the device.
     neighbours: Neighbours,
-    /// Those that used it already, for people.
+    /// Message about programs that already use it.
     others: Option<String>,
 }
 
-/// Name of the profiler among programs that share a device, or that clean up after each other.
+/// Name of the profiler for other programs that share a device, or that clean up after it.
 const TOOL: &str = "mt-profile";
 
 impl Setup {
@@ -74,7 +74,7 @@ impl Setup {
             host: MpsSetup::new(vec![gpu], mps),
             runs: RunDir::default_base(),
             cpus: vec![Vec::new(); tasks],
-            // A job on a GPU starts and parks more slowly: it loads CUDA, and its step is longer.
+            // A job on a GPU starts and parks more slowly: it loads CUDA, and its steps are longer.
             patience: Patience {
                 ready: Duration::from_secs(180),
                 park: Duration::from_secs(30),
@@ -98,7 +98,7 @@ impl Real {
         Self::cpu_with(workload, &runs, Patience::default(), options)
     }
 
-    /// Like [`Real::cpu`] with everything given; `runs` is where the run directory is made.
+    /// Like [`Real::cpu`] with everything given; `runs` is the parent of the run directory.
     ///
     /// # Errors
     /// Like [`Real::cpu`].
@@ -112,7 +112,7 @@ impl Real {
         let run = run_dir(runs, DeviceKind::Cpu, options.guarded)?;
         let host = ControlGroups::open(run)?;
         let any = vec![Vec::new(); workload.tasks.len()];
-        // Processes that wait use no processor, and each task has at most one.
+        // Waiting processes use no processor, and each task has at most one.
         let capacity = Capacity {
             clients: usize::MAX,
             memory: None,
@@ -171,7 +171,7 @@ impl Real {
         let joined = host.neighbours(TOOL);
         let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(S::KIND, e))?;
         if options.guarded {
-            // A program of our own, whose children are all jobs.
+            // Our own program, whose children are all jobs.
             host.supervisor().sweep_strays();
         }
         let logs = host.run().path().to_owned();
@@ -192,7 +192,7 @@ impl Real {
         })
     }
 
-    /// Which programs used the device already when it was opened, for people.
+    /// Message about programs that used the device when it was opened.
     #[must_use]
     pub fn others(&self) -> Option<String> {
         self.others.clone()
@@ -204,7 +204,7 @@ impl Real {
         &self.costs
     }
 
-    /// Workers that live, parked or not.
+    /// Live workers, parked or not.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.pool.len()
@@ -235,7 +235,7 @@ impl Real {
         while counts.len() < repeats {
             match count.window() {
                 Ok(counted) => counts.push(counted),
-                // It is ended, so that this window was the last that it spoiled.
+                // It is ended, so this window was the last that it spoiled.
                 Err(CountError::Restless(job)) => count.distrust(job),
                 // A stalled job would stall again.
                 Err(CountError::Job(job, failed)) => {
@@ -255,7 +255,7 @@ impl Real {
         let jobs: Vec<JobId> = count.members().iter().map(|m| m.job).collect();
         let gpu = reading.and_then(|reading| {
             let groups = jobs.iter().map(|&job| self.pool.host().pid(job));
-            // A job that has just ended holds nothing; no process has this group.
+            // A job that has just ended uses nothing; no process has this group.
             let groups: Vec<i32> = groups.map(|group| group.unwrap_or(-1)).collect();
             reading.end(&groups)
         });
@@ -263,9 +263,8 @@ impl Real {
         Ok((measurement, gathered))
     }
 
-    /// The configuration, retried if that can help: once with fresh workers for one that does not
-    /// run at its share (a client that missed the daemon), and with fewer parked ones while memory
-    /// is short.
+    /// The configuration, retried if that can help: once with new workers for one that does not run at its share (a
+    /// client that missed the daemon), and with fewer parked ones while memory is short.
     fn attempt(
         &mut self,
         configuration: &[Setting],
@@ -372,7 +371,7 @@ impl Device for Real {
     }
 }
 
-/// A run directory, with a guard where the program can be one.
+/// A run directory, with a guard if the program supports it.
 fn run_dir(runs: &Path, kind: DeviceKind, guarded: bool) -> Result<RunDir, OpenError> {
     let made = RunDir::create(runs, TOOL);
     let (mut run, _) = made.map_err(|e| host::OpenError::environment(kind, e))?;
@@ -383,7 +382,7 @@ fn run_dir(runs: &Path, kind: DeviceKind, guarded: bool) -> Result<RunDir, OpenE
     Ok(run)
 }
 
-/// Every task has a job whose program and script exist: nothing is started otherwise.
+/// Checks that every task has a job whose program and script exist, before anything is started.
 fn check_jobs(workload: &Workload, kind: DeviceKind) -> Result<(), OpenError> {
     let Some(index) = workload.tasks.iter().position(|t| t.job.is_none()) else {
         for (index, task) in workload.tasks.iter().enumerate() {
@@ -415,8 +414,8 @@ fn seconds(value: Seconds) -> Duration {
     Duration::try_from_secs_f64(value.get()).unwrap_or(Duration::MAX)
 }
 
-/// Means over windows; the standard error is the larger of what the windows say each for itself and
-/// what their spread says. One run of a job without progress gives none.
+/// Means over windows. The standard error is the larger of the windows' own errors and the one from their spread. A
+/// single run of a job without progress has none.
 fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
     let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());

@@ -13,12 +13,11 @@ pub struct Opened {
     pub device: Box<dyn Device>,
     /// The workload with its device resolved and the facts of the catalogue filled in.
     pub workload: Workload,
-    /// Which device `auto` chose and why, and who uses it already; a line each.
+    /// Which device `auto` chose and why, and which programs already use it; one line each.
     pub note: Option<String>,
 }
 
-/// Opens the device that the workload names; `auto` is `cuda` where a GPU can be shared, else
-/// `sim`.
+/// Opens the device of the workload; `auto` is `cuda` if a GPU can be shared, otherwise `sim`.
 ///
 /// # Errors
 /// [`OpenError`] says whether the machine or the workload is the reason.

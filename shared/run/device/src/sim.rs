@@ -10,7 +10,7 @@ use units::{SamplesPerSec, Seconds};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
 
-/// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
+/// The tasks of one workload on a simulated GPU. None of its results are measured.
 #[derive(Debug)]
 pub struct Sim {
     gpu: SimulatedGpu,
@@ -96,8 +96,8 @@ impl Device for Sim {
     }
 }
 
-/// Mean and standard error: the larger of that of the spread and that of the noise asked for;
-/// unknown where there is neither.
+/// Mean and standard error: the larger of that from the spread and that of the requested noise; unknown if there is
+/// neither.
 fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
     let failed =
         |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());

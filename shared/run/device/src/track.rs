@@ -2,23 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-/// Fewest intervals between steps that give a throughput. The standard error comes from their spread,
-/// and of `n` normal values that spread is itself uncertain by about `1 / sqrt(2 (n - 1))`: 41 % of 4,
-/// 71 % of 2. More would keep a job with steps of a minute from being measured within the longest window.
+/// Minimum number of intervals between steps for a throughput. The standard error comes from their spread, and of `n`
+/// normal values that spread is itself uncertain by about `1 / sqrt(2 (n - 1))`: 41 % for 4, 71 % for 2. With a
+/// larger minimum, a job with steps of a minute could not be measured within the longest window.
 pub(crate) const FEWEST_STEPS: usize = 4;
 
-/// Intervals that suffice once the longest window has passed: a script that prints once in an epoch
-/// of a minute would need five of them otherwise. Two are the fewest that have a spread.
+/// Number of intervals that suffice when the longest window has passed: otherwise a script that prints once per epoch
+/// of a minute would need five of them. Two are the minimum for a spread.
 pub(crate) const FEWEST_LATE: usize = 2;
 
-/// Parts of a window whose spread gives the standard error, uncertain by 16 % with 20. Successive
-/// steps are not independent, and long parts are nearly so: 10 to 30 of them are the usual number
-/// (Schmeiser, Batch Size Effects in the Analysis of Simulation Output, 1982). A window of fewer
-/// steps has one part for each.
+/// Number of parts of a window whose spread gives the standard error, uncertain by 16 % with 20. Successive steps are
+/// correlated, but long parts nearly independent: 10 to 30 of them are usual (Schmeiser, Batch Size Effects in the
+/// Analysis of Simulation Output, 1982). A window with fewer steps has one part for each.
 const MOST_GROUPS: usize = 20;
 
-/// By how much few parts make a standard error too small: the 84 % quantile of Student's t with 1 to 5
-/// degrees of freedom, which is 1 of a normal distribution. Beyond it is below 1.1.
+/// Correction of the standard error from few parts: the 84 % quantile of Student's t with 1 to 5 degrees of freedom,
+/// which is 1 for a normal distribution. With more it is below 1.1.
 const STUDENT: [f64; 5] = [1.84, 1.32, 1.20, 1.14, 1.11];
 
 /// Throughput of one job.
@@ -26,7 +25,7 @@ const STUDENT: [f64; 5] = [1.84, 1.32, 1.20, 1.14, 1.11];
 pub(crate) struct JobRate {
     /// Samples per second.
     pub(crate) samples_per_s: f64,
-    /// Standard error of it; `None` of a single run.
+    /// Its standard error; `None` for a single run.
     pub(crate) std_error: Option<f64>,
 }
 
@@ -38,7 +37,7 @@ type Interval = (f64, f64);
 pub(crate) struct Track {
     /// Intervals of stretches that have ended.
     ended: Vec<Interval>,
-    /// Steps of the current stretch. The first only begins the count.
+    /// Steps of the current stretch. The first only starts the count.
     steps: Vec<(Instant, u64)>,
 }
 
@@ -47,7 +46,7 @@ impl Track {
         self.steps.push((at, samples));
     }
 
-    /// Forgets the steps of a stretch that has not begun.
+    /// Forgets the steps of a stretch that was not started.
     pub(crate) fn begin(&mut self) {
         self.steps.clear();
     }
@@ -60,8 +59,8 @@ impl Track {
         self.steps.clear();
     }
 
-    /// Throughput over all stretches, the current one counted from `from`; `None`: fewer than
-    /// `least` intervals.
+    /// Throughput over all stretches, the current one counted from `from`; `None` if there are fewer than `least`
+    /// intervals.
     pub(crate) fn rate(&self, from: Option<Instant>, least: usize) -> Option<JobRate> {
         let now = from.map_or_else(Vec::new, |from| intervals(&self.steps, from));
         let all: Vec<Interval> = self.ended.iter().copied().chain(now).collect();
@@ -69,7 +68,7 @@ impl Track {
     }
 }
 
-/// Intervals between steps from `from` on; all of them if those were too few.
+/// Intervals between steps from `from` on; if those are too few, all of them.
 fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
     let warm = steps.partition_point(|(at, _)| *at < from);
     let warm = if steps.len() - warm > FEWEST_STEPS {
@@ -83,9 +82,9 @@ fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
         .collect()
 }
 
-/// `sum of samples / time`; its standard error from groups of successive intervals as batch means:
-/// with `d_g = samples_g - rate * time_g`, it is `sqrt(G / (G - 1) * sum d_g^2) / time` (ratio
-/// estimator), widened where the groups are few.
+/// `sum of samples / time`; its standard error from groups of successive intervals as batch means: with `d_g =
+/// samples_g - rate * time_g`, it is `sqrt(G / (G - 1) * sum d_g^2) / time` (ratio estimator), increased if there are
+/// few groups.
 fn ratio(all: &[Interval]) -> Option<JobRate> {
     let sum = |part: &[Interval]| part.iter().fold((0.0, 0.0), |(t, n), i| (t + i.0, n + i.1));
     let (time, samples) = sum(all);
@@ -108,8 +107,7 @@ fn ratio(all: &[Interval]) -> Option<JobRate> {
     })
 }
 
-/// Throughput of whole runs: of a job that reports no progress, or tells it at its end only. Their
-/// start-up is a part of them.
+/// Throughput of whole runs, including start-up: for a job that reports no progress, or reports it only at its end.
 pub(crate) fn of_runs(runs: &[(Duration, u64)]) -> Option<JobRate> {
     let all: Vec<Interval> = runs
         .iter()

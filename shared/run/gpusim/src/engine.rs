@@ -22,14 +22,14 @@ pub(crate) struct Machine<'a> {
     pub(crate) min_steps: u32,
 }
 
-/// Where a task is in its step.
+/// State of a task within its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Host phase, until the timer.
     Host,
     /// Waits for a launch or the gap between kernels, until the timer.
     Wait,
-    /// Its segment is ready and takes SMs when there are any.
+    /// Its segment is ready, and takes SMs when there are any.
     Ready,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Slot {
     pub(crate) phase: Phase,
     /// Index of the current segment.
     pub(crate) segment: usize,
-    /// Copy of the current segment's limits, next to what changes with them.
+    /// Copy of the current segment's limits, together with the values that change with them.
     hold: f64,
     parallelism: f64,
     intensity: f64,
@@ -49,19 +49,19 @@ pub(crate) struct Slot {
     pub(crate) active: f64,
     /// Work per microsecond after bandwidth limits.
     rate: f64,
-    /// Bytes per microsecond that it asks for.
+    /// Bytes per microsecond that it demands.
     demand: f64,
     timer: f64,
     remaining: f64,
     launch_base: f64,
     step: u32,
-    /// End of its first step, once there.
+    /// End of its first step, when it has ended.
     first: Option<(u32, f64)>,
     /// Last completed step and its time.
     last: (u32, f64),
 }
 
-/// Steps per microsecond of every task, and how the run went.
+/// Steps per microsecond of every task, and statistics of the run.
 pub(crate) struct Measured {
     pub(crate) steps_per_us: Vec<f64>,
     pub(crate) steps: Vec<u32>,
@@ -71,13 +71,13 @@ pub(crate) struct Measured {
     pub(crate) finished: bool,
 }
 
-/// Sees every interval between events.
+/// Observes every interval between events.
 pub(crate) trait Observer {
     /// From `start` to `end` nothing changed; called before the state advances.
     fn interval(&mut self, start: f64, end: f64, slots: &[Slot]);
 }
 
-/// Sees nothing and costs nothing.
+/// Observes nothing and costs nothing.
 pub(crate) struct Blind;
 
 impl Observer for Blind {
@@ -85,9 +85,9 @@ impl Observer for Blind {
     fn interval(&mut self, _: f64, _: f64, _: &[Slot]) {}
 }
 
-/// Most events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue
-/// has about 10^7; only tasks whose steps differ by many orders of magnitude have more, and two
-/// whose steps take 1 ms and 1 year would keep the simulator busy for a year.
+/// Maximum number of events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue has
+/// about 10^7. Only tasks whose steps differ by many orders of magnitude have more: two whose steps take 1 ms and 1
+/// year would keep the simulator busy for a year.
 const MOST_EVENTS: u64 = 50_000_000;
 
 /// Runs all jobs together until each has made `min_steps` whole steps after its first.
@@ -173,10 +173,9 @@ impl<'a> Engine<'a> {
         self.unfinished == 0
     }
 
-    /// Gives SMs to the ready tasks in order of arrival and sets their rates.
+    /// Assigns SMs to the ready tasks in order of arrival and sets their rates.
     ///
-    /// Everyone first gets what retiring blocks hand over, then the rest goes first come, first
-    /// served.
+    /// First every task gets the SMs that retiring blocks free, then the rest goes first come, first served.
     fn allocate(&mut self) {
         let n = self.queue.len().max(1) as f64;
         let sure = self.machine.sms * self.machine.tuning.handover.min(1.0 / n);
@@ -260,7 +259,7 @@ impl<'a> Engine<'a> {
                 Phase::Wait if slot.timer <= to => self.arrive(i),
                 Phase::Ready => {
                     slot.remaining -= slot.rate * elapsed;
-                    // Rounding leaves a little; a thousandth of a nanosecond of work is done.
+                    // Rounding leaves a little; a thousandth of a nanosecond of work counts as done.
                     if slot.rate > 0.0 && slot.remaining <= 1e-6 * slot.rate {
                         self.complete(i);
                     }
@@ -351,11 +350,10 @@ impl<'a> Engine<'a> {
 
 /// Factor on the host phase of one step: uniform around 1.
 ///
-/// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that
-/// over a long one. Pairs are independent: in a regular sequence tasks would keep, for minutes,
-/// whatever rhythm they begin with.
+/// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that over a long one.
+/// Pairs are independent: with a regular sequence, tasks would stay for minutes in whatever rhythm they begin with.
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
-    // Windows open after step 0, so that pairs begin at odd steps.
+    // Windows open after step 0, so pairs begin at odd steps.
     let pair = u64::from(step.div_ceil(2)) << 32 | task as u64;
     let u = (hash(machine.seed ^ hash(pair)) >> 11) as f64 / (1u64 << 53) as f64;
     let u = if step.is_multiple_of(2) { u } else { 1.0 - u };

@@ -7,7 +7,7 @@ pub enum NetworkError {
     /// The catalogue has no such model.
     #[error("no model in the catalogue is called {name:?}: use one of {}", names::NAMES.join(", "))]
     UnknownName {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// The model cannot take inputs of this size.
@@ -17,7 +17,7 @@ pub enum NetworkError {
         names::MAX_SIDE
     )]
     BadSide {
-        /// What was asked for.
+        /// The requested size.
         side: u32,
     },
     /// A total is not a finite number above zero.
@@ -31,7 +31,7 @@ pub enum NetworkError {
     /// There are no layers.
     #[error("a network needs at least one layer")]
     Empty,
-    /// A layer is impossible.
+    /// A layer is invalid.
     #[error("layer {index}: {source}")]
     Layer {
         /// Position in the list, from 0.

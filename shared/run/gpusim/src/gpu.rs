@@ -1,4 +1,4 @@
-//! GPUs: five that are built in and a user's own by its figures.
+//! GPUs: five built-in ones, and those that users describe by their figures.
 
 use doc::{GpuDescription, HostDescription};
 
@@ -8,7 +8,7 @@ pub enum GpuError {
     /// No built-in GPU has this name.
     #[error("no built-in GPU is called {name:?}: use one of {}, or give its figures", Gpu::BUILT_IN.join(", "))]
     UnknownName {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// A figure of the description is out of range.
@@ -18,7 +18,7 @@ pub enum GpuError {
         field: &'static str,
         /// The offending value.
         value: f64,
-        /// What would have been right.
+        /// What would be right.
         expected: &'static str,
     },
     /// The name is empty or too long.
@@ -47,8 +47,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host that was calibrated with the RTX 3090, used where a GPU description has no
-    /// `host` block.
+    /// The host that was calibrated with the RTX 3090, used if a GPU description has no `host` block.
     pub const DEFAULT: Host = Host {
         us_per_step: 5_500.0,
         us_per_sample: 154.0,
@@ -104,7 +103,7 @@ impl Gpu {
     /// Names that [`Gpu::built_in`] knows.
     pub const BUILT_IN: [&'static str; 5] = ["titan-v", "rtx-3080", "rtx-3090", "a100", "h100"];
 
-    /// The GPU that is simulated where none is named.
+    /// The GPU that is simulated if none is named.
     pub const DEFAULT_NAME: &'static str = "rtx-3090";
 
     /// A built-in GPU by name.
@@ -205,7 +204,7 @@ impl Gpu {
         self.bytes_per_us
     }
 
-    /// Device memory in bytes, where known.
+    /// Device memory in bytes, if known.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory_bytes

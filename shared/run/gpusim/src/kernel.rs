@@ -8,7 +8,7 @@ use crate::tuning::Tuning;
 const FLOAT: f64 = 4.0;
 /// Output elements of one block of an element-wise kernel: 128 threads with 4 elements each.
 const ELEMENTS_PER_BLOCK: f64 = 512.0;
-/// Tensors that one multi-tensor optimiser kernel takes.
+/// Maximum number of tensors of one multi-tensor optimiser kernel.
 const TENSORS_PER_UPDATE: f64 = 64.0;
 
 /// Cost of one kernel on one GPU, independent of its share.
@@ -20,11 +20,11 @@ pub(crate) struct Kernel {
     pub(crate) bytes: f64,
     /// Thread blocks.
     pub(crate) blocks: f64,
-    /// What it does, for traces.
+    /// Its kind, for traces.
     pub(crate) kind: KernelKind,
 }
 
-/// What a kernel does.
+/// Kind of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KernelKind {
     /// Forward matrix product or convolution.
@@ -115,7 +115,7 @@ impl<'a> Emitter<'a> {
         });
     }
 
-    /// A kernel that reads and writes `elements` numbers once each for every unit of `passes`.
+    /// A kernel that reads and writes `elements` numbers once for every unit of `passes`.
     fn elementwise(&mut self, elements: f64, passes: f64, kind: KernelKind) {
         let n = elements * self.batch;
         self.push(
@@ -199,7 +199,7 @@ impl<'a> Emitter<'a> {
             Layer::Shuffle(s) => self.elementwise(s.elements(), 2.0, KernelKind::Elementwise),
             Layer::Add(s) => self.elementwise(s.elements(), 3.0, KernelKind::Elementwise),
             Layer::Concat { output, parts } => {
-                // Each branch gets its slice and adds it to what it has.
+                // Each branch gets its slice and adds it to its gradient.
                 for _ in 1..parts {
                     let slice = output.elements() / f64::from(parts);
                     self.elementwise(slice, 3.0, KernelKind::Elementwise);
@@ -288,7 +288,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A generic step of known totals: what a middling ResNet would do with them.
+    /// A generic step with known totals, with the proportions of an average ResNet.
     fn totals(&mut self, flops: f64, bytes: f64) {
         const LAYERS: usize = 40;
         let share = self.batch / LAYERS as f64;

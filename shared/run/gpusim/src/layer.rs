@@ -17,7 +17,7 @@ impl Shape {
     }
 }
 
-/// Why a layer is impossible.
+/// Why a layer is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LayerError {
     /// A count that must be positive is zero, or so large that costs overflow.
@@ -174,7 +174,7 @@ pub enum Layer {
     Convolution(Convolution),
     /// Batch normalisation in training mode.
     BatchNorm(Shape),
-    /// ReLU, hard swish and the like.
+    /// ReLU, hard swish and similar activations.
     Activation(Shape),
     /// Channel-wise scaling (squeeze and excitation).
     Scale(Shape),
@@ -253,7 +253,7 @@ impl Layer {
         }
     }
 
-    /// Shape of what the layer reads, of one operand where it has several.
+    /// Shape of the layer's input; of one operand if it has several.
     #[must_use]
     pub fn input(&self) -> Shape {
         let flat = |channels| Shape { channels, side: 1 };
@@ -271,7 +271,7 @@ impl Layer {
         }
     }
 
-    /// Shape of what the layer puts out.
+    /// Shape of the layer's output.
     #[must_use]
     pub fn output(&self) -> Shape {
         match *self {
@@ -330,8 +330,8 @@ impl Layer {
         }
     }
 
-    /// Bytes kept for the backward pass, per sample: what this layer reads, except where the
-    /// producer keeps it already (activations work in place).
+    /// Bytes kept for the backward pass, per sample: the layer's input, unless its producer keeps it already
+    /// (activations work in place).
     #[must_use]
     pub fn saved_bytes(&self) -> f64 {
         match self {
@@ -340,7 +340,7 @@ impl Layer {
         }
     }
 
-    /// Operations of a training step per sample; the first layer needs no gradient to its input.
+    /// Operations of a training step per sample; the first layer needs no gradient of its input.
     pub(crate) fn train_flops(&self, first: bool) -> f64 {
         let gemms = if first { 2.0 } else { 3.0 };
         match self {

@@ -4,7 +4,7 @@ use crate::catalogue;
 use crate::error::NetworkError;
 use crate::layer::Layer;
 
-/// What a training step of a network is made of.
+/// Contents of a training step of a network.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     /// Every layer is known.
@@ -31,7 +31,7 @@ impl Network {
 
     /// A model of the catalogue for square inputs of `side` pixels and three channels.
     ///
-    /// Inputs below 64 pixels get one down-sampling fewer in the stem, as is usual for them.
+    /// Inputs below 64 pixels get one down-sampling less in the stem, as is usual for them.
     pub fn catalogue(name: &str, side: u32) -> Result<Self, NetworkError> {
         let layers = catalogue::layers(name, side)?;
         let suffix = if side == catalogue::names::DEFAULT_SIDE {
@@ -58,7 +58,7 @@ impl Network {
         })
     }
 
-    /// A network of which only the cost of a training step per sample is known.
+    /// A network for which only the cost of a training step per sample is known.
     ///
     /// `flops` counts forward and backward operations (a multiply-add is two), `bytes` the memory
     /// traffic of the same. The kernels are a generic mix scaled to these totals.
@@ -80,7 +80,7 @@ impl Network {
         &self.name
     }
 
-    /// Layers in forward order; `None` when only totals are known.
+    /// Layers in forward order; `None` if only totals are known.
     #[must_use]
     pub fn layers(&self) -> Option<&[Layer]> {
         match &self.body {
@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// Multiply-adds of one forward pass, per sample; `None` when only totals are known.
+    /// Multiply-adds of one forward pass, per sample; `None` if only totals are known.
     #[must_use]
     pub fn forward_macs(&self) -> Option<f64> {
         self.sum(Layer::macs)

@@ -23,7 +23,7 @@ pub struct Program {
 impl Program {
     /// Compiles `network` at `batch` for `gpu`.
     ///
-    /// `host` replaces the host figures of the GPU for this task alone.
+    /// `host` replaces the host figures of the GPU for this task only.
     pub fn new(
         network: &Network,
         batch: Batch,
@@ -54,7 +54,7 @@ impl Program {
         self.kernels.iter().filter(|k| k.kind == kind).count()
     }
 
-    /// Sum of the durations of all kernels for which `which` holds, each alone on the whole GPU,
+    /// Sum of the durations of all kernels for which `which` returns true, each alone on the whole GPU, in
     /// microseconds.
     #[must_use]
     pub fn kernel_us(&self, gpu: &Gpu, tuning: &Tuning, which: impl Fn(KernelKind) -> bool) -> f64 {
@@ -70,22 +70,22 @@ impl Program {
     }
 }
 
-/// A run of adjacent kernels that the engine treats as one.
+/// A sequence of adjacent kernels that the engine treats as one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Segment {
     /// SM-microseconds, memory limits of the kernels alone included.
     pub(crate) work: f64,
-    /// SMs whose capacity it can use at most.
+    /// Maximum number of SMs whose capacity it can use.
     pub(crate) parallelism: f64,
-    /// SMs it occupies at most.
+    /// Maximum number of SMs that it occupies.
     pub(crate) hold: f64,
     /// DRAM bytes per SM-microsecond of work.
     pub(crate) intensity: f64,
     /// Host time from the start of the step's launches to the last launch of this segment.
     pub(crate) issue_us: f64,
-    /// Idle time in front of it.
+    /// Idle time before it.
     pub(crate) gap_us: f64,
-    /// What its longest kernel does.
+    /// Kind of its longest kernel.
     pub(crate) kind: KernelKind,
 }
 
@@ -110,10 +110,9 @@ impl<'a> Cap<'a> {
 
     /// How a kernel runs alone under the cap.
     ///
-    /// With `nb = max(1, blocks / occupancy)` SMs' worth of blocks and a cap of `C` SMs:
-    /// parallelism `p = nb` if it fits, else `nb / ceil(nb / C)` (the last wave runs part empty);
-    /// blocks go breadth first, so it holds `min(blocks, C)` SMs. It takes
-    /// `max(compute / p, bytes / (BW p / S))`.
+    /// With `nb = max(1, blocks / occupancy)` SMs' worth of blocks and a cap of `C` SMs: parallelism `p = nb` if it
+    /// fits, otherwise `nb / ceil(nb / C)` (the last wave runs part empty). Blocks go breadth first, so it holds
+    /// `min(blocks, C)` SMs. It takes `max(compute / p, bytes / (BW p / S))`.
     fn of(&self, kernel: &Kernel) -> Placed {
         let packed = (kernel.blocks / self.tuning.occupancy).max(1.0);
         let parallelism = if packed <= self.sms {

@@ -9,9 +9,8 @@ use crate::program::{Program, segments};
 use crate::trace::{Trace, Tracer};
 use crate::tuning::Tuning;
 
-/// Meaning of the rate of a configuration wherever the simulator is fitted or tested: over a window
-/// of at least this many simulated seconds, about five hundred steps. It is then exact to about 0.2
-/// %.
+/// Definition of the rate of a configuration wherever the simulator is fitted or tested: over a window of at least
+/// this many simulated seconds, about five hundred steps. It is then exact to about 0.2 %.
 pub const RATE_WINDOW_S: f64 = 40.0;
 
 /// Longest simulation of one configuration, in steps of its slowest task.
@@ -20,18 +19,18 @@ const MOST_STEPS: f64 = 4_096.0;
 /// One task of a configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct SimTask<'a> {
-    /// What it runs; compiled by [`Simulator::program`] of the same simulator.
+    /// Its program; compiled by [`Simulator::program`] of the same simulator.
     pub program: &'a Program,
     /// Part of the SMs that it may use at most.
     pub share: Share,
 }
 
-/// How long and with which randomness to simulate.
+/// Length and randomness of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimOptions {
     /// Seed of the host jitter.
     pub seed: u64,
-    /// Training steps that the slowest task makes in the measured window; more is more exact.
+    /// Number of training steps of the slowest task in the measured window; more is more exact.
     pub min_steps: u32,
 }
 
@@ -56,8 +55,8 @@ pub struct Outcome {
     pub window_s: f64,
     /// Events processed.
     pub events: u64,
-    /// Whether every task made its steps. If not, their steps differ by too many orders of magnitude,
-    /// and the rates say nothing.
+    /// Whether every task made its steps. If not, their steps differ by too many orders of magnitude, and the rates
+    /// are meaningless.
     pub finished: bool,
 }
 
@@ -118,9 +117,8 @@ impl Simulator {
         self.observe(tasks, options, &mut Blind)
     }
 
-    /// Simulates a window of at least `least_s` simulated seconds, in at most 4,096 steps of the
-    /// slowest task: [`Simulator::run`] where that is long enough, else once more with as many
-    /// steps as it takes.
+    /// Simulates a window of at least `least_s` simulated seconds, in at most 4,096 steps of the slowest task:
+    /// [`Simulator::run`] if that is long enough, otherwise again with as many steps as necessary.
     pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &SimOptions) -> Outcome {
         let outcome = self.run(tasks, options);
         if !outcome.finished || outcome.window_s >= least_s || outcome.window_s <= 0.0 {
@@ -134,7 +132,7 @@ impl Simulator {
         self.run(tasks, &longer)
     }
 
-    /// Like [`Simulator::run`], and records what ran when.
+    /// Like [`Simulator::run`], but records a trace.
     pub fn trace(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> (Outcome, Trace) {
         let jobs = self.jobs(tasks);
         let mut tracer = Tracer::new(&jobs);

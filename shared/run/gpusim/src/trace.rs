@@ -8,7 +8,7 @@ use crate::kernel::KernelKind;
 pub struct KernelSpan {
     /// Index of the task.
     pub task: usize,
-    /// What it does; for a run of kernels, the longest of them.
+    /// Its kind; for a sequence of kernels, that of the longest.
     pub kind: KernelKind,
     /// When it got its first SM, microseconds.
     pub start_us: f64,

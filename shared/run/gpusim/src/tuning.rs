@@ -19,7 +19,7 @@ pub struct Tuning {
     pub occupancy: f64,
     /// Idle time between dependent kernels, microseconds per launch.
     pub gap_us: f64,
-    /// Growth of memory traffic with the SMs that others hold.
+    /// Growth of memory traffic with the SMs that other tasks hold.
     pub interference: f64,
     /// Spread of the host phase around its mean (standard deviation over mean).
     pub jitter: f64,
@@ -27,9 +27,8 @@ pub struct Tuning {
     pub merge_us: f64,
     /// Whether uncapped kernels spread their blocks over all SMs.
     pub spreading: bool,
-    /// Part of the SMs that every waiting kernel gets while earlier ones still run, because
-    /// retiring blocks free slots; at most an equal share. 0 is strict order of arrival, 1 equal
-    /// shares.
+    /// Fraction of the SMs that every waiting kernel gets while earlier ones still run, because retiring blocks free
+    /// slots; at most an equal share. 0 means strict order of arrival, 1 equal shares.
     pub handover: f64,
 }
 

@@ -13,10 +13,10 @@ use crate::simulator::Simulator;
 /// Why a task cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskError {
-    /// The GPU or host figures are wrong.
+    /// The GPU or host figures are invalid.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// The network is wrong.
+    /// The network is invalid.
     #[error("task {task}: {source}")]
     Network {
         /// Which task.
@@ -35,7 +35,7 @@ pub enum TaskError {
 }
 
 impl Simulator {
-    /// The simulator of a workload's device; [`Gpu::DEFAULT_NAME`] where none is named.
+    /// The simulator of a workload's device; [`Gpu::DEFAULT_NAME`] if none is named.
     pub fn of_device(device: &DeviceSpec) -> Result<Self, GpuError> {
         let gpu = match &device.gpu {
             None => Gpu::built_in(Gpu::DEFAULT_NAME),
@@ -58,13 +58,13 @@ impl Simulator {
     }
 }
 
-/// Memory of a workload's device: what the document says, else that of the GPU that it names;
-/// `None` where neither is known, also for a GPU that is not in the list.
+/// Memory of a workload's device: as in the document, otherwise that of the named GPU; `None` if neither is known,
+/// also for a GPU that is not in the list.
 #[must_use]
 pub fn known_memory(device: &DeviceSpec) -> Option<Bytes> {
     device.memory.or_else(|| {
         let bytes = match device.gpu.as_ref()? {
-            // Real GPUs are named freely; one that is not in the list limits nothing.
+            // Real GPUs may have any name; one that is not in the list has no limit.
             GpuSpec::Named(name) => Gpu::built_in(name).ok()?.memory_bytes()?,
             GpuSpec::Described(figures) => figures.memory_bytes?,
         };

@@ -1,7 +1,7 @@
 //! Real processes under CPU quotas.
 //!
-//! A share R is a quota of R % of the cores that this process may use, across all of them: jobs are
-//! not pinned. A quota change takes effect at once.
+//! A share R is a quota of R % of the cores that this process may use, across all of them: jobs are not pinned. A
+//! quota change takes effect at once.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ pub type ControlGroups = Processes<Quotas>;
 #[derive(Debug)]
 pub struct Quotas {
     groups: Cgroups,
-    /// Equal parts that the processors are divided into; each stands for a GPU.
+    /// Number of equal parts of the processors; each stands for a GPU.
     parts: usize,
 }
 
@@ -28,7 +28,7 @@ impl ControlGroups {
     /// Opens this machine's processors.
     ///
     /// # Errors
-    /// [`OpenError::Environment`] where no control group can be written, with what to do.
+    /// [`OpenError::Environment`] if no control group can be written, with what to do.
     pub fn open(run: RunDir) -> Result<Self, OpenError> {
         Self::open_divided(run, 1)
     }
@@ -46,11 +46,11 @@ impl ControlGroups {
 }
 
 impl Quotas {
-    /// Sets the quota of the group for a grant, which is made if it is not there.
+    /// Sets the quota of the group for a grant; the group is created if it does not exist.
     fn group(&self, task: &TaskId, grant: &Grant, share: Share) -> Result<Group, HostError> {
         let numbers = grant.gpus.numbers();
-        // Processes left in a group when its job ends are killed, so a job that stands by for the
-        // same part has its own group.
+        // Processes left in a group when its job ends are killed, so a standby job for the same part has its own
+        // group.
         let name = match (self.parts, grant.start) {
             (1, 0) => task.to_string(),
             _ => format!("{task}.{}.{}", numbers[0], grant.start),
@@ -77,9 +77,8 @@ impl Shares for Quotas {
         vec!["cpu".to_owned()]
     }
 
-    /// A job that can be kept in a pool may use the whole machine until it is settled, whether it
-    /// is profiled or launched: many programs choose their number of threads by the quota that
-    /// they find when they start.
+    /// A job that can be pooled may use the whole machine until it is settled, both when profiled and when launched:
+    /// many programs choose their number of threads by the quota that they see at the start.
     fn prepare(&self, spec: &mut JobSpec, work: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
@@ -109,7 +108,7 @@ impl Shares for Quotas {
 /// Description of this machine's processors, for documents.
 #[must_use]
 pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
-    // Both texts are only shown, so missing ones do no harm.
+    // Both texts are only displayed, so missing ones do no harm.
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = match cgroups.version() {
         Version::V1 => 1,

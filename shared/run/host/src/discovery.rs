@@ -11,10 +11,10 @@ use units::Bytes;
 
 use jobs::mps;
 
-/// One GPU as a process on this machine sees it.
+/// A GPU as seen by a process on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Stable name, `GPU-` and 32 hexadecimal digits; what `CUDA_VISIBLE_DEVICES` is given.
+    /// Stable name, `GPU-` and 32 hexadecimal digits, as in `CUDA_VISIBLE_DEVICES`.
     pub uuid: String,
     /// Product name.
     pub name: String,
@@ -30,8 +30,8 @@ pub struct Gpu {
     pub driver: Option<String>,
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
-    /// Why NVML does not say what would forbid that: MIG, or the compute mode `PROHIBITED`. Such a
-    /// GPU counts as shareable, since CUDA sees it, and the reason is reported.
+    /// Why NVML cannot report what would prevent that: MIG, or the compute mode `PROHIBITED`. Such a GPU counts as
+    /// shareable, since CUDA sees it, and the reason is reported.
     pub unverified: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct Gpu {
 pub enum MpsSupport {
     /// It can.
     Available {
-        /// Most clients at a time.
+        /// Maximum number of clients at a time.
         client_limit: usize,
     },
     /// It cannot.
@@ -73,7 +73,7 @@ enum Mode {
     Prohibited,
 }
 
-/// There is no driver, it sees no GPU, or MPS can share none.
+/// There is no driver, it sees no GPU, or MPS cannot share any of them.
 #[derive(Debug, thiserror::Error)]
 #[error("no usable GPU: {reason}")]
 pub struct NoGpu {
@@ -115,16 +115,16 @@ pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
         .collect())
 }
 
-/// The GPUs of this machine that tasks can share under MPS, at least `least`; those of the given
-/// UUIDs in their order, or all if none is given.
+/// The GPUs of this machine that tasks can share under MPS, at least `least`: those with the given UUIDs in their
+/// order, or all if none is given.
 ///
 /// # Errors
-/// [`NoGpu`] as [`discover`], or with why each other GPU cannot be shared.
+/// [`NoGpu`] as for [`discover`], or with the reason for each GPU that cannot be shared.
 pub fn shareable(uuids: &[String], least: usize) -> Result<Vec<Gpu>, NoGpu> {
     select(discover()?, uuids, least).map_err(no_driver)
 }
 
-/// Like [`shareable`], of the GPUs `found`; the error in words.
+/// Like [`shareable`], for the GPUs `found`; the error is a message.
 fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, String> {
     if let Some(uuid) = uuids.iter().find(|u| found.iter().all(|g| g.uuid != **u)) {
         let known: Vec<&str> = found.iter().map(|g| g.uuid.as_str()).collect();
@@ -144,7 +144,7 @@ fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, S
             }
         }
     }
-    // A named GPU must exist; of the others, as many as are needed.
+    // A named GPU must exist; otherwise as many as are needed.
     let least = least.max(uuids.len());
     if gpus.len() < least {
         let others = match refused.is_empty() {
@@ -167,10 +167,10 @@ pub struct Computing {
     pub pid: u32,
 }
 
-/// The processes that compute on some GPUs, whoever has started them, as NVML reports it.
+/// The processes that compute on some GPUs, whoever started them, as NVML reports them.
 ///
 /// # Errors
-/// Why NVML does not tell.
+/// Why NVML does not report them.
 pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     let nvml = Nvml::init().map_err(|error| error.to_string())?;
     let mut all = Vec::new();
@@ -186,8 +186,8 @@ pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     Ok(all)
 }
 
-/// Whether the contexts of this process are clients of MPS, as CUDA reports it of the first GPU that
-/// it sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
+/// Whether the contexts of this process are clients of MPS, as CUDA reports it for the first GPU that it sees
+/// (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
 ///
 /// # Errors
 /// [`NoGpu`] as [`discover`].
@@ -205,7 +205,7 @@ pub fn is_mps_client() -> Result<bool, NoGpu> {
     enabled.map(|value| value == 1).map_err(failed)
 }
 
-/// Most MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).
+/// Maximum number of MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).
 #[must_use]
 pub fn client_limit(cuda_version: (u32, u32)) -> usize {
     if cuda_version > (13, 0) { 60 } else { 48 }

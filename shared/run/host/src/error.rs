@@ -25,13 +25,13 @@ pub enum HostError {
     /// The simulated GPU cannot run the job.
     #[error(transparent)]
     Sim(#[from] SimError),
-    /// The grant names a GPU that the host does not have.
+    /// The grant refers to a GPU that the host does not have.
     #[error("there is no GPU {gpu}")]
     NoGpu {
         /// Its number.
         gpu: usize,
     },
-    /// The grant names GPUs with separate MPS daemons, but a process is a client of one daemon.
+    /// The grant refers to GPUs with separate MPS daemons, but a process is a client of one daemon.
     #[error(
         "a job cannot have the GPUs {gpus} together: each has an MPS daemon of its own; open the \
          host with one daemon for all"
@@ -40,7 +40,7 @@ pub enum HostError {
         /// GPUs of the grant.
         gpus: Gpus,
     },
-    /// The grant names several GPUs for a simulated job.
+    /// The grant refers to several GPUs for a simulated job.
     #[error(
         "a simulated job runs on one GPU, not on {gpus}: the simulator has no transfers between GPUs"
     )]
@@ -48,19 +48,19 @@ pub enum HostError {
         /// GPUs of the grant.
         gpus: Gpus,
     },
-    /// The grant limits memory where this cannot be done.
+    /// The grant limits memory, which this host cannot enforce.
     #[error("this host cannot limit the memory of a job; grant any")]
     NoMemoryLimit,
     /// The job has ended.
     #[error("it has ended")]
     Ended,
-    /// A foreign daemon has a fault and does not recover.
+    /// A daemon of somebody else has a fault and does not recover.
     #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
     AttachedFault,
 }
 
 impl HostError {
-    /// Whether it concerns only this job, so that the host is still good for others.
+    /// Whether it concerns only this job, so that the host can still run others.
     #[must_use]
     pub fn is_of_the_job(&self) -> bool {
         match self {
@@ -100,12 +100,12 @@ pub enum SimError {
         /// Its name.
         task: String,
     },
-    /// Some steps take so much longer than others that no window holds both.
+    /// Some steps take so much longer than others that no window covers both.
     #[error(
         "the steps of the tasks differ by too many orders of magnitude to be simulated together"
     )]
     Uneven,
-    /// A job that virtual time cannot count to the end of.
+    /// A job that is too long for virtual time.
     #[error(
         "it would take {seconds:.0e} s, which the simulator's clock cannot count; look at the samples \
          and FLOPs of the task, or at the bytes and the bandwidth of its transfer"
@@ -125,7 +125,7 @@ pub enum SimError {
 /// Why a host could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The machine cannot: no GPU, no permission, no daemon. The text says what to do about it.
+    /// The machine does not support it: no GPU, no permission, no daemon. The message says what to do.
     #[error("the {kind} device cannot be used here: {reason}", kind = word(*kind))]
     Environment {
         /// Which device.
@@ -133,8 +133,8 @@ pub enum OpenError {
         /// Why, and what to do.
         reason: String,
     },
-    /// The workload lacks something that the device needs, or asks for something impossible; the
-    /// path of the fault is one in the workload.
+    /// The workload lacks something that the device needs, or requests something impossible; the path is one in the
+    /// workload.
     #[error("{0}")]
     Workload(Fault),
 }

@@ -7,10 +7,9 @@ use units::{Bytes, Flops};
 
 use crate::{OpenError, SimulatedGpu};
 
-/// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
-/// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
-/// Given values stay as they are. `kind` becomes the workload's, except that of a replay, which is
-/// not where the tasks run.
+/// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size of an update for
+/// every known model, and on the simulator the memory of tasks and GPU. Given values are kept. `kind` becomes the
+/// workload's, except for a replay, because the tasks do not run there.
 ///
 /// # Errors
 /// [`OpenError::Workload`] if the GPU of a simulated device is unknown.
@@ -28,7 +27,7 @@ pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenE
         workload.device.memory = SimulatedGpu::simulator(&workload)?.1;
     }
     for task in &mut workload.tasks {
-        // What is unknown or wrong is reported by the device that needs it.
+        // The device that needs a missing or wrong value reports it.
         if let Ok(network) = Network::of_task(task) {
             fill(task, &network, simulated);
         }

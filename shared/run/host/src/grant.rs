@@ -1,4 +1,4 @@
-//! What a job gets, and what it is asked to do.
+//! The resources of a job, and its program.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use doc::{PhaseKind, Task};
 use jobs::LogLimits;
 use units::{Batch, Bytes, Share};
 
-/// GPUs of a host by their numbers: at least one, ascending, each once. A host of processors has
-/// the one device 0, or as many as its processors are divided into.
+/// GPUs of a host by number: at least one, ascending, each once. A host of processors has only device 0, or one for
+/// each part of its processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpus(Vec<usize>);
 
@@ -19,7 +19,7 @@ impl Gpus {
         Self(vec![gpu])
     }
 
-    /// Several, in any order; `None` if there is none.
+    /// Several, in any order; `None` if there are none.
     #[must_use]
     pub fn of(gpus: &[usize]) -> Option<Self> {
         let mut numbers = gpus.to_vec();
@@ -59,16 +59,16 @@ impl fmt::Display for Gpus {
 /// Resources that a job may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
-    /// Where it runs. Not every host lets one job have several GPUs.
+    /// Its GPUs. Not every host allows several for one job.
     pub gpus: Gpus,
-    /// Part of each of them.
+    /// Share of each of them.
     pub share: Share,
     /// Processors to run on; empty: any.
     pub processors: Vec<usize>,
-    /// Most device memory that the job may pin or allocate on each GPU; absent: any.
+    /// Maximum device memory that the job may pin or allocate on each GPU; absent: no limit.
     pub memory: Option<Bytes>,
-    /// Which start of its task this is, where a job may be started while the one that it replaces
-    /// still runs: jobs of two starts have nothing in common that is cleaned up with one of them.
+    /// Number of this start of its task, if a job may be started while the one that it replaces still runs: cleaning
+    /// up after one start must not affect jobs of another.
     pub start: u32,
 }
 
@@ -93,7 +93,7 @@ pub struct Work<'a> {
     pub task: &'a Task,
     /// Whether it transfers or computes.
     pub phase: PhaseKind,
-    /// Program and arguments; empty where the task has none for this phase.
+    /// Program and arguments; empty if the task has none for this phase.
     pub argv: &'a [String],
     /// Samples of each step.
     pub batch: Batch,

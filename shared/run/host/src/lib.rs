@@ -1,9 +1,9 @@
 //! Hosts: where jobs run under shares.
 //!
-//! A [`Host`] admits a job with a [`Grant`], applies its share once it is ready, changes the share
-//! (at once, or at the job's next start), reports whether the device is healthy, recovers it after
-//! a fault, and reports what happens to the jobs as [`jobs::Event`]s. The profiler measures on a
-//! host, the launcher runs rounds on one; neither knows its kind.
+//! A [`Host`] admits a job with a [`Grant`], applies its share when it is ready, changes the share (at once, or at
+//! the job's next start), reports whether the device is healthy, recovers it after a fault, and reports what happens
+//! to the jobs as [`jobs::Event`]s. The profiler measures on a host, the launcher runs rounds on one; neither knows
+//! its kind.
 //!
 //! | kind | a share is | it changes | time |
 //! |---|---|---|---|
@@ -56,11 +56,11 @@ use units::Share;
 pub enum Regrants {
     /// At once.
     Now,
-    /// When the job is started the next time: the running process keeps its share.
+    /// At the next start of the job: the running process keeps its share.
     NextStart,
 }
 
-/// What a host has seen of a job that it settled.
+/// Observations about a job that it settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settled {
     /// Multiprocessors of the GPU that the job says it may use.
@@ -72,13 +72,13 @@ pub struct Settled {
 pub enum Health {
     /// It serves jobs.
     Good,
-    /// A fault has hit every job on it; [`Host::recover`] once none runs.
+    /// A fault has affected every job on it; call [`Host::recover`] when none runs any more.
     Faulted,
     /// It did not answer in time, which on a loaded machine is transient.
     Unknown(HostError),
 }
 
-/// How far the recovery from a fault is.
+/// Progress of the recovery from a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
     /// Not yet; ask again.
@@ -100,10 +100,9 @@ pub trait Host {
     /// The host's clock: that of the machine, or virtual. Events carry times of it.
     fn now(&self) -> Instant;
 
-    /// Starts the program of a task. `None`: the task has no program for this phase, and the phase
-    /// takes no time.
+    /// Starts the program of a task. `None`: the task has no program for this phase, and the phase takes no time.
     ///
-    /// The phase `compute` runs under the grant. A transfer is told of it and is not confined.
+    /// The phase `compute` runs under the grant. A transfer is told about it but not limited.
     ///
     /// # Errors
     /// [`HostError`]; nothing runs then.
@@ -118,10 +117,10 @@ pub trait Host {
     /// Changes the share of a job, see [`Host::regrants`].
     ///
     /// # Errors
-    /// [`HostError`]; the share is as before then.
+    /// [`HostError`]; the share is then unchanged.
     fn regrant(&mut self, job: JobId, share: Share) -> Result<(), HostError>;
 
-    /// Gives an order to a job that was admitted to take some.
+    /// Sends an order to a job that was admitted with orders.
     ///
     /// # Errors
     /// [`OrderError`].
@@ -133,22 +132,22 @@ pub trait Host {
     /// State of the device.
     fn health(&mut self) -> Health;
 
-    /// Brings the device back after a fault. No job may run; the host gives the device some time
-    /// from the first call on before it replaces what does not recover by itself.
+    /// Recovers the device after a fault. No job may run. From the first call on, the host gives the device some time
+    /// before it replaces what does not recover by itself.
     ///
     /// # Errors
     /// [`HostError`] if the device cannot be brought back.
     fn recover(&mut self) -> Result<Recovery, HostError>;
 
-    /// Waits until something happens and tells what, at the latest at `until` (`None`: no such
-    /// time). A host on the machine's clock also returns every [`LOOK`] without an event, so that
-    /// its caller can look at signals and deadlines.
+    /// Waits until something happens and returns it, at the latest at `until` (`None`: no limit). A host on the
+    /// machine's clock also returns every [`LOOK`] without an event, so that its caller can check signals and
+    /// deadlines.
     fn poll(&mut self, until: Option<Instant>) -> Vec<Event>;
 
     /// Jobs that have not ended, in the order of their start.
     fn jobs(&self) -> Vec<JobId>;
 
-    /// Process group of a job, where it is one.
+    /// Process group of a job, if it has one.
     fn pid(&self, job: JobId) -> Option<i32>;
 
     /// The end of a job's log.
@@ -163,6 +162,6 @@ pub trait Host {
     }
 }
 
-/// Longest time for which a host on the machine's clock waits for an event: short against every
-/// deadline and against what a person who pressed Ctrl-C notices, long against the cost of a look.
+/// Maximum time for which a host on the machine's clock waits for an event: short compared with every deadline and
+/// with what a user notices after Ctrl-C, long compared with the cost of a check.
 pub const LOOK: Duration = Duration::from_millis(100);

@@ -17,13 +17,13 @@ pub struct Meter {
     uuid: String,
 }
 
-/// Where the counters stood at the start of a measurement.
+/// State of the counters at the start of a measurement.
 #[derive(Debug)]
 pub struct Reading<'a> {
     meter: &'a Meter,
     /// Microseconds since 1970, the clock of NVML's own samples.
     since: u64,
-    /// Absent before Hopper, and where a user may not read them.
+    /// Absent before Hopper, and if users may not read them.
     gpm: Option<GpmSample<'a>>,
 }
 
@@ -31,7 +31,7 @@ impl Meter {
     /// Opens the GPU with this UUID.
     ///
     /// # Errors
-    /// Why NVML reports nothing of it.
+    /// Why NVML reports nothing about it.
     pub fn open(uuid: &str) -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| error.to_string())?;
         nvml.device_by_uuid(uuid)
@@ -40,7 +40,7 @@ impl Meter {
         Ok(Self { nvml, uuid })
     }
 
-    /// Notes where the counters stand.
+    /// Records the state of the counters.
     #[must_use]
     pub fn begin(&self) -> Reading<'_> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -51,8 +51,8 @@ impl Meter {
         }
     }
 
-    /// Memory in use and, in percent, the part of the last moments in which a kernel ran; each absent
-    /// where the GPU does not tell it.
+    /// Memory in use, and the percentage of the last moments in which a kernel ran; each absent if the GPU does not
+    /// report it.
     #[must_use]
     pub fn now(&self) -> (Option<u64>, Option<u32>) {
         let device = self.device();
@@ -67,8 +67,8 @@ impl Meter {
 }
 
 impl Reading<'_> {
-    /// How the GPU was used since, and what the process groups hold of its memory now, in their
-    /// order. What the GPU or the driver cannot tell is absent; `None`: nothing at all.
+    /// GPU utilisation since then, and how much of its memory the process groups use now, in their order. What GPU or
+    /// driver cannot report is absent; `None` if they report nothing.
     #[must_use]
     pub fn end(self, groups: &[i32]) -> Option<GpuUse> {
         let device = self.meter.device()?;
@@ -83,8 +83,8 @@ impl Reading<'_> {
         (used != GpuUse::default()).then_some(used)
     }
 
-    /// Mean of the driver's samples, each the part of about 0.2 s in which a kernel ran. It keeps
-    /// the last hundred or so: of longer measurements this is the end.
+    /// Mean of the driver's samples, each the fraction of about 0.2 s in which a kernel ran. It keeps only the last
+    /// hundred or so: for longer measurements this covers the end.
     fn utilisation(&self, device: &Device<'_>) -> Option<f64> {
         let samples = device.samples(Sampling::GpuUtilization, self.since).ok()?;
         let values = samples.iter().map(|sample| match sample.value {
@@ -112,8 +112,8 @@ fn counters<'a>(device: &Device<'a>) -> Option<GpmSample<'a>> {
     device.gpm_sample().ok()
 }
 
-/// Clients of MPS stand in a list of their own where the driver has one, and in that of all
-/// computing processes otherwise.
+/// Clients of MPS have a separate list if the driver supports it, and are otherwise in the list of all computing
+/// processes.
 fn memory_of(device: &Device<'_>, groups: &[i32]) -> Option<Vec<u64>> {
     let mut processes = device.running_compute_processes().ok()?;
     for client in device.mps_running_compute_processes().unwrap_or_default() {

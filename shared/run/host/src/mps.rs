@@ -21,11 +21,11 @@ pub type MpsHost = Processes<Daemons>;
 /// How to open GPUs under MPS.
 #[derive(Debug, Clone)]
 pub struct MpsSetup {
-    /// The GPUs; a grant names them by their place here.
+    /// The GPUs; a grant refers to them by their index here.
     pub gpus: Vec<Gpu>,
     /// How daemons are started; its GPU is not used.
     pub mps: MpsOptions,
-    /// Use the daemon that runs already instead of a private one.
+    /// Use a running daemon instead of a private one.
     pub attach: bool,
     /// One daemon for all GPUs, so that a job can be granted several.
     pub together: bool,
@@ -42,8 +42,8 @@ impl MpsSetup {
             mps,
             attach: false,
             together: false,
-            // Recovery takes a few seconds once all clients have gone; ten times that, because a
-            // replacement ends whatever else the daemon still knows.
+            // Recovery takes a few seconds after all clients have gone; this is ten times that, because a replacement
+            // ends everything else that the daemon serves.
             recovery: Duration::from_secs(30),
         }
     }
@@ -184,7 +184,7 @@ impl Shares for Daemons {
     fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
         let mps = self.daemon(grant)?.mps()?;
         let gpus = self.gpus(grant)?;
-        // Another daemon's settings in our environment are not meant for these clients.
+        // Settings of another daemon in our environment are not for these clients.
         spec.env
             .retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
         spec.env.extend(mps.client_environment(grant.share));
@@ -200,7 +200,7 @@ impl Shares for Daemons {
     }
 
     fn settle(&self, job: &Admitted) -> Result<Settled, HostError> {
-        // A client tells the SMs of its first GPU.
+        // A client reports the SMs of its first GPU.
         let sms = self.gpus(&job.grant)?.first().map(|gpu| gpu.sms);
         let seen =
             self.daemon(&job.grant)?
@@ -211,8 +211,7 @@ impl Shares for Daemons {
 
     fn release(&self, job: &Admitted) {
         if let Ok(mps) = self.daemon(&job.grant).and_then(Daemon::mps) {
-            // Refused: it may be no client (any more). Then nothing is pending, or signals are all
-            // there is.
+            // Refused: it may not be a client (any more). Then nothing is pending, or only signals can help.
             mps.terminate_group(job.group).ok();
         }
     }

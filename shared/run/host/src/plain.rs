@@ -1,4 +1,4 @@
-//! Real processes when no control group is writable: shares are not enforced.
+//! Real processes if no control group is writable: shares are not enforced.
 //!
 //! A share becomes the number of threads in `OMP_NUM_THREADS`, at least one, which most numerical
 //! libraries respect. This suffices to move trainings between parts of a machine, but not for
@@ -29,14 +29,14 @@ impl PlainProcesses {
     /// Opens this machine's processors as `parts` devices, at least 1.
     ///
     /// # Errors
-    /// [`OpenError::Environment`] where processes cannot be looked after.
+    /// [`OpenError::Environment`] if processes cannot be supervised.
     pub fn open(run: RunDir, parts: usize) -> Result<Self, OpenError> {
         Processes::new(Plain { parts }, run)
     }
 }
 
 impl Plain {
-    /// Threads that a grant stands for on `cores`.
+    /// Number of threads for a grant on `cores`.
     fn threads(&self, grant: &Grant, cores: usize) -> usize {
         let part = grant.share.fraction() * grant.gpus.numbers().len() as f64 / self.parts as f64;
         ((cores as f64 * part).round() as usize).max(1)

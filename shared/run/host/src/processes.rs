@@ -26,7 +26,7 @@ pub trait Shares {
     /// See [`Host::regrants`].
     fn regrants(&self) -> Regrants;
 
-    /// Names of the devices, so that programs that use the same are told of each other.
+    /// Names of the devices, so that programs that use the same ones are told about each other.
     fn devices(&self) -> Vec<String>;
 
     /// Adds a grant to the start parameters of a computing job.
@@ -43,7 +43,7 @@ pub trait Shares {
         Ok(Settled::default())
     }
 
-    /// See [`Host::regrant`]; only asked where [`Regrants::Now`].
+    /// See [`Host::regrant`]; only called for [`Regrants::Now`].
     ///
     /// # Errors
     /// As there.
@@ -51,8 +51,8 @@ pub trait Shares {
         Ok(())
     }
 
-    /// Ends the work of a job on the device before its processes may be killed. Processors have
-    /// nothing pending once a process has gone.
+    /// Ends the work of a job on the device before its processes may be killed. Processors have nothing pending when
+    /// a process has gone.
     fn release(&self, _: &Admitted) {}
 
     /// See [`Host::health`]; processors have no faults that a process would survive.
@@ -78,7 +78,7 @@ pub struct Admitted {
     pub group: i32,
     /// Its last grant.
     pub grant: Grant,
-    /// Its own statement when it became ready.
+    /// Its own report when it became ready.
     pub ready: Ready,
     settled: bool,
     released: bool,
@@ -87,8 +87,8 @@ pub struct Admitted {
 /// A host of processes.
 #[derive(Debug)]
 pub struct Processes<S> {
-    // Dropped in this order: jobs, then what makes their shares real, then the directory of the
-    // run, whose ledger names all of them until they have gone.
+    // Dropped in this order: jobs, then the resources of their shares, then the run directory, whose ledger contains
+    // all of them until they have gone.
     supervisor: Supervisor,
     pub(crate) shares: S,
     run: RunDir,
@@ -110,18 +110,17 @@ impl<S: Shares> Processes<S> {
         })
     }
 
-    /// The supervisor, to be told of signals and of what to do with output before the first job.
+    /// The supervisor, for configuring signals and output before the first job.
     pub fn supervisor(&mut self) -> &mut Supervisor {
         &mut self.supervisor
     }
 
-    /// Which variables jobs get beside the usual ones, from the next one that is started.
+    /// Which variables jobs get in addition to the usual ones, from the next start on.
     pub fn pass(&mut self, passing: Passing) {
         self.passing = passing;
     }
 
-    /// Takes this program's place among those of this user on the same devices, see
-    /// [`Neighbours::join`].
+    /// Registers this program among those of this user on the same devices, see [`Neighbours::join`].
     ///
     /// # Errors
     /// As there.

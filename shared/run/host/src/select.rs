@@ -4,7 +4,7 @@ use doc::{DeviceKind, GpuSpec, Workload};
 
 use crate::discovery;
 
-/// The device that a workload runs on, and in words which one `auto` chose and why.
+/// The device that a workload runs on, and a message about what `auto` chose and why.
 #[must_use]
 pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
     if workload.device.kind != DeviceKind::Auto {
@@ -18,7 +18,7 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
             let note = format!("using the GPU of this machine, {}{unverified}", gpu.name);
             (DeviceKind::Cuda, Some(note))
         }
-        // Nothing says what the simulator should do, and every task has a program.
+        // Nothing says what the simulator should run, and every task has a program.
         Err(error) if workload.tasks.iter().all(is_a_program) => {
             let note = format!("sharing the processors of this machine, because there is {error}");
             (DeviceKind::Cpu, Some(note))

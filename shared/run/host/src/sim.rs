@@ -1,12 +1,11 @@
-//! The simulator as a host: jobs of a workload on a simulated GPU, on virtual time.
+//! The simulator as a host: jobs of a workload on a simulated GPU, in virtual time.
 //!
-//! A computing job advances at the throughput that the simulator gives for the set of jobs computing
-//! on its GPU, at their batch sizes and shares, as a fluid: when the set changes, the rates change at
-//! once. Rates come from windows as long and as many as a profile's. A transfer takes `8 bytes /
-//! bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide it
-//! equally. Time passes only in [`Host::poll`], to the next end of a job or to the time until which
-//! the caller waits, so a round of hours takes milliseconds. The same workload and seed give the same
-//! events.
+//! A computing job advances at the throughput that the simulator gives for the set of jobs computing on its GPU, at
+//! their batch sizes and shares, as a fluid: when the set changes, the rates change at once. The rates come from
+//! windows of the same length and number as a profile's. A transfer takes `8 bytes / bandwidth` seconds; on a link
+//! whose duplex is `shared`, transfers of a direction divide it equally. Time passes only in [`Host::poll`], to the
+//! next end of a job or to the time until which the caller waits, so a round of hours takes milliseconds. The same
+//! workload and seed give the same events.
 
 mod gpu;
 mod seeds;
@@ -35,7 +34,7 @@ pub struct SimHost {
     jobs: BTreeMap<JobId, SimulatedJob>,
     next: u64,
     told: Vec<Event>,
-    /// Rates of sets of jobs on one GPU, which come back round after round.
+    /// Rates of sets of jobs on one GPU, which recur in every round.
     known: BTreeMap<Vec<Setting>, Vec<f64>>,
 }
 
@@ -44,7 +43,7 @@ struct SimulatedJob {
     work: JobWork,
     /// For a computing job samples per second, for a transfer the fraction of the link.
     rate: f64,
-    /// Samples, or seconds of a link of its own.
+    /// Samples, or seconds on an unshared link.
     left: f64,
 }
 
@@ -59,21 +58,19 @@ enum JobWork {
     Transfer(PhaseKind),
 }
 
-/// Longest job, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
-/// start and the end of a job of a second apart; an endless one would overflow the clock.
+/// Longest job, in seconds: 30,000 years. In a longer one, the 15 digits of a number can no longer distinguish the
+/// start and the end of a job of one second; an endless one would overflow the clock.
 const LONGEST_JOB_S: f64 = 1e12;
 
-/// Remaining seconds at the end of a job, although it has ended: virtual time counts whole
-/// nanoseconds, and this is two of them.
+/// Remaining seconds below which a job has ended: virtual time counts whole nanoseconds, and this is two of them.
 const ROUNDING_S: f64 = 2e-9;
 
-/// Longest step of virtual time, so that a rate of nearly nothing does not overflow the clock: 30
-/// years. A longer wait is made of several steps.
+/// Longest step of virtual time, 30 years, so that an extremely small rate does not overflow the clock. A longer wait
+/// consists of several steps.
 const LONGEST_STEP_S: f64 = 1e9;
 
 impl SimHost {
-    /// Opens the simulated GPU of a workload. `link` carries the transfers; absent: they take no
-    /// time.
+    /// Opens the simulated GPU of a workload. `link` carries the transfers; absent: they take no time.
     ///
     /// # Errors
     /// Like [`SimulatedGpu::open`].
@@ -135,7 +132,7 @@ impl SimHost {
         Err(SimError::TooLong { seconds })
     }
 
-    /// Sets the rates of all jobs again after one has come or gone.
+    /// Updates the rates of all jobs after one has come or gone.
     fn share_out(&mut self) -> Result<(), SimError> {
         let mut gpus: BTreeMap<usize, Vec<(Setting, JobId)>> = BTreeMap::new();
         for (&id, job) in &self.jobs {
@@ -182,8 +179,8 @@ impl SimHost {
         self.told.push(Event { job, at, what });
     }
 
-    /// Tells what every computing job has trained so far. Called whenever a rate changes, even if
-    /// it is still zero, so that the samples between two reports have one rate.
+    /// Reports what every computing job has trained so far. Called whenever a rate changes, even if it is still zero,
+    /// so that the samples between two reports have one rate.
     fn tell_steps(&mut self) {
         let mut all = Vec::new();
         for (&id, job) in &mut self.jobs {
@@ -226,7 +223,7 @@ impl SimHost {
         };
         self.tell(id, exited);
         if let Err(error) = self.share_out() {
-            // A part of what could run together cannot; so it is told, and nothing waits for ever.
+            // A subset of a feasible set of jobs cannot run; report it, so that nothing waits for ever.
             for other in self.jobs() {
                 self.jobs.remove(&other);
                 let exited = Happening::Exited {
@@ -362,7 +359,7 @@ impl Host for SimHost {
         String::new()
     }
 
-    /// Virtual time does not wait for signals: one ends the program as it does any other.
+    /// Virtual time does not wait for signals: a signal ends the program like any other.
     fn arrived(&mut self) -> Arrived {
         Arrived::default()
     }

@@ -1,4 +1,4 @@
-//! Measures what looking after jobs costs (`--json`: as [`testkit::bench`] says).
+//! Measures the cost of supervising jobs (`--json`: in the form of [`testkit::bench`]).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
 }
 
 fn rows() -> Result<Vec<Row>, BenchError> {
-    // 800 lines a second, whatever the machine does: the printers follow the clock.
+    // 800 lines a second at any load: the printers follow the clock.
     let gathered = cost(Duration::from_millis(20), Duration::from_secs(5))?;
     let each = cost(Duration::ZERO, Duration::from_secs(5))?;
     Ok(vec![Row::new(

@@ -5,7 +5,7 @@ use units::{Batch, Share};
 
 use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
 
-/// A job's information about its work, passed by the environment (worker protocol).
+/// What a job is told about its work, through the environment (worker protocol).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// Samples of each step: `MT_BATCH_SIZE`.
@@ -16,7 +16,7 @@ pub struct Assignment {
     pub device: &'static str,
     /// Round, from 0: `MT_ROUND`.
     pub round: u32,
-    /// Stop after this many samples: `MT_SAMPLES`; absent: run until told.
+    /// Stop after this many samples: `MT_SAMPLES`; absent: run until told to stop.
     pub samples: Option<u64>,
     /// Whether it gets orders on standard input: `MT_POOL=1`.
     pub orders: bool,
@@ -39,8 +39,7 @@ impl Assignment {
         all
     }
 
-    /// Arguments with `{batch}`, `{share}` and `{samples}` replaced if known; any other text in
-    /// braces stays.
+    /// Arguments with `{batch}`, `{share}` and `{samples}` replaced if known; other text in braces is unchanged.
     pub fn arguments(&self, argv: &[String]) -> impl Iterator<Item = String> {
         let known = [
             ("{batch}", self.batch.map(|b| b.to_string())),
@@ -60,12 +59,12 @@ impl Assignment {
 }
 
 impl JobSpec {
-    /// The program `argv` of a task with its assignment: environment of
-    /// [`Passing::base_environment`], then the variables of the workload, then those that are set for
-    /// every job, then those of the worker protocol.
+    /// The program `argv` of a task with its assignment. Its environment consists of [`Passing::base_environment`],
+    /// the variables of the workload, those that are set for every job, and those of the worker protocol; later ones
+    /// override earlier ones.
     ///
     /// # Errors
-    /// [`ProgressError`] if the task's progress expression cannot be used.
+    /// [`ProgressError`] if the task's progress expression is not usable.
     pub fn for_task(
         task: &doc::Task,
         argv: &[String],

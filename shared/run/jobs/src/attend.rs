@@ -1,11 +1,10 @@
-//! Attends a program that this process is about to become.
+//! Watches over a program that this process is about to become, and cleans up after it.
 //!
-//! `mt-launch exec` replaces itself by the program, so nothing is between the program and its
-//! parent: one process, its streams, its signals, its exit status. Another process must then clean
-//! up after the program. The attendant is a second process of the tool. It has left its session, so
-//! it gets no signals of the terminal. It is reparented to init, so a program that waits for any
-//! child does not see an unknown one. It waits for the program's end on a pidfd, which the kernel
-//! signals however the process ends, and then cleans up.
+//! `mt-launch exec` replaces itself by the program, so there is no process between the program and its parent: one
+//! process, with its streams, signals and exit status. Another process must then clean up after the program. This
+//! attendant is a second process of the tool. It has left its session, so it gets no signals from the terminal. It is
+//! reparented to init, so a program that waits for any child does not see an unknown one. It waits for the program's
+//! end on a pidfd, which the kernel signals however the process ends, and then cleans up.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -35,7 +34,7 @@ pub struct Attended {
     pub mps: Option<PathBuf>,
 }
 
-/// Message of the attendant on standard output once it holds everything that it needs.
+/// Message of the attendant on standard output when it is ready to take over.
 pub const READY: &str = "ready";
 
 impl Attended {
@@ -53,8 +52,8 @@ impl Attended {
         })
     }
 
-    /// The charge as words of a command line: run directory, process, start, and the directory of
-    /// the daemon if there is one.
+    /// The program to attend as words of a command line: run directory, process, start, and the directory of the
+    /// daemon if there is one.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.run.clone().into()];
@@ -64,11 +63,11 @@ impl Attended {
         words
     }
 
-    /// Starts the attendant: this program once more with `arguments`, which must lead it to
-    /// [`attend`] with this charge. Returns once it watches.
+    /// Starts the attendant: this program again with `arguments`, which must make it call [`attend`] with these
+    /// values. Returns when the attendant watches.
     ///
     /// # Errors
-    /// If it cannot be started, or ends before it watches.
+    /// If it cannot be started, or ends before it is ready.
     pub fn start(&self, arguments: &[OsString]) -> io::Result<()> {
         let mut child = again()
             .args(arguments)
@@ -79,7 +78,7 @@ impl Attended {
             .spawn()
             .map_err(with_limit)?;
         let stdout = child.stdout.take();
-        // The process that was started ends at once: the attendant is a child of it.
+        // The process that was started ends at once; the attendant is its child.
         child.wait()?;
         let mut line = String::new();
         if let Some(stdout) = stdout {
@@ -94,18 +93,18 @@ impl Attended {
     }
 }
 
-/// Work of the attendant: goes to the background, reports `ready` ([`READY`], after which nothing
-/// may hold standard output open), waits for the end of the program, cleans up.
+/// Work of the attendant: goes to the background, prints `ready` ([`READY`], after which it must not keep standard
+/// output open), waits for the end of the program, and cleans up.
 ///
 /// # Errors
-/// If the program cannot be watched, or what was its own cannot be removed.
+/// If the program cannot be watched, or its own resources cannot be removed.
 pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    // A launch that the program is a job of would take us for what the job has left behind.
+    // A launch with this program as a job would otherwise treat the attendant as a leftover of that job.
     shed();
-    // A program around this one (`exec` in `exec`) ends with ours, and what attends it would end us, in
-    // its control group, before we have put anything away.
+    // An outer program (`exec` in `exec`) may end at the same time as ours. Its attendant would kill us, in its
+    // control group, before we have cleaned up.
     cgroup::leave_runs();
-    // In a folder that may be removed meanwhile it would keep a file system busy.
+    // A working directory on a file system would keep that busy.
     nix::unistd::daemon(false, true)?;
     let member = attended.mps.as_deref().map(Membership::of);
     let member = member.transpose().map_err(io::Error::other)?;
@@ -116,7 +115,7 @@ pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io
     let Some(pid) = rustix::process::Pid::from_raw(attended.pid) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Opened while the process waits for our word, so that it is the one that is meant.
+    // Opened while the process waits for our message, so it cannot be another process with the same number.
     let watched = pidfd_open(pid, PidfdFlags::empty());
     ready()?;
     match watched {

@@ -52,15 +52,15 @@ pub struct Cgroups {
     cores: usize,
 }
 
-/// Shortest period of a quota: short against a window of measuring, and long against the 5 ms
-/// slices in which the kernel hands a quota out.
+/// Shortest period of a quota: short compared with a measurement window, and long compared with the 5 ms slices in
+/// which the kernel hands out a quota.
 const SHORTEST_PERIOD_US: f64 = 20_000.0;
-/// A quota shorter than this is used up within a scheduler tick; the period is stretched then.
+/// A shorter quota would be used up within a scheduler tick, so the period is lengthened instead.
 const GOOD_QUOTA_US: f64 = 4_000.0;
 
 impl Cgroups {
-    /// Makes a group for a run below the first writable parent: `MT_CGROUP_PARENT` if it is set,
-    /// this process's own group, or one above.
+    /// Creates a group for a run below the first writable parent: `MT_CGROUP_PARENT` if it is set, otherwise this
+    /// process's own group, or one above.
     ///
     /// # Errors
     /// [`CgroupError::Unavailable`] says what to do.
@@ -98,7 +98,7 @@ impl Cgroups {
         self.version
     }
 
-    /// Cores that 100 % stands for: those that this process may use.
+    /// Number of cores that 100 % means: those that this process may use.
     #[must_use]
     pub const fn cores(&self) -> usize {
         self.cores
@@ -128,8 +128,8 @@ impl Cgroups {
         })
     }
 
-    /// Makes the group of one of several jobs that have a share together, and end each for itself: below the group
-    /// `name` that has the share, without a quota of its own.
+    /// Creates the group of one of several jobs that share one quota but end separately: it is below the group
+    /// `name`, which has the quota, and has none of its own.
     ///
     /// # Errors
     /// [`CgroupError::Io`].
@@ -149,7 +149,7 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        // If removal fails now, it is in the ledger, and the next start tries again.
+        // If removal fails now, the group is in the ledger, and the next start tries again.
         self.remove().ok();
     }
 }
@@ -169,7 +169,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The file that a process enters the group by.
+    /// The file by which a process enters the group.
     #[must_use]
     pub fn procs(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
@@ -211,7 +211,7 @@ impl Group {
     }
 }
 
-/// Quota and period in microseconds; `None`: no limit is needed.
+/// Quota and period in microseconds; `None` if no limit is needed.
 fn quota(share: Share, cores: usize) -> Option<(u64, u64)> {
     if share >= Share::FULL {
         return None;
@@ -222,17 +222,17 @@ fn quota(share: Share, cores: usize) -> Option<(u64, u64)> {
     Some((quota.max(SHORTEST_QUOTA_US), period.round() as u64))
 }
 
-/// Whether a process is in the group that this `cgroup.procs` is of.
+/// Whether a process is in the group to which this `cgroup.procs` belongs.
 pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
     let all = fs::read_to_string(procs).unwrap_or_default();
     all.lines().any(|line| line.parse() == Ok(pid))
 }
 
-/// Takes this process out of the groups of runs that it was started in, which end with whatever is in
-/// them. A group that refuses it holds it where it is.
+/// Takes this process out of the groups of runs in which it was started, because these end with everything in them.
+/// If a group refuses, the process stays where it is.
 pub(crate) fn leave_runs() {
     for group in find::outside_of_runs() {
-        // No permission, or a group of version 2 that takes no processes.
+        // No permission, or a group of version 2 that accepts no processes.
         fs::write(group.join("cgroup.procs"), "0").ok();
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         let half = Share::from_percent(50.0).unwrap();
         let read = |name: &str| fs::read_to_string(dir.path().join("job").join(name)).unwrap();
         for version in [Version::V1, Version::V2] {
-            // An ordinary directory stands in for the file system of the kernel.
+            // An ordinary directory instead of the kernel's file system.
             let groups = Cgroups {
                 version,
                 dir: dir.path().to_owned(),

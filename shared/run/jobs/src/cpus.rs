@@ -8,21 +8,21 @@ use nix::unistd::Pid;
 /// How jobs are pinned to processors, so that host-bound ones do not starve each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cpus {
-    /// Every task gets an equal part of the processors that this process may use, its own.
+    /// Every task gets an equal part of the processors that this process may use, for itself.
     #[default]
     Auto,
     /// Any job may run anywhere.
     Any,
-    /// As `Auto`, of these processors.
+    /// Like `Auto`, with these processors.
     List(Vec<usize>),
 }
 
-/// A text that is none of `auto`, `none` and a list such as `0-3,8`.
+/// A text that is not `auto`, `none` or a list such as `0-3,8`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not `auto`, `none` or a list of processors such as 0-3,8")]
 pub struct CpusError(String);
 
-/// Largest number of a processor that is accepted.
+/// Largest accepted number of a processor.
 const LARGEST: usize = CpuSet::count() - 1;
 
 impl FromStr for Cpus {
@@ -52,8 +52,7 @@ impl FromStr for Cpus {
 }
 
 impl Cpus {
-    /// The processors of each of `tasks` tasks; an empty list stands for any. Fewer processors
-    /// than tasks are not divided.
+    /// The processors of each of `tasks` tasks; an empty list means any. Fewer processors than tasks are not divided.
     #[must_use]
     pub fn divide(&self, tasks: usize) -> Vec<Vec<usize>> {
         let all = match self {
@@ -71,7 +70,7 @@ impl Cpus {
     }
 }
 
-/// Processors that this process may use; none if the system does not tell.
+/// Processors that this process may use; none if the system does not say.
 fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return Vec::new();

@@ -9,9 +9,9 @@ use crate::sign::Sign;
 use crate::spawn::{contain, with_limit};
 use crate::{RunDir, mps};
 
-/// A program that a tool starts beside its jobs, such as a controller, contained like a job: it dies with
-/// the tool, and everything it started ends with it. It has a process group of its own, so that signals of
-/// the terminal do not reach it.
+/// A program that a tool starts beside its jobs, such as a controller. It is contained like a job: it dies with the
+/// tool, and everything it started ends with it. It has its own process group, so that signals from the terminal do
+/// not reach it.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -20,14 +20,13 @@ pub struct Helper {
     procs: Option<PathBuf>,
 }
 
-/// Jobs are numbered from 0; no run starts as many.
+/// Jobs are numbered from 0; no run starts this many.
 const NUMBER: u64 = (1 << 28) - 1;
-/// Longest time that a killed process may take to disappear, as for a job.
+/// Maximum time for a killed process to disappear, as for a job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Helper {
-    /// Starts it. Its group is named in the run directory, so that a guard removes it if this process is
-    /// killed.
+    /// Starts it. Its group is written into the run directory, so that a guard removes it if this process is killed.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -53,12 +52,12 @@ impl Helper {
     /// Kills it and everything it started.
     fn put_away(&mut self) {
         let pid = self.child.id().cast_signed();
-        // Processes that started while the others were killed are found in the next pass; one that forks
-        // for ever must not keep us here.
+        // Processes that were started while the others were killed are found in the next pass; one that forks for
+        // ever must not keep us here.
         for _ in 0..10 {
             let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
             let members = self.procs.as_deref().map(cgroup::members_by);
-            // A daemon that it has started for others as well is not its own.
+            // A daemon that it started, but that others use as well, is not its own.
             let own = |p: &process::Identity| !mps::is_program(p.pid);
             left.extend(members.into_iter().flatten().filter(own));
             left.retain(|p| p.is_alive());
@@ -69,14 +68,14 @@ impl Helper {
             left.retain(|p| p.pid != pid);
             process::bury(&left);
         }
-        // It may have been waited for; how it ended is of no use here.
+        // It may already have been waited for; its status is not needed.
         self.child.wait().ok();
         remove(self.procs.as_deref());
     }
 }
 
-/// Removes the control group of a helper, and that of the run if no jobs have groups there; what cannot be
-/// removed is named in the run directory.
+/// Removes the control group of a helper, and that of the run if no jobs have groups there. What cannot be removed is
+/// written into the run directory.
 fn remove(procs: Option<&Path>) {
     for group in procs
         .into_iter()

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use doc::{DeviceFingerprint, EventPayload, Planned, Provenance, RunEvent, TaskSummary};
 use units::Seconds;
 
-/// Makes the events of a run, whose times count from its launch.
+/// Creates the events of a run, with times that count from its launch.
 ///
-/// Rounds, trainings and schedules all begin and end their runs here, so that for each of them the
-/// launch is at second 0 and the makespan is the time of the summary, which `mt-check` demands.
+/// Rounds, trainings and schedules all begin and end their runs here. So in each of them the launch is at second 0
+/// and the makespan is the time of the summary, as `mt-check` requires.
 #[derive(Debug, Clone, Copy)]
 pub struct Journal {
     launched: Instant,
@@ -58,7 +58,7 @@ impl Journal {
         }
     }
 
-    /// The last event of a run, which ends `now`; `ok`: every task finished all that was asked for.
+    /// The last event of a run, which ends `now`; `ok`: every task finished all of its work.
     #[must_use]
     pub fn summary(&self, now: Instant, ok: bool, tasks: Vec<TaskSummary>) -> RunEvent {
         let summary = EventPayload::Summary {

@@ -1,8 +1,8 @@
 //! Process groups, supervision, signals, logs and worker pools.
 //!
-//! A [`Supervisor`] starts jobs, each in its own process group, reads what they print, and reports
-//! what happened as [`Event`]s. It works only on the thread that calls [`Supervisor::poll`]: a job
-//! that prints faster than it is read blocks, so memory stays bounded whatever jobs print.
+//! A [`Supervisor`] starts jobs, each in its own process group, reads their output, and reports what happens as
+//! [`Event`]s. It works only in the thread that calls [`Supervisor::poll`]: a job that prints faster than it is read
+//! blocks, so memory is bounded whatever jobs print.
 //!
 //! Invariants of this crate:
 //!

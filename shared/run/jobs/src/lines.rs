@@ -1,9 +1,9 @@
-/// Cuts a stream of bytes into lines, which end in a line feed or, where they are written over (a
-/// progress bar), in a carriage return; keeps no more than [`LineCutter::LONGEST`] of one.
+/// Splits a stream of bytes into lines, which end in a line feed or, if they are overwritten (a progress bar), in a
+/// carriage return. Keeps at most [`LineCutter::LONGEST`] of one line.
 #[derive(Debug, Default)]
 pub struct LineCutter {
     partial: Vec<u8>,
-    /// The current line is too long to be looked at.
+    /// The current line is too long and will be skipped.
     overlong: bool,
 }
 
@@ -11,9 +11,9 @@ impl LineCutter {
     /// A longer line is skipped: no message is that long.
     pub const LONGEST: usize = 64 * 1024;
 
-    /// Takes the next bytes and calls `line` for every line that they end, with whether it ended in
-    /// a carriage return (a line that ends in both is told with that, and is empty then). Returns how
-    /// many lines were passed over.
+    /// Takes the next bytes and calls `line` for every line that they complete, with whether it ended in a carriage
+    /// return. (A line that ends in both counts as one, and the empty line after it as another.) Returns the number
+    /// of skipped lines.
     pub fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8], bool)) -> u64 {
         let mut passed_over = 0;
         while let Some(end) = bytes.iter().position(|b| matches!(b, b'\n' | b'\r')) {

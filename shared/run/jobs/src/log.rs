@@ -10,7 +10,7 @@ use crate::protocol::without_colours;
 pub struct LogLimits {
     /// Bytes of one file, at least 1.
     pub bytes: u64,
-    /// Older files to keep beside it: `NAME.1` is the youngest.
+    /// Number of older files to keep; `NAME.1` is the newest.
     pub old_files: u32,
 }
 
@@ -31,18 +31,18 @@ pub struct RotatingLog {
     written: u64,
     limits: LogLimits,
     tail: Vec<u8>,
-    /// Set once writing has failed; the job continues without its log.
+    /// Set after a write has failed; the job continues without its log.
     failed: bool,
 }
 
-/// Bytes of the end of a log that are kept in memory, for messages: the last frames of a traceback.
+/// Bytes of the end of a log kept in memory for messages: the last frames of a traceback.
 const TAIL: usize = 2048;
 
 impl RotatingLog {
     /// Opens a log for appending.
     ///
     /// # Errors
-    /// Whatever hinders opening; a symbolic link is one of these things.
+    /// Any error of opening; a symbolic link is one, too.
     pub fn open(path: &Path, limits: LogLimits) -> io::Result<Self> {
         let file = append_private(path)?;
         let written = file.metadata()?.len();
@@ -56,8 +56,8 @@ impl RotatingLog {
         })
     }
 
-    /// Appends bytes as they came. An error (a full disk) is returned once; from then on the log
-    /// takes no more, and the job is not disturbed.
+    /// Appends bytes unchanged. An error (a full disk) is returned once; after that the log accepts no more, and the
+    /// job is not disturbed.
     ///
     /// # Errors
     /// The first failure to write or to rename.
@@ -121,8 +121,8 @@ impl RotatingLog {
     }
 }
 
-/// Text of a job for people: without the colours and movements of a terminal, without what was
-/// written over on its line, and without other control characters.
+/// Text of a job for people: without colours and cursor movements, overwritten parts of lines, and other control
+/// characters.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let line = |line: &str| {

@@ -1,13 +1,13 @@
 //! NVIDIA MPS: the control program, a private daemon, and whether a client really is attached.
 //!
-//! Invariants: the compute mode, clocks and MIG are never touched; what [`Mps::start`] started is
-//! gone when the guard is dropped, and what a killed owner left behind is found and removed by the
-//! next start; a daemon that was already running is used ([`Mps::attach`]) but never stopped.
+//! Invariants: the compute mode, clocks and MIG are never touched. What [`Mps::start`] started is gone when the guard
+//! is dropped, and what a killed owner left behind is found and removed by the next start. A daemon that was already
+//! running is used ([`Mps::attach`]) but never stopped.
 //!
-//! Facts relied on are those of NVIDIA's MPS documentation (r510 to r580): the control program
-//! reads commands on stdin and exits 0 whenever it could talk to the daemon, *also when the
-//! command failed*, so what it prints decides; a client that cannot reach the daemon silently
-//! runs without MPS; after a fatal fault the server is in state FAULT until all clients exited.
+//! This relies on NVIDIA's MPS documentation (r510 to r580): the control program reads commands on stdin and exits
+//! with 0 whenever it could reach the daemon, *even if the command failed*, so its output decides. A client that
+//! cannot reach the daemon silently runs without MPS. After a fatal fault the server is in state FAULT until all
+//! clients have exited.
 
 mod control;
 mod daemon;
@@ -26,8 +26,8 @@ pub(crate) use program::is_program;
 pub use shared::{Membership, SharedMps};
 pub use stale::default_root;
 
-/// The variable that limits the device memory of a client on each of the `gpus` GPUs that it sees,
-/// and its value: in MiB, rounded up (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`, CUDA 11.5 and newer).
+/// The variable that limits the device memory of a client on each of the `gpus` GPUs that it sees, and its value: in
+/// MiB, rounded up (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`, CUDA 11.5 and newer).
 #[must_use]
 pub fn memory_limit(memory: units::Bytes, gpus: usize) -> (&'static str, String) {
     let mebibytes = memory.get().div_ceil(1 << 20);

@@ -1,8 +1,8 @@
 //! Programs of one user that use the same device at the same time.
 //!
-//! Each would attribute the other's load to its own contention, so they are told about each other. For
-//! each device there is a file in the folder of run directories, with a line for each program since the
-//! device was last free, locked by all of them: nothing needs cleaning up when one dies.
+//! Each would attribute the other's load to its own contention, so they are told about each other. For each device
+//! there is a file in the folder of run directories, locked by all programs that use it. It has a line for each
+//! program since the device was last free. Nothing needs cleaning up when one dies.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,8 +11,7 @@ use std::path::Path;
 use crate::private::{open_private_dir, share_private};
 use crate::process::Identity;
 
-/// This process's place among the programs that use some devices. Until it is dropped, others are
-/// told of it.
+/// This process's registration on some devices. Until it is dropped, other programs see it.
 #[derive(Debug)]
 pub struct Neighbours {
     devices: Vec<Device>,
@@ -26,8 +25,8 @@ struct Device {
 }
 
 impl Neighbours {
-    /// Takes a place at each of `devices` (any names), for the tool of that name. Says, for people,
-    /// which programs use one of them already.
+    /// Registers at each of `devices` (any names) for the tool of that name. Returns a message about programs that
+    /// already use one of them.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -39,7 +38,7 @@ impl Neighbours {
             let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
             let name: String = name.chars().map(safe).collect();
             let mut file = share_private(&runs.join(format!("device-{name}.lock")))?;
-            // Alone: the lines are of programs that have ended.
+            // No other program: the lines belong to programs that have ended.
             if file.try_lock().is_ok() {
                 file.set_len(0)?;
                 file.unlock()?;
@@ -58,8 +57,7 @@ impl Neighbours {
         Ok((Self { devices: joined }, found))
     }
 
-    /// Says, for people, which programs have come to one of the devices since, also those that have
-    /// ended.
+    /// A message about programs that have come to one of the devices since, even if they have ended.
     #[must_use]
     pub fn newcomers(&self) -> Option<String> {
         let mut all = Vec::new();
@@ -82,7 +80,7 @@ fn list(mut names: Vec<String>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// The programs of the lines from a place of the file on, each with its name in words.
+/// The programs in the lines from an offset of the file on, each with its name as text.
 fn lines(mut file: &File, from: u64) -> io::Result<Vec<(Identity, String)>> {
     file.seek(SeekFrom::Start(from))?;
     let mut text = String::new();
@@ -129,7 +127,7 @@ mod tests {
         let both = format!("{}, {} uses the same", named("first"), named("other"));
         assert!(found.unwrap().starts_with(&both));
         assert_eq!(second.newcomers(), None);
-        // Also one that has gone by the time of the look.
+        // Even one that has gone before the check.
         drop(second);
         assert!(first.newcomers().unwrap().starts_with(&named("second")));
         drop(first);

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Variables that jobs get from this process, beside those of the worker protocol and of the
-/// workload. A name that ends in `*` stands for all that begin so.
+/// Variables that jobs get from this process, in addition to those of the worker protocol and of the workload. A name
+/// that ends in `*` stands for all with that beginning.
 pub const PASSED_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -34,10 +34,10 @@ pub const PASSED_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// Variables that a training may miss: those by which trackers of experiments, federations, queues,
-/// launchers of several processes, data stores and frameworks are set up. Only these are worth a note that
-/// they are not passed on. The environment of a login has dozens more that no training reads, and a script
-/// that launches a hundred times would say so a hundred times.
+/// Variables that a training may miss: those that configure trackers of experiments, federations, queues, launchers
+/// of several processes, data stores and frameworks. Only for these it is reported that they are not passed on. The
+/// environment of a login has dozens more that no training reads, and a script that launches a hundred times would
+/// repeat them a hundred times.
 const MISSED: &[&str] = &[
     // Trackers.
     "WANDB_*",
@@ -106,15 +106,14 @@ const MISSED: &[&str] = &[
     "VECLIB_*",
 ];
 
-/// Prefix of the variables that the tools themselves give to jobs. Those of a launch around this one
-/// would be taken for its own (`MT_SAMPLES` where a job is to run until told), so no pattern passes
-/// them on.
+/// Prefix of the variables that the tools themselves give to jobs. Those of an outer launch would be mistaken for the
+/// job's own (`MT_SAMPLES`, although the job is to run until told to stop), so no pattern passes them on.
 const OWN: &str = "MT_";
 
-/// Names that a note lists before it only counts.
+/// Number of names that a note lists; if there are more, it counts the rest.
 const LISTED: usize = 8;
 
-/// Variables that jobs get beside [`PASSED_VARIABLES`]: some of this process, and some that are set.
+/// Variables that jobs get in addition to [`PASSED_VARIABLES`]: some of this process, and some that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Passing {
     keep: Vec<String>,
@@ -122,11 +121,11 @@ pub struct Passing {
 }
 
 impl Passing {
-    /// `keep`: names, or their beginnings with a `*` after them, of variables to pass on; `set`:
-    /// `NAME=VALUE` for every job, which stands above what the workload says.
+    /// `keep`: names of variables to pass on, or their beginnings followed by `*`; `set`: `NAME=VALUE` for every job,
+    /// which overrides the workload.
     ///
     /// # Errors
-    /// What is wrong, with what would be right, one line for each.
+    /// What is wrong, and what would be right, one line for each.
     pub fn new(keep: &[String], set: &[String]) -> Result<Self, Vec<String>> {
         let mut faults = Vec::new();
         for pattern in keep {
@@ -165,9 +164,9 @@ impl Passing {
         })
     }
 
-    /// Passes on everything but the tools' own variables: a program that starts jobs elsewhere
-    /// finds its allocation by variables of this environment (`srun` by `SLURM_JOB_ID`, without which
-    /// it would wait for an allocation of its own; `ssh` by `SSH_AUTH_SOCK`).
+    /// Passes on everything except the tools' own variables: a program that starts jobs elsewhere finds its
+    /// allocation in this environment (`srun` by `SLURM_JOB_ID`, without which it would wait for another allocation;
+    /// `ssh` by `SSH_AUTH_SOCK`).
     #[must_use]
     pub fn everything(self) -> Self {
         Self {
@@ -188,21 +187,21 @@ impl Passing {
         PASSED_VARIABLES.iter().any(|p| matches(p, name)) || (!name.starts_with(OWN) && kept())
     }
 
-    /// The variables of this process that jobs get. `PATH` is extended by the folder of this
-    /// program, so that `mt-worker` is found beside it.
+    /// The variables of this process that jobs get. `PATH` is extended by the folder of this program, so that
+    /// `mt-worker` is found there.
     #[must_use]
     pub fn base_environment(&self) -> BTreeMap<OsString, OsString> {
         let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
             .filter(|(name, _)| name.to_str().is_some_and(|name| self.keeps(name)))
             .collect();
-        // Python buffers what it prints into a pipe, 8 KiB at a time: progress would come in bursts of
-        // a hundred lines, or only at the end.
+        // Python buffers output into a pipe, 8 KiB at a time: progress would come in bursts of a hundred lines, or
+        // only at the end.
         all.entry("PYTHONUNBUFFERED".into())
             .or_insert_with(|| "1".into());
         let own = std::env::current_exe().ok();
         if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
             let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));
-            // A folder whose name holds a colon cannot be added; then it is left out.
+            // A folder with a colon in its name cannot be added, so it is left out.
             if let Ok(longer) = std::env::join_paths(folders) {
                 *path = longer;
             }
@@ -210,7 +209,7 @@ impl Passing {
         all
     }
 
-    /// A line on variables of this process that jobs do not get and may miss; `None`: there is none.
+    /// A message about variables of this process that jobs do not get and may miss; `None` if there are none.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -248,7 +247,7 @@ impl Passing {
     }
 }
 
-/// Whether a pattern is the name, or its beginning with a `*` after it.
+/// Whether a pattern is the name, or its beginning followed by `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes a directory with mode 0700, or checks that the one that is there is a real directory (no
-/// symbolic link), belongs to this user and is closed to others.
+/// Creates a directory with mode 0700. If it exists, checks that it is a real directory (no symbolic link), belongs
+/// to this user and is closed to others.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] says what is wrong with the existing directory.
@@ -56,14 +56,14 @@ pub(crate) fn share_private(path: &Path) -> io::Result<File> {
 }
 
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // A pipe that nobody reads is refused at once, where opening it would wait for a reader.
+    // A pipe without a reader is refused at once; opening it would wait for a reader.
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     let file = options
         .create(true)
         .mode(0o600)
         .custom_flags(flags.bits())
         .open(path)?;
-    // With a reader, its speed would depend on that reader, and the tool would have to wait for it.
+    // With a reader, writing would be as slow as that reader, and the tool would have to wait for it.
     if file.metadata()?.file_type().is_fifo() {
         let text = format!("{} is a pipe; name a file", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -71,7 +71,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file of [`append_private`] that must be there already.
+/// Opens an existing file of [`append_private`].
 pub(crate) fn reopen_private(path: &Path) -> io::Result<File> {
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     let file = OpenOptions::new()

@@ -12,14 +12,14 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// This program once more, under the name that it was called by, which says what it does where one program
-/// is several tools. It is found by the process and not by its path: the file may have been replaced.
+/// This program again, under the name by which it was called, because one program is several tools and the name
+/// selects one. It is found through the process and not by its path: the file may have been replaced.
 #[must_use]
 pub fn again() -> Command {
     this_program(std::env::args_os().next().unwrap_or_default())
 }
 
-/// This program once more, as the tool that goes by `name`.
+/// This program again, as the tool `name`.
 #[must_use]
 pub fn this_program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -27,15 +27,15 @@ pub fn this_program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The present boot of the machine: numbers of processes mean nothing in another. Empty if the kernel does
-/// not give one: then all boots count as the same.
+/// Identifies the current boot of the machine: process numbers are meaningless after a reboot. Empty if the kernel
+/// does not provide it; then all boots count as the same.
 #[must_use]
 pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.unwrap_or_default().trim().to_owned()
 }
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process, identified so that a later one with the same number is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Process id.
@@ -61,7 +61,7 @@ fn stat(pid: i32) -> Option<Stat> {
 
 /// The fields of `/proc/PID/stat` from the state on.
 fn fields(text: &[u8]) -> Option<Vec<&str>> {
-    // The name may hold anything, also blanks and parentheses: fields count from its end.
+    // The name may contain anything, even blanks and parentheses, so fields are counted after its end.
     let end = text.iter().rposition(|&b| b == b')')?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
     Some(rest.split_whitespace().collect())
@@ -110,33 +110,32 @@ impl Identity {
         std::iter::successors(next(&self), next).collect()
     }
 
-    /// Kills this very process and no later one with its number.
+    /// Kills exactly this process, not a later one with its number.
     pub fn kill(self) {
         self.send(Signal::KILL);
     }
 
-    /// Asks this very process to end (SIGTERM).
+    /// Asks exactly this process to end (SIGTERM).
     pub fn terminate(self) {
         self.send(Signal::TERM);
     }
 
-    /// A descriptor of the process is opened first: it names one process for ever, and what it
-    /// names is looked at before the signal is sent. A number alone may be given to another
-    /// process between the look and the signal.
+    /// First a descriptor of the process is opened, which always refers to the same process, and then it is checked
+    /// before the signal is sent. The number alone might be reused between the check and the signal.
     fn send(self, signal: Signal) {
         let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
             return;
         };
         let sent = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) if self.is_alive() => pidfd_send_signal(&process, signal),
-            // Linux before 5.3, or a filter of system calls that does not know this one.
+            // Linux before 5.3, or a system call filter that does not know this one.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if self.is_alive() => {
                 kill_process(pid, signal)
             }
-            // It has gone, which is what is wanted.
+            // It has already gone, which is the goal.
             _ => Ok(()),
         };
-        // Gone in the meantime, or another user's: who waits for it sees that it is still there.
+        // Gone in the meantime, or another user's: the caller, who waits for it, will notice if it is still there.
         sent.ok();
     }
 
@@ -172,8 +171,8 @@ pub fn of_group(group: i32) -> Vec<Identity> {
     all().filter_map(alive).collect()
 }
 
-/// Living processes, other than this one, one of whose environment variables, as `NAME=value`,
-/// meets `wanted` (those of other users are not seen).
+/// Live processes, except this one, with an environment variable (as `NAME=value`) that meets `wanted`. Those of
+/// other users are not seen.
 #[must_use]
 pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
     let own = std::process::id().cast_signed();
@@ -188,7 +187,7 @@ pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
         .collect()
 }
 
-/// Living processes by their process group.
+/// Live processes by their process group.
 pub(crate) fn by_group() -> BTreeMap<i32, Vec<Identity>> {
     let mut groups = BTreeMap::<i32, Vec<Identity>>::new();
     for pid in all() {
@@ -203,7 +202,7 @@ pub(crate) fn by_group() -> BTreeMap<i32, Vec<Identity>> {
     groups
 }
 
-/// Living children of this process.
+/// Live children of this process.
 pub(crate) fn children() -> Vec<Identity> {
     let own = std::process::id().cast_signed();
     let child = |pid| {
@@ -216,7 +215,7 @@ pub(crate) fn children() -> Vec<Identity> {
     all().filter_map(child).collect()
 }
 
-/// A process with its children, their children, and so on; only itself where the kernel does not list children.
+/// A process with its children, their children, and so on; only itself if the kernel does not list children.
 #[must_use]
 pub fn family(pid: i32) -> Vec<i32> {
     let mut all = vec![pid];
@@ -237,11 +236,11 @@ pub fn family(pid: i32) -> Vec<i32> {
 
 /// Where the processes of a run can come from.
 ///
-/// A variable in the environment does not make a process ours: someone who inspects a daemon with
-/// the daemon's variables exported has them, too, and so has everything they start. Nor does a
-/// number that a program printed. So a process that carries a sign of the run must be, besides, of
-/// this user, not older than the run's owner, and have a parent that is one of the run or that
-/// takes orphans in: the owner itself, or one of the owner's ancestors.
+/// A variable in the environment does not prove that a process is ours: a user who inspects a daemon with the
+/// daemon's variables exported has them, too, and so has everything started from there. Nor does a number that a
+/// program printed. So a process that carries a sign of the run must also belong to this user, be no older than the
+/// run's owner, and have a parent that belongs to the run or adopts orphans: the owner itself, or one of the owner's
+/// ancestors.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
     since: u64,
@@ -259,8 +258,8 @@ impl Lineage {
     pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
         Self {
             since: owner.map_or(u64::MAX, |o| o.start),
-            // The first process adopts whatever has no nearer ancestor; it did not start processes
-            // that were put into a container from outside.
+            // The first process adopts whatever has no nearer ancestor; it did not start processes that were put into
+            // a container from outside.
             parents: ancestors
                 .into_iter()
                 .chain(owner)
@@ -269,8 +268,7 @@ impl Lineage {
         }
     }
 
-    /// Living processes, other than this one, that are not older than the run's owner, with their
-    /// process groups.
+    /// Live processes, except this one, that are not older than the run's owner, with their process groups.
     pub(crate) fn since_owner(&self) -> Vec<(Identity, i32)> {
         let own = std::process::id().cast_signed();
         let since_owner = |pid| {
@@ -303,18 +301,18 @@ fn is_own(pid: i32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok_and(|m| m.uid() == own)
 }
 
-/// Name of a process's program, at most 15 bytes of it.
+/// Name of a process's program; at most its first 15 bytes.
 pub(crate) fn name(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }
 
-/// Fields of `/proc/PID/stat` that count processor time: of the process in user and in kernel mode, then
-/// of the children for which it has waited.
+/// Fields of `/proc/PID/stat` with processor time: of the process in user and in kernel mode, then of the children
+/// for which it has waited.
 const OWN: usize = 2;
 const WITH_CHILDREN: usize = 4;
 
-/// Clock ticks in so many of these fields.
+/// Clock ticks in this many of these fields.
 fn ticks(stat: &[u8], count: usize) -> Option<u64> {
     let fields = fields(stat)?;
     let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
@@ -338,11 +336,11 @@ pub fn cpu_seconds(pid: i32) -> Option<f64> {
 pub struct Wanted {
     /// Seconds that it and the children for which it has waited have used.
     pub used_s: f64,
-    /// Seconds in which its threads were ready and had no processor; 0 of a kernel that does not tell.
+    /// Seconds in which its threads were ready but had no processor; 0 if the kernel does not say.
     pub ready_s: f64,
 }
 
-/// Processor time that a process used, and that it would have used besides, had nothing else run.
+/// Processor time that a process used, and that it would have used in addition if nothing else had run.
 #[must_use]
 pub fn wanted(pid: i32) -> Option<Wanted> {
     // Nanoseconds on a processor, those in a run queue, and how often it was put on one.
@@ -363,8 +361,8 @@ pub fn wanted(pid: i32) -> Option<Wanted> {
     })
 }
 
-/// Seconds of processor time that this process and all that come from it have used, but for what was
-/// killed before its parent waited for it.
+/// Seconds of processor time that this process and its descendants have used, except those killed before their parent
+/// waited for them.
 #[must_use]
 pub fn family_cpu_seconds() -> Option<f64> {
     let known = |pid| {
@@ -376,7 +374,7 @@ pub fn family_cpu_seconds() -> Option<f64> {
     let own = std::process::id().cast_signed();
     let is_ours = |pid: i32| {
         let above = std::iter::successors(Some(pid), |pid| Some(used.get(pid)?.0));
-        // A process that was seen before its parent was replaced may make a circle: not longer than all.
+        // If a parent's number was reused, the walk may loop: limit its length to the number of processes.
         above.take(used.len() + 1).any(|pid| pid == own)
     };
     let ours = used.iter().filter(|(pid, _)| is_ours(**pid));
@@ -386,8 +384,8 @@ pub fn family_cpu_seconds() -> Option<f64> {
 /// Processor time of this machine since it was started.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// Seconds of all processors in which a program ran, or another machine on the same hardware, without
-    /// programs of low priority: they give way.
+    /// Seconds of all processors in which a program ran, or another virtual machine on the same hardware. Programs of
+    /// low priority do not count, because they give way.
     pub busy_s: f64,
     /// Processors.
     pub processors: usize,
@@ -398,7 +396,7 @@ pub struct Machine {
 pub fn machine() -> Option<Machine> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
-    // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the guests of later fields are in user.
+    // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the later fields for guests are included in user.
     let all: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
     let busy: Option<Vec<u64>> = [1, 3, 6, 7, 8]
         .iter()
@@ -410,8 +408,7 @@ pub fn machine() -> Option<Machine> {
     })
 }
 
-/// Kills processes and waits until they have gone, at most `patience`. Returns those that have
-/// not.
+/// Kills processes and waits until they have gone, at most `patience`. Returns those that have not.
 pub fn kill_all(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     let mut left = processes.to_vec();
     let deadline = Instant::now() + patience;
@@ -428,8 +425,8 @@ pub fn kill_all(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     left
 }
 
-/// Takes killed orphans off the process table. They are children of this process where it is a
-/// subreaper; where it is not, somebody else's duty.
+/// Reaps killed orphans. They are children of this process if it is a subreaper; otherwise another process reaps
+/// them.
 pub(crate) fn bury(processes: &[Identity]) {
     for p in processes {
         waitpid(Pid::from_raw(p.pid), Some(WaitPidFlag::WNOHANG)).ok();
@@ -473,7 +470,7 @@ mod tests {
     #[test]
     fn a_variable_alone_makes_no_process_ours() {
         let sign = format!("MT_TEST_SIGN=x{}", std::process::id());
-        // Another user of the machine's processes, say a shell, whose child carries the sign.
+        // Another process of the same user, such as a shell, whose child carries the sign.
         let script = format!("env {sign} sleep 60 & wait");
         let mut foreign = sleeper(None, &script);
         let mut ours = sleeper(Some(&sign), "sleep 60 & wait");

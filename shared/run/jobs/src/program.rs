@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Passing;
 
-/// A word of `argv` that names a file which cannot be started or read.
+/// A word of `argv` names a file that cannot be started or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {advice}")]
 pub struct Missing {
@@ -18,20 +18,20 @@ pub struct Missing {
     pub advice: String,
 }
 
-/// Programs that read a script, without a version number after the name.
+/// Programs that read a script; their names are compared without a version number.
 const INTERPRETERS: [&str; 11] = [
     "python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "node", "Rscript", "julia",
 ];
 
-/// Endings of scripts. A word without one is searched for only if it names a folder, too: interpreters
-/// have subcommands and modules.
+/// Endings of scripts. A word without one is only checked if it also names a folder: interpreters have subcommands
+/// and modules.
 const SCRIPTS: [&str; 8] = ["py", "sh", "bash", "pl", "rb", "js", "R", "jl"];
 
-/// Options of the interpreters above that are followed by a value of their own.
+/// Options of the interpreters above that take a value.
 const WITH_VALUE: [&str; 3] = ["-W", "-X", "-r"];
 
-/// Looks for the program of a job where it will be looked for when it starts, and for the script of an
-/// interpreter. Words with `{batch}` and the like are not known yet and are not looked for.
+/// Searches for the program of a job as the start will do, and for the script of an interpreter. Words with `{batch}`
+/// and the like are not known yet and are not checked.
 ///
 /// # Errors
 /// [`Missing`] for the first that is not there.
@@ -95,7 +95,7 @@ fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missin
         let all = Passing::default().base_environment();
         all.get(std::ffi::OsStr::new("PATH")).cloned()
     });
-    // Without PATH the system looks in folders of its own.
+    // Without PATH the system searches its own folders.
     let Some(path) = path else { return Ok(()) };
     let runs = |file: PathBuf| {
         file.metadata()
@@ -110,7 +110,7 @@ fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missin
     ))
 }
 
-/// The script of an interpreter, and which word of `argv` it is.
+/// The script of an interpreter, and its index in `argv`.
 fn script(argv: &[String]) -> Option<(usize, &str)> {
     let name = Path::new(argv.first()?).file_name()?.to_str()?;
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

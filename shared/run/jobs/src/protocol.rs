@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// One line that a job reported.
+/// One message from a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
     /// Everything that does not depend on the checkpoint is done; waiting for `run`.
@@ -17,9 +17,9 @@ pub enum Message {
         /// Whether the worker is a client of NVIDIA MPS.
         mps: Option<bool>,
     },
-    /// Trained on so many samples since the last step that was told.
+    /// Trained on this many samples since the last reported step.
     Step {
-        /// Steps that the line tells of: 1, or more from a worker that tells quick ones together.
+        /// Number of steps of the line: 1, or more from a worker that reports short ones together.
         steps: u64,
         /// Samples.
         samples: u64,
@@ -27,14 +27,14 @@ pub enum Message {
         loss: Option<f64>,
         /// Number of the step over all restarts, if the job counts them.
         step: Option<u64>,
-        /// Squared norms of its gradients, if the job reports them, or why they are none.
+        /// Squared norms of its gradients, if the job reports them, or why they are invalid.
         norms: Option<Result<GradientNorms, NormsError>>,
     },
-    /// Waiting for orders; no step is under way.
+    /// Waiting for orders; no step is in progress.
     Parked,
     /// All samples done.
     Done {
-        /// Samples in all, if told.
+        /// Total number of samples, if reported.
         samples: Option<u64>,
     },
 }
@@ -45,20 +45,20 @@ pub enum Progress {
     /// The worker protocol: JSON lines with a member `mt`.
     #[default]
     Protocol,
-    /// The job's own log lines. The worker protocol is understood too.
+    /// The job's own log lines. The worker protocol is understood, too.
     Lines(Counter),
 }
 
-/// Counter in the lines of a job, and its state.
+/// A counter in the lines of a job, and its state.
 #[derive(Debug, Clone)]
 pub struct Counter {
     regex: Regex,
-    /// Samples of one of what is counted.
+    /// Samples per counted unit.
     unit: f64,
     counts: Counts,
-    /// The last number, of one that continues counting.
+    /// The previous number, if the counter is cumulative.
     last: f64,
-    /// The first numbers of a group `samples`, to see whether they go on counting.
+    /// The first numbers of a group `samples`, to detect a cumulative counter.
     first: Vec<u64>,
     /// Lines that matched.
     matched: u64,
@@ -66,13 +66,13 @@ pub struct Counter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
-    /// Since the line before.
+    /// Since the previous line.
     Increments,
     /// Since the start.
     Total(&'static str),
 }
 
-/// Samples of what an expression may count besides samples.
+/// Samples per unit, for units other than samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Units {
     /// Samples of a step: the batch size.
@@ -81,11 +81,11 @@ pub struct Units {
     pub epoch: Option<u64>,
 }
 
-/// Said of a job with an expression of its own that is never ready: its first match makes it so.
+/// For a job with its own expression that never prints `ready`: its first match makes it ready.
 pub const NO_MATCH: &str = " (no line of it has matched progress.regex)";
 
-/// Numbers of a group `samples` that are looked at. A job whose steps grow by the first of them five
-/// times is rarer than one that counts on: batches are all of one size.
+/// Numbers of a group `samples` that are checked. A cumulative counter grows by its first number every time. A job
+/// whose steps do so five times is much rarer, because its batches are all of one size.
 const LOOK_AT: usize = 5;
 
 /// A progress expression that cannot be used.
@@ -93,9 +93,9 @@ const LOOK_AT: usize = 5;
 #[error("progress.regex: {0}")]
 pub struct ProgressError(String);
 
-/// Most samples of one step that are plausible. A step is a batch, at most 2^20 samples, and a job
-/// with its own log lines may report an epoch in one; a line that claims more (2^64 - 1 is what an
-/// uninitialised counter shows) would make every later rate meaningless.
+/// Maximum plausible samples per step. A step is a batch, at most 2^20 samples, and a job with its own log lines may
+/// report an epoch in one line. A line that claims more (2^64 - 1 is what an uninitialised counter shows) would make
+/// every later rate meaningless.
 const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
 
 #[derive(Deserialize)]
@@ -110,7 +110,7 @@ struct Line {
     norms: Option<Norms>,
 }
 
-/// The member `norms` of a step. Any other shape is not a reason to discard the step.
+/// The member `norms` of a step. An invalid one is no reason to discard the step.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Norms {
@@ -209,8 +209,8 @@ impl Progress {
         }))
     }
 
-    /// Meaning of a line (without its end), if any. A line that is not meant for us, even one that
-    /// is not text, is not an error.
+    /// Meaning of a line (without its end), if any. A line that is not a message, even if it is not text, is not an
+    /// error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {
@@ -222,8 +222,7 @@ impl Progress {
         }
     }
 
-    /// For a line without progress: what is wrong with it if it is a step with an implausible number of
-    /// samples.
+    /// For a line without progress: the error if it is a step with an implausible number of samples.
     #[must_use]
     pub fn disbelieved(line: &[u8]) -> Option<String> {
         let line = line.trim_ascii();
@@ -239,8 +238,7 @@ impl Progress {
         })
     }
 
-    /// What a person should know of the lines so far, once: that numbers which are taken one by one
-    /// go on counting.
+    /// A warning about the lines so far, given once: numbers that are read as samples per line seem to be cumulative.
     #[must_use]
     pub fn doubt(&mut self) -> Option<String> {
         let Self::Lines(counter) = self else {
@@ -249,7 +247,7 @@ impl Progress {
         if counter.first.len() < LOOK_AT {
             return None;
         }
-        // Taken away, so that it is looked at once.
+        // Taken, so that it is checked only once.
         let first = std::mem::take(&mut counter.first);
         let step = first[0];
         let counting = (1..).zip(&first).all(|(k, n)| step > 0 && *n == k * step);
@@ -278,7 +276,7 @@ impl Counter {
             }
             Counts::Total(name) => {
                 let now = number(name).filter(|n| *n >= 0.0)?;
-                // A count that falls has begun again, with an epoch or a phase.
+                // If the count falls, it has started again, with an epoch or a phase.
                 let before = if now < self.last { 0.0 } else { self.last };
                 let more = (now * self.unit).round() - (before * self.unit).round();
                 let believed = more <= MOST_SAMPLES_OF_A_STEP as f64;
@@ -325,7 +323,7 @@ pub fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
 
 fn parse_protocol(line: &[u8]) -> Option<Message> {
     let line = line.trim_ascii();
-    // Most lines are not for us; a look at two bytes is cheaper than a parse.
+    // Most lines are not messages; checking two bytes is cheaper than parsing.
     if line.first() != Some(&b'{') || line.last() != Some(&b'}') {
         return None;
     }
@@ -352,8 +350,8 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
     })
 }
 
-/// A line in which `NaN` and infinity, which Python writes and JSON does not have, are null: a training that
-/// diverges still makes steps.
+/// A line in which `NaN` and infinity, which Python writes and JSON does not have, are replaced by null: a training
+/// that diverges still makes steps.
 fn without_nan(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
     let text = text

@@ -22,13 +22,13 @@ pub enum RecordsError {
         /// Why.
         source: io::Error,
     },
-    /// Another process writes them.
+    /// Another process writes to it.
     #[error("{path}: another process writes this journal; wait for its end, or name another file", path = path.display())]
     InUse {
         /// Which file.
         path: PathBuf,
     },
-    /// A line is no record, and another follows it: not the work of a crash.
+    /// A line is not a record, and another line follows it, so it is not due to a crash.
     #[error(
         "{path}:{line}: {problem}; the journal was changed from outside: move it away to start over, which loses its records",
         path = path.display()
@@ -43,30 +43,29 @@ pub enum RecordsError {
     },
 }
 
-/// How long a writer that was killed may take to let the file go: it has its descriptors for some milliseconds
-/// more, and so has a child that it had forked and that is not yet another program.
+/// How long a killed writer may take to release the file: it keeps its descriptors for some milliseconds, and so does
+/// a child that it had forked before exec.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks whether it has.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An open file of records. Only this user can read it: it may hold the environment of jobs.
+/// An open file of records. Only this user can read it: it may contain the environment of jobs.
 #[derive(Debug)]
 pub struct Records {
     path: PathBuf,
     file: File,
-    /// Bytes that hold whole, confirmed records.
+    /// Number of bytes of complete, confirmed records.
     length: u64,
     /// There are bytes after them that could not be truncated.
     torn: bool,
 }
 
 impl Records {
-    /// Reads the records of a file, if there is one, and hands each to `take`; returns how many bytes are
-    /// whole records. A last line without an end is what a crash leaves of a record that was never
-    /// confirmed.
+    /// Reads the records of a file, if it exists, and passes each to `take`; returns the number of bytes of complete
+    /// records. A last line without a line end is what a crash leaves of a record that was never confirmed.
     ///
     /// # Errors
-    /// [`RecordsError::Io`]; [`RecordsError::Line`] with what `take` says against a record.
+    /// [`RecordsError::Io`]; [`RecordsError::Line`] with the error of `take` for a record.
     pub fn read<R: DeserializeOwned, E: ToString>(
         path: &Path,
         mut take: impl FnMut(R) -> Result<(), E>,
@@ -100,8 +99,8 @@ impl Records {
         Ok(length as u64)
     }
 
-    /// Opens a file of records to continue with it, as its only writer, and reads it as [`Records::read`]
-    /// does; it is made if it is not there.
+    /// Opens a file of records to continue it, as its only writer, and reads it like [`Records::read`]; creates it if
+    /// it does not exist.
     ///
     /// # Errors
     /// [`RecordsError`]; [`RecordsError::InUse`] while another process has it open.
@@ -137,10 +136,10 @@ impl Records {
         })
     }
 
-    /// Writes one record into a new file, which takes the place of the old one once it is on the disk.
+    /// Writes one record into a new file, which replaces the old one when it is on disk.
     ///
     /// # Errors
-    /// [`RecordsError::Io`]; the old file is as it was.
+    /// [`RecordsError::Io`]; the old file is then unchanged.
     pub fn begin_anew(path: &Path, first: &impl Serialize) -> Result<Self, RecordsError> {
         let begun = || {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -169,10 +168,10 @@ impl Records {
         })
     }
 
-    /// Writes records and waits until they are on the disk: all of them, or none.
+    /// Writes records and waits until they are on disk: all of them, or none.
     ///
     /// # Errors
-    /// [`RecordsError::Io`]; the file holds what it held before.
+    /// [`RecordsError::Io`]; the contents of the file are then unchanged.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), RecordsError> {
         let appended = self.try_append(records);
         appended.map_err(|source| RecordsError::Io {
@@ -199,7 +198,7 @@ impl Records {
                 Ok(())
             }
             Err(error) => {
-                // A part of it may be there (a full disk): a later record must not follow half of this one.
+                // Part of it may have been written (a full disk): a later record must not follow half of this one.
                 self.torn = self.file.set_len(self.length).is_err();
                 Err(error)
             }
@@ -207,8 +206,8 @@ impl Records {
     }
 }
 
-/// Without this the name of a file may be gone or the old file's after a power failure, and what follows
-/// in it would be lost.
+/// Otherwise, after a power failure, the name may be missing or refer to the old file, and later records would be
+/// lost.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()

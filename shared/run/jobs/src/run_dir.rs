@@ -16,9 +16,9 @@ use ledger::TOKEN;
 
 /// The private directory of one run, and the ledger of what has to be cleaned up when it ends.
 ///
-/// Its owner holds a lock on a file in it. The kernel gives the lock back however the owner ends,
-/// so a directory whose lock is free belongs to a dead one: [`RunDir::create`] cleans those up,
-/// and touches no other. Every resource is written into the ledger before it is made.
+/// Its owner holds a lock on a file in it. The kernel releases the lock however the owner ends, so a directory whose
+/// lock is free belongs to a dead owner. [`RunDir::create`] cleans up those, and touches no other. Every resource is
+/// written into the ledger before it is created.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct RunDir {
     cgroups: Vec<PathBuf>,
     /// Held, not read.
     _lock: File,
-    /// After the lock, which it waits for.
+    /// Taken after the lock, which it waits for.
     guard: Option<Guard>,
 }
 
@@ -42,23 +42,24 @@ pub struct RunDirError {
     pub source: io::Error,
 }
 
-/// How long the guard of a run waits for a killed process to go: SIGKILL acts within milliseconds, but
-/// not inside a driver; nobody waits for the guard.
+/// How long the guard of a run waits for a killed process to go: SIGKILL acts within milliseconds, except inside a
+/// driver; nothing waits for the guard.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The same for a start that finds the directory of a dead run: what has not gone by then (a
-/// process inside a driver that hangs) is reported and left to a later start.
+/// The same for a start that finds the directory of a dead run: what has not gone by then (a process inside a hanging
+/// driver) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
-/// How often [`RunDir::put_away`] tries to clean up, some seconds each: a process inside a driver takes as long.
+/// How often [`RunDir::put_away`] tries to clean up, each time for some seconds: a process inside a driver may take
+/// that long.
 const CLEANINGS: u32 = 5;
 
 impl RunDir {
-    /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
+    /// Folder of run directories: `mt-tools-UID` in the folder for temporary files.
     #[must_use]
     pub fn default_base() -> PathBuf {
         std::env::temp_dir().join(format!("mt-tools-{}", nix::unistd::geteuid()))
     }
 
-    /// Cleans up after dead runs below `base`, then makes a new run directory there.
+    /// Cleans up after dead runs below `base`, then creates a new run directory there.
     ///
     /// # Errors
     /// [`RunDirError`] if `base` is not private or cannot be written.
@@ -68,7 +69,7 @@ impl RunDir {
             source,
         };
         open_private_dir(base).map_err(failed)?;
-        // One start at a time: none sees the half-made directory of another.
+        // One start at a time, so that none sees the incomplete directory of another.
         let gate = append_private(&base.join("lock")).map_err(failed)?;
         gate.lock().map_err(failed)?;
         let cleaned = clean::dead(base, PATIENCE_OF_A_START).map_err(failed)?;
@@ -101,21 +102,21 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Starts a second process that puts away what the ledger names should this one be killed; to be
-    /// called before there is anything. Only in a program that answers [`Guard::OPTION`]. It ends
-    /// with this run directory, and so after everything that is dropped before.
+    /// Starts a second process that cleans up the contents of the ledger if this one is killed; call it before
+    /// creating any of them. Only for a program that supports [`Guard::OPTION`]. The guard ends with this run
+    /// directory, and so after everything that is dropped earlier.
     ///
     /// # Errors
-    /// If this program cannot be started once more.
+    /// If this program cannot be started again.
     pub fn guard(&mut self) -> io::Result<()> {
         self.guard = Some(Guard::start(&self.path)?);
         Ok(())
     }
 
-    /// Notes a resource that is about to be made.
+    /// Records a resource that is about to be created.
     ///
     /// # Errors
-    /// If the ledger cannot be written; then do not make it.
+    /// If the ledger cannot be written; then do not create it.
     pub fn record(&mut self, resource: &Resource) -> io::Result<()> {
         if let Resource::Cgroup(group) = resource {
             self.cgroups.push(group.clone());
@@ -125,11 +126,11 @@ impl RunDir {
         self.ledger.write_all(&line)
     }
 
-    /// Cleans up after one run, unless its owner lives or has cleaned up itself. Waits for an
-    /// owner that is about to die.
+    /// Cleans up after one run, unless its owner is alive or has cleaned up itself. Waits for an owner that is about
+    /// to die.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if this is no run directory: then nothing is touched.
+    /// [`io::ErrorKind::InvalidInput`] if this is not a run directory: then nothing is touched.
     pub fn clean(path: &Path) -> io::Result<Option<Cleaned>> {
         let deadline = std::time::Instant::now() + PATIENCE;
         while path.is_dir() {
@@ -142,7 +143,7 @@ impl RunDir {
         Ok(None)
     }
 
-    /// Ends what a dead run left running, or waits until its guard has: its jobs are started again only
+    /// Ends what a dead run left running, or waits until its guard has done so: its jobs may only be started again
     /// when nothing of it is left.
     ///
     /// # Errors
@@ -152,7 +153,7 @@ impl RunDir {
             if !path.is_dir() {
                 return Ok(());
             }
-            // A directory that is no (longer a) run directory holds nothing of ours.
+            // A directory that is no run directory (any more) contains nothing of ours.
             match Self::clean(path) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
                 _ => {}
@@ -173,7 +174,7 @@ impl RunDir {
         &self.path
     }
 
-    /// A name that no other run has: 12 letters and digits.
+    /// A unique name: 12 letters and digits.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
@@ -182,10 +183,10 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // A group that could not be removed is known by the ledger alone: it stays for the guard
-        // and for the next start.
+        // A group that could not be removed is known only from the ledger, so the ledger stays for the guard and for
+        // the next start.
         if !self.cgroups.iter().any(|group| group.exists()) {
-            // Whatever is left is found by the next start.
+            // The next start finds whatever is left.
             fs::remove_dir_all(&self.path).ok();
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Sign {
 
 /// Larger than any realistic RLIMIT.
 const BRAND: u64 = 1 << 60;
-/// Bits of a brand that number the jobs of a run: 268 million starts before a number comes again.
+/// Bits of a brand that number the jobs of a run: 268 million starts before a number is reused.
 const JOB_BITS: u32 = 28;
 const JOBS: u64 = (1 << JOB_BITS) - 1;
 
@@ -61,20 +61,20 @@ impl Sign {
 
     /// The limit of a job, microseconds.
     pub(crate) fn brand(&self) -> u64 {
-        // FNV-1a. Two runs collide in 32 bits once in four thousand million; the lineage then tells
-        // them apart.
+        // FNV-1a. Two runs have the same 32 bits once in four thousand million cases; the lineage then distinguishes
+        // them.
         let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         let hash = self.token.bytes().fold(0x811c_9dc5, step);
         BRAND | u64::from(hash) << JOB_BITS | (self.job.unwrap_or(0) & JOBS)
     }
 
-    /// The living processes with this sign that provably are of the run. This one is none of them.
+    /// The live processes with this sign that provably belong to the run, except this one.
     pub(crate) fn find(&self, lineage: &Lineage) -> Vec<Identity> {
         self.find_with_group(lineage, None)
     }
 
-    /// The same, and the living processes of a process group of the run. One look at every process
-    /// serves both: it is the larger part of what the end of a job costs.
+    /// The same, and the live processes of a process group of the run. One scan of all processes serves both; it is
+    /// most of the cost at the end of a job.
     pub(crate) fn find_with_group(&self, lineage: &Lineage, group: Option<i32>) -> Vec<Identity> {
         let since_owner = lineage.since_owner();
         let is_on = |p: &Identity| self.is_on(p.pid);
@@ -86,10 +86,10 @@ impl Sign {
     }
 
     fn is_on(&self, pid: i32) -> bool {
-        // Gone meanwhile, or another user's: no process of ours.
+        // Gone meanwhile, or another user's: not one of our processes.
         let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        // A daemon that a job has started for others as well (`mt-launch exec`) sheds the mark and
-        // has no way to shed the brand.
+        // A daemon that a job has started but that others use as well (`mt-launch exec`) drops the mark, but cannot
+        // drop the brand.
         self.is_in_environment(&read("environ"))
             || self.is_in_limits(&read("limits")) && !mps::is_program(pid)
     }
@@ -119,29 +119,28 @@ impl Sign {
     }
 }
 
-/// Brands this process, and so whatever it becomes and starts. Makes system calls only, so that it
-/// may be called between fork and exec.
+/// Brands this process, and so everything that it becomes and starts. It only makes system calls, so it may be called
+/// between fork and exec.
 ///
 /// # Errors
-/// If a lower limit has been set that this user may not raise; the mark is the only sign then.
+/// If there is a lower limit that this user may not raise; the mark is then the only sign.
 pub(crate) fn bear(brand: u64) -> io::Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_RTTIME)?;
     Ok(setrlimit(Resource::RLIMIT_RTTIME, brand, most)?)
 }
 
-/// Takes the brand off this process, which a job has started and which outlives it on purpose.
+/// Removes the brand from this process, which a job has started and which outlives it on purpose.
 pub(crate) fn shed() {
-    // If it cannot be set, no process wears one.
+    // If the limit cannot be set, no process has a brand.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_RTTIME) {
         setrlimit(Resource::RLIMIT_RTTIME, most, most).ok();
     }
 }
 
-/// Brands this process as the first job of the run with a token, before it becomes a program that
-/// this tool looks after.
+/// Brands this process as the first job of the run with a token, before it becomes a program that this tool attends.
 ///
 /// # Errors
-/// As for a job: the mark is the only sign then.
+/// As for a job: the mark is then the only sign.
 pub fn bear_sign(token: &str) -> io::Result<()> {
     bear(Sign::of_run(token).of_job(0).brand())
 }

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 /// Signals that ask this process to end.
 ///
-/// They no longer end it by themselves once this exists; whoever holds it must act on them.
+/// While this exists, they do not end the process by themselves; its holder must act on them.
 #[derive(Debug)]
 pub struct Signals {
     pipes: Vec<(i32, UnixStream)>,
@@ -36,7 +36,7 @@ impl Signals {
         })
     }
 
-    /// Takes note of what has arrived.
+    /// Reads what has arrived.
     pub fn arrived(&mut self) -> Arrived {
         for (signal, pipe) in &mut self.pipes {
             let count = drain(pipe);
@@ -53,10 +53,9 @@ impl Signals {
     }
 }
 
-/// Passes signals that this process gets on to `child`, from a thread of its own, until this process
-/// ends. Ctrl-C and Ctrl-\\ reach every process of the terminal's foreground group by themselves, so
-/// they are passed on only where this process is not in it: a program that gets an interrupt twice
-/// takes it for the wish to end at once.
+/// Forwards signals to `child`, from its own thread, until this process ends. Ctrl-C and Ctrl-\\ reach every process
+/// of the terminal's foreground group directly, so they are forwarded only if this process is not in that group: many
+/// programs treat a second interrupt as a request to end at once.
 ///
 /// # Errors
 /// If the system has no room for another thread or pipe.
@@ -72,14 +71,14 @@ pub fn relay(child: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes one signal on to `child`, unless the terminal has told it already (see [`relay`]).
+/// Forwards one signal to `child`, unless the terminal has already sent it (see [`relay`]).
 pub fn pass_on(child: i32, signal: i32) {
     use signal_hook::consts::{SIGINT, SIGQUIT};
     if matches!(signal, SIGINT | SIGQUIT) && in_foreground() {
         return;
     }
     if let Ok(signal) = nix::sys::signal::Signal::try_from(signal) {
-        // It may have ended in this moment; then nobody is to be told.
+        // It may have ended at this moment; then there is no one to signal.
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal).ok();
     }
 }

@@ -78,8 +78,8 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// Whether the machine lacks at present what a start needs: processes, descriptors, memory, room on a
-    /// disk. The same start may succeed later, which one of a program that is not there never does.
+    /// Whether the machine temporarily lacks what a start needs: processes, descriptors, memory, disk space. The same
+    /// start may succeed later, unlike one with a missing program.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
         let (Self::Program { source, .. }
@@ -95,13 +95,13 @@ impl SpawnError {
     }
 }
 
-/// A limit that is reached, for which the system's words name none.
+/// A limit has been reached that the system's message does not name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Limit(&'static str);
 
-/// Starts the program in a process group of its own; it dies with the thread that calls this. It
-/// is put into the control group that `enclosure` is the `cgroup.procs` of, if it can be.
+/// Starts the program in its own process group; it dies with the calling thread. It is put into the control group
+/// with the `cgroup.procs` file `enclosure`, if possible.
 pub(crate) fn spawn(
     spec: &JobSpec,
     sign: &Sign,
@@ -133,7 +133,7 @@ pub(crate) fn spawn(
     }
     before_exec(&mut command, seat);
     command.spawn().map_err(|source| match &spec.cwd {
-        // The error is the same as of a program that does not exist.
+        // The error is the same as for a missing program.
         Some(cwd) if !cwd.is_dir() => SpawnError::Folder {
             path: cwd.clone(),
             source: fs::read_dir(cwd).err().unwrap_or(source),
@@ -145,8 +145,8 @@ pub(crate) fn spawn(
     })
 }
 
-/// Lets a program that is no job die with the thread that starts it, carry a sign, and be in a control
-/// group if that takes it.
+/// Makes a program that is not a job die with the thread that starts it, carry a sign, and join a control group if
+/// that accepts it.
 pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Path>) {
     command.env(MARK, sign.mark()).process_group(0);
     let seat = Seat {
@@ -158,8 +158,7 @@ pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Pat
     before_exec(command, seat);
 }
 
-/// The system's words for a process too many ("Resource temporarily unavailable") or a file too many
-/// name no limit.
+/// The system's message for too many processes ("Resource temporarily unavailable") or files does not name a limit.
 pub(crate) fn with_limit(error: io::Error) -> io::Error {
     let limit = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => {
@@ -196,18 +195,18 @@ fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     any.then_some(set)
 }
 
-/// Where a new process goes before it becomes its program.
+/// The control groups that a new process joins before it becomes its program.
 struct Seat {
     /// `cgroup.procs` of a group that it must be in.
     quota: Option<File>,
-    /// The same of a group that may refuse it: one that a user was given, when this process is
-    /// outside of what the user was given.
+    /// The same for a group that may refuse it: a group delegated to a user, if this process is outside of the
+    /// delegated subtree.
     enclosure: Option<File>,
     cpus: Option<CpuSet>,
     brand: u64,
 }
 
-/// Puts this process into a group. A signal that arrives just then is not a reason not to.
+/// Puts this process into a group. An interruption by a signal is no reason to give up.
 fn enter(procs: &File) -> nix::Result<()> {
     loop {
         match nix::unistd::write(procs, b"0") {
@@ -226,15 +225,15 @@ fn enter(procs: &File) -> nix::Result<()> {
 fn before_exec(command: &mut Command, seat: Seat) {
     let parent = nix::unistd::getpid();
     let hook = move || {
-        // Before anything else: whatever this process starts is inside the group as well.
+        // First of all, so that whatever this process starts is inside the group as well.
         if let Some(procs) = &seat.quota {
             enter(procs)?;
         }
         if let Some(procs) = &seat.enclosure {
-            // Refused: mark, brand and process group are left to find what it starts.
+            // Refused: mark, brand and process group remain to find what it starts.
             enter(procs).ok();
         }
-        // Refused: the mark is left.
+        // Refused: the mark remains.
         bear(seat.brand).ok();
         if let Some(cpus) = &seat.cpus {
             sched_setaffinity(Pid::from_raw(0), cpus)?;

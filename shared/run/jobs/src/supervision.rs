@@ -3,34 +3,34 @@ use std::time::Duration;
 
 use crate::{LogLimits, Passing};
 
-/// How jobs are looked after, whatever plan they belong to.
+/// How jobs are supervised, whatever plan they belong to.
 #[derive(Debug, Clone)]
 pub struct Supervision {
-    /// Restarts of a task before it is given up.
+    /// Maximum number of restarts of a task.
     pub restarts: u32,
-    /// Before the first restart.
+    /// Pause before the first restart.
     pub backoff: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Where logs are kept; absent: only while tasks run.
+    /// Folder of logs; absent: kept only while tasks run.
     pub logs: Option<PathBuf>,
     /// How large they may grow.
     pub log_limits: LogLimits,
-    /// Whether what jobs print is passed on.
+    /// Whether the output of jobs is printed.
     pub follow: bool,
     /// Where run directories are.
     pub runs: PathBuf,
-    /// Which variables jobs get beside the usual ones.
+    /// Which variables jobs get in addition to the usual ones.
     pub passing: Passing,
 }
 
-/// Longest pause before a restart: what fails for a reason that passes (memory of another program,
-/// a server that comes up) is tried at least once a minute until its restarts are used up.
+/// Maximum pause before a restart: a job that fails for a temporary reason (memory used by another program, a server
+/// that is starting) is tried at least once a minute until its restarts are used up.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 impl Supervision {
-    /// Pause before the restart number `restart`, from 1: doubled each time, so that a job that
-    /// fails at once does not spend its restarts within a second.
+    /// Pause before restart number `restart`, from 1: doubled each time, so that a job that fails at once does not
+    /// use up its restarts within a second.
     #[must_use]
     pub fn pause(&self, restart: u32) -> Duration {
         let factor = 2u32.saturating_pow(restart.saturating_sub(1));

@@ -19,18 +19,17 @@ use event::{Echo, PATIENCE, says_out_of_memory};
 pub use event::{Event, Exit, Happening, JobId, Order, OrderError};
 use job::RunningJob;
 
-/// Starts jobs, reads what they print, and sees them end.
+/// Starts jobs, reads their output, and notices their end.
 ///
-/// Create it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
-/// them all.
+/// Create it in a thread that lives as long as the jobs should: they die with it. Dropping it kills them all.
 #[derive(Debug)]
 pub struct Supervisor {
     jobs: BTreeMap<JobId, RunningJob>,
     next: u64,
     sign: Sign,
-    /// Groups for the jobs that are started into none.
+    /// Control groups for jobs that are started without one.
     enclosures: Option<Enclosures>,
-    /// When it was looked last whether jobs are where they were put.
+    /// Time of the last check that jobs are in their control groups.
     looked: Instant,
     children: UnixStream,
     signals: Option<Signals>,
@@ -38,15 +37,15 @@ pub struct Supervisor {
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
-    /// Children that are no strays; absent: none is searched for.
+    /// Children that are not strays; absent: strays are not searched for.
     known: Option<Vec<Identity>>,
 }
 
-/// Bytes read from one pipe in one go: the size of a pipe's buffer in Linux, so one read empties it.
+/// Bytes read from one pipe at a time: the size of a pipe's buffer in Linux, so one read empties it.
 const CHUNK: usize = 64 * 1024;
-/// How often it is looked whether jobs are in their control groups: a look at all processes of the
-/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is reported
-/// before it has trained for long.
+/// How often it is checked that jobs are in their control groups. A check scans all processes of the machine, about 1
+/// ms for 150 of them. A job that leaves its group does so when it starts, and is reported before it has trained for
+/// long.
 const LOOK_INSIDE: Duration = Duration::from_secs(1);
 
 impl Supervisor {
@@ -78,20 +77,20 @@ impl Supervisor {
         self.signals = Some(signals);
     }
 
-    /// What has arrived of the signals listened to.
+    /// The signals that have arrived.
     pub fn arrived(&mut self) -> Arrived {
         self.signals
             .as_mut()
             .map_or_else(Arrived::default, Signals::arrived)
     }
 
-    /// Puts every job that is started into no control group into one of its own, without a limit:
-    /// nothing that it starts can leave that unnoticed.
+    /// Puts every job that is started without a control group into its own, without a limit: nothing that it starts
+    /// can leave that unnoticed.
     pub fn contain(&mut self, enclosures: Option<Enclosures>) {
         self.enclosures = enclosures;
     }
 
-    /// Lets output gather for `pause` before it is read: fewer wake-ups, coarser times.
+    /// Lets output accumulate for `pause` before it is read: fewer wake-ups, coarser times.
     pub fn coalesce(&mut self, pause: Duration) {
         self.coalesce = pause;
     }
@@ -104,8 +103,8 @@ impl Supervisor {
         });
     }
 
-    /// Like [`Supervisor::follow`], with every state of a line that is written over: a progress bar
-    /// tells how far a job is by nothing else.
+    /// Like [`Supervisor::follow`], but also with every state of an overwritten line: a progress bar reports only by
+    /// these.
     pub fn watch(&mut self, watch: impl FnMut(&TaskId, &[u8]) + 'static) {
         self.echo = Some(Echo {
             take: Box::new(watch),
@@ -116,7 +115,7 @@ impl Supervisor {
     /// Starts a job.
     ///
     /// # Errors
-    /// [`SpawnError`]; nothing runs then.
+    /// [`SpawnError`]; then nothing runs.
     pub fn spawn(&mut self, spec: &JobSpec) -> Result<JobId, SpawnError> {
         let id = JobId(self.next);
         let enclosure = match (&spec.cgroup_procs, &self.enclosures) {
@@ -162,7 +161,7 @@ impl Supervisor {
             .unwrap_or_default()
     }
 
-    /// Gives an order to a job.
+    /// Sends an order to a job.
     ///
     /// # Errors
     /// [`OrderError`].
@@ -192,7 +191,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until something happens, at most `timeout`, and tells what.
+    /// Waits until something happens, at most `timeout`, and returns the events.
     pub fn poll(&mut self, timeout: Duration) -> Vec<Event> {
         if self.queue.is_empty() {
             self.wait(timeout);
@@ -208,7 +207,7 @@ impl Supervisor {
         std::mem::take(&mut self.queue)
     }
 
-    /// Only progress is queued: nothing that cannot wait a little.
+    /// Only progress is queued, which can wait a little.
     fn queue_is_quiet(&self) -> bool {
         let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
         self.queue.iter().all(quiet)
@@ -228,11 +227,11 @@ impl Supervisor {
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
         let millis = timeout.as_micros().div_ceil(1000).min(60_000) as u16;
-        // An interrupted wait is a short one.
+        // An interrupted wait is just a short one.
         poll(&mut fds, PollTimeout::from(millis)).ok();
     }
 
-    /// Reads what is there, at most one chunk of each pipe; whether a pipe held a whole chunk.
+    /// Reads what is available, at most one chunk of each pipe; returns whether a pipe had a whole chunk.
     fn read_all(&mut self) -> bool {
         let mut busy = false;
         for (id, job) in &mut self.jobs {
@@ -250,7 +249,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells of jobs of which a process has left the control group that it was started in.
+    /// Reports jobs with a process that has left the control group in which it was started.
     fn look_inside(&mut self) {
         if self.looked.elapsed() < LOOK_INSIDE || !self.jobs.values().any(RunningJob::is_inside) {
             return;
@@ -325,25 +324,23 @@ impl Supervisor {
         self.sweep();
     }
 
-    /// Takes every child of this process that is there now for known, and from now on kills every
-    /// other when the last job has ended. This finds processes that have shed the signs of their
-    /// job, its process group and its control group: this process adopts orphans, so they are
-    /// children then. Only for a program that starts nothing else.
+    /// Treats the current children of this process as known, and from now on kills all others when the last job has
+    /// ended. This finds processes that have dropped the signs of their job and left its process group and control
+    /// group: this process adopts orphans, so they become its children. Only for a program that starts nothing else.
     pub fn sweep_strays(&mut self) {
         self.known = Some(process::children());
     }
 
-    /// Kills children that are unknown and their descendants, and says how many.
+    /// Kills unknown children and their descendants, and reports how many.
     fn sweep(&self) -> usize {
         let Some(known) = &self.known else {
             return 0;
         };
         let mut swept = 0;
-        // Children of a killed process become ours, so one pass is not enough. Ten generations are
-        // more than was ever seen; without a limit, a process that forks faster than it is killed
-        // would keep this process here for ever.
+        // Children of a killed process become ours, so one pass is not enough. Ten generations are more than was ever
+        // seen; without a limit, a process that forks faster than it is killed would keep this process here for ever.
         for _ in 0..10 {
-            // A daemon that was started meanwhile is its owner's to stop.
+            // A daemon that was started meanwhile is stopped by its owner.
             let mut strays = process::children();
             strays.retain(|p| !known.contains(p) && !mps::is_program(p.pid));
             if strays.is_empty() {

@@ -12,13 +12,13 @@ use units::{Batch, SamplesPerSec, Share};
 use crate::launch::Launch;
 pub(crate) use noise::{Hearing, LiveNoise};
 
-/// Repetitions of the correction; each squares what is left, as the predictor is close to
-/// proportional to the solo times.
+/// Repetitions of the correction. Each squares the remaining relative error, as the predictor is nearly proportional
+/// to the solo times.
 const REPETITIONS: usize = 8;
-/// Corrections beyond this factor are taken for a fault of the round, not of the model: a
-/// job that stood still, or counted in other units.
+/// Corrections beyond this factor are attributed to a fault in the round, not to the model: a job that stalled, or
+/// that counted in other units.
 const LARGEST_FACTOR: f64 = 4.0;
-/// Least relative improvement of another plan: rates of one co-run repeat to one or two percent, so a smaller
+/// Minimum relative improvement of another plan: rates of one co-run repeat to one or two percent, so a smaller
 /// difference may be chance.
 const LEAST_GAIN: f64 = 0.02;
 
@@ -27,29 +27,29 @@ const LEAST_GAIN: f64 = 0.02;
 pub(crate) struct Correction {
     /// Noise scales reported by the rounds.
     pub(crate) noise: LiveNoise,
-    /// The model as corrected so far; absent: that of the plan.
+    /// The model with the corrections so far; absent: that of the plan.
     model: Option<Model>,
 }
 
 /// Effect of a correction on a launch.
 #[derive(Debug)]
 pub(crate) enum Adapted {
-    /// Another plan, and what is different in it.
+    /// Another plan, and how it differs.
     Anew(Box<Launch>, String),
-    /// The plan stays as it is; why.
+    /// The plan is kept; the reason.
     Stays(String),
 }
 
 impl Correction {
-    /// Corrects the model by the throughput measured while all tasks computed and by the noise scales that the
-    /// jobs tell, and solves again. `part` of each correction (on a logarithmic scale) is applied, so that one
-    /// odd round does not turn the plan over.
+    /// Corrects the model by the throughput measured while all tasks computed and by the noise scales that the jobs
+    /// report, and solves again. Only `part` of each correction (on a logarithmic scale) is applied, so that one
+    /// unusual round does not overturn the plan.
     ///
     /// A plan for a time to target is kept if the new one would be faster by no more than the error of that
     /// estimate: restarting jobs with other batch sizes costs something, and may gain nothing.
     ///
     /// # Errors
-    /// The reason, in words, why no correction is possible.
+    /// The reason, as a message, why no correction is possible.
     pub(crate) fn adapt(
         &mut self,
         launch: &Launch,
@@ -59,7 +59,7 @@ impl Correction {
         let plan = &launch.plan;
         let known = self.model.as_ref().or(plan.model.as_ref());
         let mut model = known.ok_or("the plan carries no model to correct")?.clone();
-        // The solver gives every task of the workload a share, also one that this plan leaves out.
+        // The solver gives every task of the workload a share, even one that this plan leaves out.
         if plan.tasks.len() != model.workload.tasks.len() {
             return Err("the plan leaves out tasks of its workload".to_owned());
         }
@@ -99,9 +99,9 @@ impl Correction {
     }
 }
 
-/// Why a plan for a time to target stays: by the corrected model the new one is hardly sooner, or is not at one of
-/// the ends of what the noise scales may be. The errors of the throughputs are left out: they are those of one model
-/// and meet both plans alike. `None` where the new plan is sooner, or where the objective is not a time to target.
+/// Why a plan for a time to target is kept: by the corrected model the new plan is hardly faster, or is not faster at
+/// one end of the noise scales' intervals. Errors of throughputs are ignored: they come from one model and affect
+/// both plans alike. `None` if the new plan is faster, or if the objective is not a time to target.
 fn no_sooner(
     launch: &Launch,
     new: &Plan,
@@ -146,11 +146,11 @@ fn setting(task: usize, batch: Batch, share: Share) -> Setting {
     Setting { task, batch, share }
 }
 
-/// The model with the solo steps of each task scaled so that the prediction for the current plan
-/// moves by `part` of the way to what was measured.
+/// The model with the solo steps of each task scaled so that the prediction for the current plan moves by `part` of
+/// the way to the measured values.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
-    // They were measured earlier: whatever made the correction necessary has changed them, too.
+    // They were measured earlier: the cause of the correction has changed them, too.
     model.measured = Vec::new();
     let tasks: Vec<usize> = launch
         .assignments()

@@ -49,10 +49,10 @@ pub use others::Others;
 pub struct Elastic {
     /// Program and arguments of the controller; not empty.
     pub controller: Vec<String>,
-    /// File of arrivals, `-` for standard input; absent: every task of the workload arrives first.
+    /// File of arrivals, `-` for standard input; absent: every task of the workload arrives at the start.
     pub arrivals: Option<PathBuf>,
-    /// So many equal parts of one device, at least 1, are given out instead of its GPUs: a training is
-    /// one process under the share of its parts.
+    /// Number of equal parts of one device, at least 1, that are allocated instead of its GPUs: a training is one
+    /// process under the share of its parts.
     pub parts: Option<u32>,
     /// Policy for processes on the GPUs that are not under the controller.
     pub others: Others,
@@ -89,7 +89,7 @@ pub fn run_elastic(
         .unwrap_or_else(|| run.path().to_owned());
     std::fs::create_dir_all(&logs)
         .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
-    // Started before the host takes stock of the children that are no strays.
+    // Started before the host records which children are not strays.
     let controller = Controller::start(&elastic.controller, &mut run)?;
     let count = match elastic.parts {
         Some(_) => 1,
@@ -141,7 +141,7 @@ fn open(
     }
 }
 
-/// Parts of the machine's processors: control groups where they can be written.
+/// Parts of the machine's processors: control groups if they can be written.
 fn processors(
     run: jobs::RunDir,
     parts: usize,

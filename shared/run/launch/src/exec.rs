@@ -32,7 +32,7 @@ use place::{Place, environment};
 pub struct Program {
     /// Program and arguments; not empty.
     pub argv: Vec<OsString>,
-    /// File to which a line on what came out is appended.
+    /// File to which a line with the result is appended.
     pub log: Option<PathBuf>,
     /// Where run directories are.
     pub runs: PathBuf,
@@ -44,14 +44,14 @@ pub struct Program {
 /// ([`jobs::attend`]).
 ///
 /// # Errors
-/// [`Failure::Environment`] if the share cannot be had, with what to do.
+/// [`Failure::Environment`] if the share cannot be applied, with what to do.
 pub fn exec(
     placement: &Placement,
     program: &Program,
     attendant: impl Fn(&Attended) -> Vec<OsString>,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    // A log that cannot be written is told before the program has run for a day.
+    // An unwritable log is reported now, not after a day of training.
     let mut record = match &program.log {
         Some(path) => Some(Record::open(path, placement, &program.argv)?),
         None => None,
@@ -60,7 +60,7 @@ pub fn exec(
     let attended = Attended::this(place.run(), place.shared_daemon()).map_err(environment)?;
     attended.start(&attendant(&attended)).map_err(environment)?;
     place.enter()?;
-    // Refused: the mark, which the program gets as a variable, is left.
+    // Refused: the mark, which the program gets as a variable, remains.
     jobs::bear_sign(place.token()).ok();
     let mut command = command(placement, program, &place);
     let Some(record) = &mut record else {
@@ -70,9 +70,9 @@ pub fn exec(
     match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => {
             let exit = watch(child, record, &place, console);
-            // How the program ended is worth more than a line on it: a full disk must not turn a day
-            // of training into a failure. Nor may this return before the place is handed over, since
-            // removing it would kill this process, which is inside.
+            // The program's status is more important than a line about it: a full disk must not turn a day of
+            // training into a failure. Nor may this return before the control group is handed over: removing it would
+            // kill this process, which is inside.
             if let Err(failure) = record.write() {
                 console.warn(&format!("--log has no line of this program: {failure}"));
             }
@@ -86,7 +86,7 @@ pub fn exec(
 fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
     let mut command = Command::new(&program.argv[0]);
     command.args(&program.argv[1..]);
-    // Another daemon's settings in our environment are not meant for this client.
+    // Settings of another daemon in our environment are not for this client.
     command.env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     command.envs(placement.variables());
     command.envs(place.variables());
@@ -94,11 +94,11 @@ fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
     command
 }
 
-/// The program could not be started: 127 if there is none, else 126, as env(1) and nice(1) say it.
+/// The program could not be started: 127 if it does not exist, otherwise 126, as for env(1) and nice(1).
 fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Console) -> Exit {
     let name = program.argv[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
-    // This process is inside the control group already, and removing it kills whoever is.
+    // This process is already inside the control group, and removing that would kill it.
     place.leave_to_the_attendant();
     Exit::Program(match error.kind() {
         std::io::ErrorKind::NotFound => 127,
@@ -106,11 +106,11 @@ fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Co
     })
 }
 
-/// How long output may take to arrive after the program's end while something that it has left
-/// running keeps the stream open; the attendant ends that as soon as this process has ended.
+/// How long output may take to arrive after the program's end, while a leftover process keeps the stream open; the
+/// attendant kills that process as soon as this one has ended.
 const LATE_OUTPUT: Duration = Duration::from_millis(500);
-/// How often it is looked whether the program has ended while it prints nothing: 50 system calls a
-/// second, and an end that nobody notices later than a frame of a picture.
+/// How often to check whether the program has ended while it prints nothing: 50 system calls per second, and a delay
+/// that users do not notice.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Stays with the program until its end.
@@ -123,7 +123,7 @@ fn watch(
     let relayed = jobs::relay(child.id().cast_signed()).map_err(environment);
     let output = relayed.and_then(|()| copy(&mut child, console));
     let output = output.inspect_err(|_| {
-        // It has not done anything yet.
+        // The program has done nothing yet.
         child.kill().and_then(|()| child.wait().map(drop)).ok();
     })?;
     let mut take = |bytes: &[u8]| {
@@ -163,16 +163,15 @@ fn watch(
     })
 }
 
-/// Copies the program's standard output to ours on a thread of its own; what it was comes through
-/// the channel, which closes with the stream. Bounded, so that a slow reader slows the program down
-/// and not this process.
+/// Copies the program's standard output to ours in its own thread, and sends it through the channel, which closes
+/// with the stream. The channel is bounded, so a slow reader slows the program down and not this process.
 fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failure> {
     let (sender, receiver) = sync_channel(64);
     let console = console.clone();
     if let Some(stdout) = child.stdout.take() {
         let copy = move || {
             let copied = cli::pass_through(stdout, |bytes| {
-                // Nobody reads it any more once the program has ended.
+                // After the program has ended, nothing reads it.
                 sender.send(bytes.to_vec()).ok();
             });
             match copied {

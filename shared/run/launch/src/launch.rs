@@ -19,7 +19,7 @@ pub struct Launch {
     pub plan: Plan,
     /// The tasks and the device, which is never `replay`.
     pub workload: Workload,
-    /// Throughput of each task while all run, at the batch sizes that are launched.
+    /// Throughput of each task while all run, at the launched batch sizes.
     predicted: Vec<Option<SamplesPerSec>>,
 }
 
@@ -39,10 +39,10 @@ pub struct Assignment<'a> {
 }
 
 impl Launch {
-    /// What is launched when a plan is, in the order of a timeline of it.
+    /// The result of launching a plan, in the order of a timeline if there is one.
     ///
     /// # Errors
-    /// [`PredictError`] if the timeline varies batch sizes and the plan's model predicts nothing.
+    /// [`PredictError`] if the timeline varies batch sizes and the plan's model is not valid.
     pub fn of(
         plan: Plan,
         timeline: Option<Timeline>,
@@ -74,19 +74,19 @@ impl Launch {
         Ok(launch)
     }
 
-    /// Predictions for every task by a predictor of `known`; nothing if it lacks one of them, and
-    /// nothing for a task without a number.
+    /// Predictions for every task by a predictor of `known`; nothing if it lacks one of them, and for a task without
+    /// a number.
     fn predicted_by(&self, predictor: &Predictor, known: &Workload) -> Vec<Option<SamplesPerSec>> {
         let rates = self.rates_of(predictor, known);
         let number = |rate| SamplesPerSec::new(rate).ok();
         rates.into_iter().flatten().map(number).collect()
     }
 
-    /// Takes a plan or a timeline.
+    /// Builds a launch from a plan or a timeline.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the document is another one, lacks what a launch needs, or has a model
-    /// that predicts nothing where it is asked; [`Failure::Negative`] if the plan is infeasible.
+    /// [`Failure::Input`] if the document is of another kind, lacks what a launch needs, or has an invalid model that
+    /// is needed; [`Failure::Negative`] if the plan is infeasible.
     pub fn new(document: Any, device: Option<DeviceKind>) -> Result<Self, Failure> {
         let (plan, timeline) = match document {
             Any::Plan(plan) => (*plan, None),
@@ -124,14 +124,13 @@ impl Launch {
         }
     }
 
-    /// Only some of its tasks, with the batch sizes and shares of the whole plan, as a plan that
-    /// somebody wrote: what a search has found does not hold for fewer tasks. Predictions are the
-    /// model's of these tasks alone. Transfers keep their order; the phases of a timeline, whose
-    /// times rest on the tasks that are left out, do not stay.
+    /// Only some of its tasks, with the batch sizes and shares of the whole plan, like a hand-written plan: the
+    /// results of the search do not hold for fewer tasks. Predictions are the model's for these tasks alone.
+    /// Transfers keep their order. The phases of a timeline are dropped, because their times depend on the other
+    /// tasks.
     ///
     /// # Errors
-    /// [`Failure::Usage`] names the tasks that the plan has not; [`Failure::Input`] if its model
-    /// predicts nothing.
+    /// [`Failure::Usage`] names the tasks that the plan does not have; [`Failure::Input`] if its model is not valid.
     pub fn only(self, tasks: &[String]) -> Result<Self, Failure> {
         if tasks.is_empty() {
             return Ok(self);
@@ -186,7 +185,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// What is followed, as the events say it.
+    /// What is launched, as the events name it.
     #[must_use]
     pub fn planned(&self) -> Planned {
         match &self.timeline {
@@ -195,8 +194,7 @@ impl Launch {
         }
     }
 
-    /// The tasks in the order of the plan. [`Launch::new`] refuses a plan of which one could not be
-    /// assigned.
+    /// The tasks in the order of the plan. [`Launch::new`] refuses a plan with a task that cannot be assigned.
     pub fn assignments(&self) -> impl Iterator<Item = Assignment<'_>> {
         (0..self.plan.tasks.len()).filter_map(|i| self.assign(i).ok())
     }
@@ -221,14 +219,14 @@ impl Launch {
         })
     }
 
-    /// What a predictor of the plan's workload says of all tasks together, each on its GPU;
-    /// `None` if it lacks one of them.
+    /// Predictions of a predictor of the plan's workload for all tasks together, each on its GPU; `None` if it lacks
+    /// one of them.
     #[must_use]
     pub fn together(&self, predictor: &Predictor) -> Option<Vec<f64>> {
         self.rates_of(predictor, &self.plan.model.as_ref()?.workload)
     }
 
-    /// Like [`Launch::together`], of a predictor of `known`.
+    /// Like [`Launch::together`], for a predictor of `known`.
     fn rates_of(&self, predictor: &Predictor, known: &Workload) -> Option<Vec<f64>> {
         let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
@@ -343,13 +341,13 @@ impl Launch {
 }
 
 impl Assignment<'_> {
-    /// The training program, where the task has one.
+    /// The training program, if the task has one.
     #[must_use]
     pub fn job(&self) -> Option<&Job> {
         self.task.job.as_ref()
     }
 
-    /// Whether its job says that it reports no progress.
+    /// Whether its job declares that it reports no progress.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.job().is_some_and(|job| job.progress.none)
@@ -361,7 +359,7 @@ impl Assignment<'_> {
         self.planned.gpu.unwrap_or(0) as usize
     }
 
-    /// Most device memory that it may take: what the workload says that its batch needs.
+    /// Maximum device memory for it: what its batch needs according to the workload.
     #[must_use]
     pub fn memory(&self) -> Option<Bytes> {
         // The workload's own check keeps the sum below 2^53.
@@ -377,7 +375,7 @@ impl Assignment<'_> {
     }
 }
 
-/// The workload that a document is or carries, on `device` instead of its own.
+/// The workload that a document is or contains, on `device` instead of its own.
 ///
 /// # Errors
 /// [`Failure::Input`] if it has none.

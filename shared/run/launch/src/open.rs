@@ -17,9 +17,9 @@ use crate::round::signal_text;
 use crate::session::{Played, Rounds, log_folder};
 use crate::settings::LaunchSettings;
 
-/// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at 20
-/// ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of
-/// a phase is noticed at most this much late, which is negligible for rounds of seconds.
+/// Output of jobs is read at most this often. A poll costs about 40 system calls for 8 jobs: at 20 ms the launcher
+/// took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of a phase is noticed at most this
+/// much late, which is negligible for rounds of seconds.
 const COALESCE: Duration = Duration::from_millis(30);
 
 pub(crate) fn environment(error: impl ToString) -> Failure {
@@ -33,8 +33,8 @@ pub(crate) fn open_failure(error: host::OpenError) -> Failure {
     }
 }
 
-/// Launches `rounds` of one plan or timeline where its workload says: on a device of this machine, or on the
-/// simulator, whose jitter `seed` decides.
+/// Launches `rounds` of one plan or timeline as its workload says: on a device of this machine, or on the simulator,
+/// whose jitter depends on `seed`.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the device cannot be used or events could not be written;
@@ -75,14 +75,14 @@ fn simulated(
     plan_instance(&launch.plan, link.map(|l| l.duplex)).map_err(|e| input(&e))?;
     let mut workload = host::complete(&launch.workload, DeviceKind::Sim).map_err(open_failure)?;
     for (task, known) in workload.tasks.iter_mut().zip(&launch.workload.tasks) {
-        // The round was ordered for the updates of its own workload: where it knows of none, those of
-        // the catalogue would be transfers that no timeline has.
+        // The round was ordered for the updates of its own workload. If they are unknown, those of the catalogue
+        // would be transfers that no timeline has.
         task.update_bytes = known.update_bytes;
     }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
     let settings = LaunchSettings {
-        // A simulated job is ready at once and never stalls. It reports its progress whenever the
-        // set of jobs that compute changes, and between two of those nothing else happens.
+        // A simulated job is ready at once and never stalls. It reports its progress whenever the set of computing
+        // jobs changes; between two changes nothing else happens.
         ready: None,
         stall: None,
         progress_every: Duration::ZERO,
@@ -132,7 +132,7 @@ fn real(
         let neighbours = prepare(&mut host, settings, console)?;
         (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
-    // The readers of events or notes may stall; the jobs are supervised all the same.
+    // The readers of events or notes may stall; the jobs are supervised even then.
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
@@ -152,7 +152,7 @@ fn real(
     conclude(&played, written, console)
 }
 
-/// Says what failed, and answers how the tool ends; `written` is how writing the events ended.
+/// Reports failures, and returns how the tool ends; `written` is the result of writing the events.
 pub(crate) fn conclude(
     played: &Played,
     written: Result<(), Failure>,
@@ -174,7 +174,7 @@ pub(crate) fn conclude(
         console.error(&format!("{failed} did not finish; the events say why"));
     }
     match written {
-        // Its jobs were stopped in the middle of their training: that is no success.
+        // Its jobs were stopped in the middle of their training, so it did not succeed.
         Err(Failure::ClosedPipe) if !played.ok => {
             console.error("the reader of the events has gone, so the jobs were stopped");
             return Ok(Exit::Negative);
@@ -211,8 +211,8 @@ pub(crate) fn run_dir(settings: &LaunchSettings, console: &Console) -> Result<Ru
     Ok(run)
 }
 
-/// Tells a host which variables its jobs get, and its supervisor of signals and of where output goes.
-/// Says who uses the device already.
+/// Tells a host which variables its jobs get, and sets up its supervisor for signals and output. Reports other
+/// programs that already use the device.
 pub(crate) fn prepare<S: Shares>(
     host: &mut Processes<S>,
     settings: &LaunchSettings,
@@ -254,7 +254,7 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
              one, or launch it with --device cuda or sim"
         )));
     }
-    // The error of a group that cannot be made says what to do; it needs no other words.
+    // The error about a group that cannot be created already says what to do.
     ControlGroups::open(run).map_err(open_failure)
 }
 
@@ -264,8 +264,8 @@ fn cuda(launch: &Launch, settings: &LaunchSettings, run: RunDir) -> Result<MpsHo
     open_gpus(device, (count, false), settings, run)
 }
 
-/// The first `count` GPUs of this machine that MPS can share; `together`: a job may be granted several
-/// of them.
+/// The first `count` GPUs of this machine that MPS can share; `together`: whether a job may be granted several of
+/// them.
 pub(crate) fn open_gpus(
     device: &DeviceSpec,
     (count, together): (usize, bool),

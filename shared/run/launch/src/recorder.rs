@@ -9,10 +9,10 @@ use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::status::{self, Row};
 
-/// How often the state is shown again: as fast as a table of figures can be read.
+/// How often the state is shown: a table of figures cannot be read faster.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a line says how far the tasks are, where standard error is no terminal: often enough to see
-/// in a log that a run continues, and 60 lines an hour.
+/// How often a line reports progress, if standard error is not a terminal: often enough to see in a log that a run
+/// continues, and only 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// The sink of a launch from a command line.
@@ -20,20 +20,19 @@ pub(crate) struct Recorder<'a> {
     output: &'a mut Output,
     console: &'a Console,
     settings: &'a LaunchSettings,
-    /// Events of launches before that were lost.
+    /// Number of events lost in earlier launches.
     lost_before: u64,
     failure: Option<Failure>,
-    /// Progress that the reader's queue had no room for.
+    /// Progress events that did not fit into the reader's queue.
     dropped: u64,
-    /// Whether the state is shown as a live table. Found out once: every turn of a round asks.
+    /// Whether the state is shown as a live table. Determined once, because every turn of a round asks.
     table: bool,
-    /// Whether a line is said now and then: where lines cannot be written over, in a log or on a dumb
-    /// terminal.
+    /// Whether a line is printed now and then: if lines cannot be overwritten, in a log or on a dumb terminal.
     lines_instead: bool,
     shown: Option<Instant>,
-    /// When the last line was said, or the launch began.
+    /// When the last line was printed, or the launch began.
     said: Instant,
-    /// A failure to write the metrics has been told.
+    /// A failure to write the metrics has been reported.
     told: bool,
 }
 
@@ -58,8 +57,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Result of writing the events. Progress that is missing is said, and is not a failure: the
-    /// events that are there tell the same later, and how many are missing.
+    /// Result of writing the events. Missing progress is reported but is not a failure: later events contain it, and
+    /// say how many are missing.
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.
@@ -83,8 +82,7 @@ impl<'a> Recorder<'a> {
 }
 
 impl Sink for Recorder<'_> {
-    /// A failure does not stop the jobs: the first is remembered, and events that cannot be
-    /// written are counted.
+    /// A failure does not stop the jobs: the first is remembered, and events that cannot be written are counted.
     fn event(&mut self, event: &RunEvent) {
         if let Err(failure) = self.output.record(event) {
             self.failure.get_or_insert(failure);

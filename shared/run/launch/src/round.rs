@@ -1,4 +1,4 @@
-//! One round: transfers in their turn, compute alongside, every job supervised.
+//! One round: transfers in their order, compute beside them, every job supervised.
 //!
 //! A round runs on a [`Host`], by its clock, and reports events to a [`Sink`]. It does not know the
 //! kind of either: on the simulator the same code runs the same round in virtual time.
@@ -24,7 +24,7 @@ use crate::turns::{Stage, is_held, may_begin};
 /// Why a launch ends when its reader has gone.
 pub(crate) const READER_GONE: &str = "the reader of the events has gone";
 
-/// A signal as people know it: its number and its name.
+/// Number and name of a signal.
 pub(crate) fn signal_text(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
         Ok(known) => format!("signal {signal} ({known})"),
@@ -32,8 +32,8 @@ pub(crate) fn signal_text(signal: i32) -> String {
     }
 }
 
-/// A turn of the loop takes [`host::LOOK`] and the work of a moment. A longer one was not a real step:
-/// this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+/// A turn of the loop takes [`host::LOOK`] and a moment of work. If it took longer, this process was stopped (Ctrl-Z,
+/// SIGSTOP), or the machine slept.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// Result of a round.
@@ -44,7 +44,7 @@ pub(crate) struct Outcome {
     pub(crate) tasks: Vec<TaskSummary>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// The device has had a fault from which it does not recover: no other round can be played.
+    /// The device has had a fault from which it does not recover: no further round can be run.
     pub(crate) lost: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Context<'r> {
     pub(crate) journal: Journal,
 }
 
-/// A round under way.
+/// A round in progress.
 pub(crate) struct RoundRun<'r> {
     with: Context<'r>,
     tasks: Vec<TaskRun>,
@@ -78,18 +78,18 @@ pub(crate) struct RoundRun<'r> {
     stopping: bool,
     /// Since when all tasks train.
     opened: Option<Instant>,
-    /// The device has had a fault and is not good yet.
+    /// The device has had a fault and has not recovered yet.
     faulted: bool,
-    /// It will not be good again.
+    /// It will not recover.
     lost: bool,
-    /// Signals that have been acted on.
+    /// Number of signals that have been handled.
     signals: u32,
     /// The first of them.
     signal: Option<i32>,
 }
 
-/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase
-/// that waits for a later kind of phase would wait for ever.
+/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase held by a later
+/// kind of phase would wait for ever.
 fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     let mut holds = with.launch.holds();
     if with.settings.no_overlap {
@@ -131,7 +131,7 @@ impl<'r> RoundRun<'r> {
         self.with.sink.event(&self.with.journal.event(now, payload));
     }
 
-    /// Plays the round to its end.
+    /// Runs the round to its end.
     pub(crate) fn play(mut self) -> Outcome {
         loop {
             self.heed_signals();
@@ -168,8 +168,8 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// Checks deadlines, unless this process did not look at its jobs for a while: output in their
-    /// pipes counts first, and that while counts for nobody.
+    /// Checks deadlines, unless this process did not poll its jobs for a while: then output in their pipes must be
+    /// read first, and that time counts for no job.
     fn judge(&mut self) {
         let now = Instant::now();
         let turn = now.duration_since(self.turned);
@@ -213,14 +213,14 @@ impl<'r> RoundRun<'r> {
             .collect()
     }
 
-    /// A device with a fault is brought back first: the next round would start its jobs on it.
+    /// A device with a fault is recovered first: the next round would start its jobs on it.
     fn is_over(&self) -> bool {
         let all = self.tasks.iter().all(|t| t.stage.is_over());
         let done = self.stopping || (all && !self.faulted);
         done && self.with.host.jobs().is_empty()
     }
 
-    /// When the next thing is due by the clock: another try, or a deadline of a job.
+    /// When the next thing is due by the clock: a retry, or a deadline of a job.
     fn next_deadline(&self) -> Option<Instant> {
         let retries = self.tasks.iter().filter_map(|t| t.retry_at);
         let retries = retries.filter(|_| !self.faulted && !self.stopping);
@@ -255,7 +255,7 @@ impl<'r> RoundRun<'r> {
         self.stop(reason);
     }
 
-    /// Ends every job and starts no other.
+    /// Ends every job and starts no more.
     fn stop(&mut self, reason: &str) {
         if self.stopping {
             return;
@@ -318,8 +318,7 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// The transfers that are not held; with `--no-overlap` no upload begins while a task has not
-    /// computed.
+    /// The transfers that are not held; with `--no-overlap` no upload begins while a task has not computed.
     fn permitted(&self, transfers: Vec<Transfer>, stages: &[Stage]) -> Vec<Transfer> {
         let computed = stages.iter().all(|s| *s > Stage::Computing);
         transfers
@@ -367,7 +366,7 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// Divides the shares among the tasks that compute now, where the device can.
+    /// Divides the shares among the tasks that compute now, if the device supports it.
     fn reshare(&mut self, why: &str) {
         let fixed = self.with.host.regrants() == Regrants::NextStart;
         if self.with.settings.keep_shares || fixed || self.stopping {

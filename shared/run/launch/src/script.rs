@@ -12,12 +12,12 @@ use crate::settings::LaunchSettings;
 
 /// The commands of every round with their environment, in the order in which they would start.
 ///
-/// A line that ends in `&` runs beside the following ones. Nothing here is executed through a
-/// shell when it is launched; the lines only show argv and environment in a form that people know.
+/// A line that ends in `&` runs beside the following ones. A launch executes nothing through a shell; the lines only
+/// show argv and environment in a familiar form.
 #[must_use]
 pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &LaunchSettings) -> String {
     let mut text = String::new();
-    // In a comment nothing is quoted; a line end would end it.
+    // A comment has no quoting; a line end would end it.
     let name = one_line(launch.plan.id.as_deref().unwrap_or("plan"));
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -76,7 +76,7 @@ fn phase_line(
         words.push(format!("-C {}", shell_word(cwd)));
     }
     let variables = environment(launch, task, kind, (round, set));
-    // A variable whose name begins with a dash is no option.
+    // A variable whose name begins with a dash must not become an option.
     if variables.iter().any(|(name, _)| name.starts_with('-')) {
         words.push("--".to_owned());
     }
@@ -87,8 +87,8 @@ fn phase_line(
     words.join(" ")
 }
 
-/// `NAME=VALUE` as a word. A name that no shell would take is quoted with its value: `env` takes
-/// it, and nothing in it is executed.
+/// `NAME=VALUE` as a word. A name that is invalid in a shell is quoted with its value: `env` accepts it, and nothing
+/// in it is executed.
 fn variable(name: &str, value: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.bytes().all(plain) {
@@ -98,7 +98,7 @@ fn variable(name: &str, value: &str) -> String {
     }
 }
 
-/// The variables that a job gets beside those that are passed on.
+/// The variables that a job gets in addition to those that are passed on.
 #[must_use]
 pub fn environment(
     launch: &Launch,

@@ -17,11 +17,11 @@ use crate::task::rate;
 
 /// State that lasts over the rounds of a launch.
 pub struct Rounds<'a> {
-    /// What is launched, in the first round.
+    /// The launch as in its first round.
     pub launch: Launch,
-    /// How jobs are looked after.
+    /// How jobs are supervised.
     pub settings: &'a LaunchSettings,
-    /// Where they run. It is dropped, and with it whatever still runs, before the summary is told.
+    /// Host of the jobs. It is dropped, which ends everything that still runs, before the summary is reported.
     pub host: Box<dyn Host>,
     /// Processors of each task.
     pub cpus: Vec<Vec<usize>>,
@@ -36,7 +36,7 @@ pub struct Played {
     pub ok: bool,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Tasks that did not finish, those apart that were interrupted.
+    /// Tasks that did not finish, without interrupted ones.
     pub failed: Vec<TaskId>,
     /// Tasks that had not ended when the launch was stopped from outside.
     pub interrupted: Vec<TaskId>,
@@ -48,7 +48,7 @@ pub(crate) fn log_name(task: &TaskId) -> String {
 }
 
 impl Rounds<'_> {
-    /// Plays the rounds and tells every event, from `launch` to `summary`.
+    /// Runs the rounds and reports every event, from `launch` to `summary`.
     pub fn play(
         mut self,
         rounds: Range<u32>,
@@ -93,7 +93,7 @@ impl Rounds<'_> {
                 break;
             }
             if rest && sink.is_closed() {
-                // Why rounds are missing that nothing kept from being played.
+                // Why rounds are missing although nothing prevented them.
                 let stop = EventPayload::Stop {
                     round: None,
                     task: None,
@@ -105,7 +105,7 @@ impl Rounds<'_> {
             }
         }
         let ended = self.host.now();
-        // Nothing is left running before the summary says so.
+        // Nothing must be running when the summary says so.
         drop(self.host);
         let (interrupted, failed) = unfinished(&totals);
         sink.event(&journal.summary(ended, ok, totals));
@@ -117,7 +117,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// Corrects model and plan by what a round has measured, if that is asked for.
+    /// Corrects model and plan by the measurements of a round, if requested.
     fn adapt(
         &mut self,
         correction: &mut Correction,
@@ -144,7 +144,7 @@ impl Rounds<'_> {
     }
 }
 
-/// The tasks that were interrupted, and the others that did not finish.
+/// The interrupted tasks, and the others that did not finish.
 pub(crate) fn unfinished(tasks: &[TaskSummary]) -> (Vec<TaskId>, Vec<TaskId>) {
     let unfinished = tasks.iter().filter(|t| !t.finished);
     let (interrupted, failed): (Vec<_>, Vec<_>) = unfinished.partition(|t| t.interrupted);
@@ -187,10 +187,10 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
     }
 }
 
-/// Where the logs of a launch are, made if they do not exist.
+/// Folder of the logs of a launch, created if it does not exist.
 ///
 /// # Errors
-/// [`cli::Failure`] if the folder cannot be made or a log is one of the tool's other files.
+/// [`cli::Failure`] if the folder cannot be created or a log is one of the tool's other files.
 pub(crate) fn log_folder(
     launch: &Launch,
     settings: &LaunchSettings,

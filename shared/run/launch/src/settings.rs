@@ -3,7 +3,7 @@ use std::time::Duration;
 use cli::Replaced;
 use jobs::Supervision;
 
-/// How a launch is played, checked. A deadline that is absent is never due.
+/// Checked settings of a launch. An absent deadline is never due.
 #[derive(Debug, Clone)]
 pub struct LaunchSettings {
     /// Restarts, logs and how jobs are ended.
@@ -16,19 +16,19 @@ pub struct LaunchSettings {
     pub total: Option<Duration>,
     /// Processors of jobs on a GPU.
     pub cpus: jobs::Cpus,
-    /// Whether a daemon of MPS that runs already is used, and left running.
+    /// Whether to use a running MPS daemon, and leave it running.
     pub attach_mps: bool,
-    /// Whether jobs report no progress: the share is made real when they start, and exit status 0
-    /// says that the samples are done.
+    /// Whether jobs report no progress: the share is applied when they start, and exit status 0 means that the
+    /// samples are done.
     pub no_progress: bool,
     /// Whether shares stay as planned when tasks end.
     pub keep_shares: bool,
-    /// Whether transfers and compute are kept apart.
+    /// Whether transfers and compute do not overlap.
     pub no_overlap: bool,
     /// Between two progress events of a task.
     pub progress_every: Duration,
-    /// Where metrics go.
+    /// File of metrics.
     pub metrics: Option<Replaced>,
-    /// Part of a correction between rounds; absent: no correction.
+    /// Weight of a correction between rounds; absent: no correction.
     pub adapt: Option<f64>,
 }

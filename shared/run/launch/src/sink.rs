@@ -4,22 +4,22 @@ use doc::RunEvent;
 
 pub use crate::status::Row;
 
-/// Takes the events of a launch. Its handling does not stop the jobs.
+/// Receives the events of a launch. An error in it does not stop the jobs.
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);
 
-    /// A task has trained. Returns whether that is told: it is not where the reader of the events does
-    /// not read, and then the next progress of the task tells it.
+    /// A task has trained. Returns whether this is reported. It is not if the reader of the events does not read;
+    /// then the next progress of the task includes it.
     fn progress(&mut self, event: &RunEvent) -> bool;
 
-    /// Something that is no event and that a person should know.
+    /// A warning that is not an event.
     fn warn(&mut self, text: &str);
 
     /// What was decided, for a person.
     fn note(&mut self, text: &str);
 
-    /// Whether nobody takes the events any more; the jobs are stopped then.
+    /// Whether there is no reader of the events any more; the jobs are then stopped.
     fn is_closed(&self) -> bool;
 
     /// Whether the state of the tasks should be shown now; `last`: the round ends.

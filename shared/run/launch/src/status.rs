@@ -14,17 +14,17 @@ const STYLE: TableStyle = TableStyle::new()
 pub struct Row {
     /// Name.
     pub task: String,
-    /// What it does.
+    /// Its state.
     pub state: &'static str,
     /// Share in percent.
     pub share: f64,
     /// Samples of each step.
     pub batch: u32,
-    /// Samples trained in this round; absent where the job reports no progress.
+    /// Samples trained in this round; absent if the job reports no progress.
     pub samples: Option<u64>,
     /// Samples to train in this round.
     pub wanted: Option<u64>,
-    /// Throughput lately, samples per second.
+    /// Recent throughput, samples per second.
     pub rate: Option<f64>,
     /// Predicted throughput.
     pub predicted: Option<f64>,
@@ -35,7 +35,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Seconds of compute left at the rate of now.
+    /// Remaining seconds of compute at the current rate.
     fn seconds_left(&self) -> Option<f64> {
         let left = self.wanted?.saturating_sub(self.samples?) as f64;
         self.rate.filter(|r| *r > 0.0).map(|r| left / r)
@@ -64,12 +64,12 @@ impl Row {
     }
 }
 
-/// Columns that a narrow terminal goes without, the first of them first: what the plan says does not
-/// change, and a restart is told by an event.
+/// Columns that are left out on a narrow terminal, in this order: the plan's values do not change, and restarts are
+/// events.
 const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 
-/// A table for a terminal of `width` columns: a line broken by the terminal would be counted as one,
-/// and left behind when the table is redrawn.
+/// A table for a terminal of `width` columns: a line wrapped by the terminal would be counted as one, and left behind
+/// when the table is redrawn.
 #[must_use]
 pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
     let mut table = String::new();

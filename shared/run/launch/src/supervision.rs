@@ -8,11 +8,11 @@ use cli::{Failure, Replaced};
 
 use crate::settings::LaunchSettings;
 
-/// Weight of the model before where `--damping` does not say it: a round is one noisy measurement,
-/// and one that is kept for half is forgotten in a few rounds.
+/// Weight of the previous model without `--damping`: a round is one noisy measurement, and with a weight of one half
+/// it is forgotten after a few rounds.
 const DAMPING: f64 = 0.5;
 
-/// How jobs on real devices are looked after.
+/// Supervision of jobs on real devices.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Supervision")]
 pub struct SupervisionArgs {
@@ -64,8 +64,8 @@ impl SupervisionArgs {
     /// Checks every value.
     ///
     /// # Errors
-    /// [`Failure::Usage`] with a line for each that is out of range, or that the file of metrics is
-    /// an input or output.
+    /// [`Failure::Usage`] with a line for each value that is out of range, or if the file of metrics is an input or
+    /// output.
     pub fn settings(&self) -> Result<LaunchSettings, Failure> {
         let mut faults = Vec::new();
         let supervision = self.jobs.supervision(&mut faults);

@@ -18,24 +18,24 @@ pub(crate) struct TaskRun {
     pub(crate) job: Option<JobId>,
     /// When the phase is tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// When the current phase began, its first try.
+    /// Start of the first try of the current phase.
     pub(crate) phase_began: Option<Instant>,
     /// When the current process was started.
     pub(crate) spawned: Instant,
     /// Deadline of the task in this round.
     pub(crate) due: Option<Instant>,
-    /// Its job reports no progress: it trains from its start, and its exit status says whether its work is
-    /// done.
+    /// Its job reports no progress: it counts as training from its start, and its exit status says whether its work
+    /// is done.
     pub(crate) silent: bool,
     pub(crate) ready: bool,
     pub(crate) last_step: Instant,
-    /// When the last step was read. Deadlines move `last_step`; this stays.
+    /// When the last step was read. Deadlines move `last_step`, but not this.
     stepped: Instant,
     /// Processes of the compute phase that were started.
     pub(crate) starts: u32,
     /// Samples since the start of the phase.
     pub(crate) samples: u64,
-    /// Most samples ever told.
+    /// Highest number of samples reported so far.
     pub(crate) most_samples: u64,
     /// Progress according to the job itself.
     pub(crate) told_done: Option<u64>,
@@ -49,54 +49,53 @@ pub(crate) struct TaskRun {
     pub(crate) ending: Option<String>,
     /// A signal ended the round, or its reader went away, before this task had ended.
     pub(crate) interrupted: bool,
-    /// The current process said that it was done, and had to be ended.
+    /// The current process reported that it was done, and had to be ended.
     pub(crate) outstayed: bool,
     pub(crate) share: Share,
     /// Throughput between the last two progress events.
     pub(crate) rate: Option<f64>,
     pub(crate) reported: Reported,
-    /// Progress that the reader's queue had no room for.
+    /// Progress events that did not fit into the reader's queue.
     dropped: u64,
 }
 
 /// Training of a task according to the events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reported {
-    /// The last step that a progress event of the current process told of, or would have.
+    /// The last step of the current process that a progress event included, or would have.
     pub(crate) at: Option<Instant>,
     /// Time of that step, or when the process became ready.
     until: Option<Instant>,
-    /// When it was told. Absent where the events do not say with how many samples the interval since
-    /// then begins: before the first progress of a process that was started again, which may or may not
-    /// continue from a checkpoint.
+    /// When it was reported. Absent if the events do not say how many samples there were at the start of the
+    /// interval: before the first progress of a restarted process, which may or may not continue from a checkpoint.
     told: Option<Instant>,
     pub(crate) samples: u64,
-    /// From when each process was ready to the last step that was told.
+    /// Sum over processes of the time from ready to the last reported step.
     trained: Duration,
-    /// Whether progress was told at all.
+    /// Whether any progress was reported.
     any: bool,
     together: Together,
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     gradient: Moments,
-    /// Progress since then that the reader's queue had no room for.
+    /// Progress since then that did not fit into the reader's queue.
     dropped: u64,
 }
 
-/// Samples and time of the intervals between tellings in which all tasks trained.
+/// Samples and time of the intervals between reports in which all tasks trained.
 #[derive(Debug, Clone, Copy, Default)]
 struct Together {
     samples: u64,
     time: Duration,
 }
 
-/// Samples per second; none where no time has passed.
+/// Samples per second; none if no time has passed.
 pub(crate) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
-    // No rate either where a clock of no resolution makes it infinite.
+    // No rate either if a coarse clock makes it infinite.
     SamplesPerSec::new(samples as f64 / seconds).ok()
 }
 
-/// How a process ended, as documents say it.
+/// How a process ended, in the words of documents.
 pub(crate) fn process_end(exit: Exit) -> ProcessEnd {
     match exit {
         Exit::Code(code) => ProcessEnd::Code(code),
@@ -146,7 +145,7 @@ impl TaskRun {
         }
     }
 
-    /// What it does, in a word.
+    /// Its state, in a word.
     pub(crate) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Done => "done",
@@ -163,7 +162,7 @@ impl TaskRun {
         }
     }
 
-    /// Whether it computes and has said that it is warm.
+    /// Whether it computes and has reported that it is warm.
     pub(crate) fn is_training(&self) -> bool {
         self.stage == Stage::Computing && self.ready && self.job.is_some()
     }
@@ -183,7 +182,7 @@ impl TaskRun {
         self.reported.told = None;
     }
 
-    /// The current process is warm since `at`, which is told `now`.
+    /// The current process has been warm since `at`, which is reported `now`.
     pub(crate) fn warm(&mut self, at: Instant, now: Instant) {
         self.ready = true;
         self.last_step = now;
@@ -192,14 +191,14 @@ impl TaskRun {
         self.reported.told = Some(now).filter(|_| self.starts == 1);
     }
 
-    /// Moves deadlines by a pause in which nobody looked.
+    /// Moves deadlines by a pause in which nothing was polled.
     pub(crate) fn postpone(&mut self, pause: Duration, now: Instant) {
         self.spawned = (self.spawned + pause).min(now);
         self.last_step = (self.last_step + pause).min(now);
         self.due = self.due.map(|due| due + pause);
     }
 
-    /// Statistics of the gradients of steps reported with norms.
+    /// Statistics of the gradients of steps that reported norms.
     pub(crate) fn gradients(&mut self, gradient: &Moments) {
         self.gradient.merge(gradient);
     }
@@ -212,13 +211,13 @@ impl TaskRun {
         self.loss = loss.or(self.loss);
     }
 
-    /// Whether nothing has been told of its training since all tasks train.
+    /// Whether nothing has been reported of its training since all tasks train.
     pub(crate) fn is_untold(&self, opened: Option<Instant>) -> bool {
         opened.is_some_and(|opened| self.reported.told.is_none_or(|told| told < opened))
     }
 
-    /// Records what it has trained since the last report, at time `now`; `opened` is when all tasks began to
-    /// train together. None where it has trained nothing.
+    /// Records its progress since the last report, at time `now`; `opened` is when all tasks began to train together.
+    /// None if there is no progress.
     pub(crate) fn tell(&mut self, now: Instant, opened: Option<Instant>) -> Option<TaskProgress> {
         let new = self.samples.checked_sub(self.reported.samples)?;
         if self.stage != Stage::Computing || new == 0 {
@@ -226,8 +225,8 @@ impl TaskRun {
         }
         let until = self.reported.until.unwrap_or(self.stepped);
         let time = self.stepped.saturating_duration_since(until);
-        // A job that says nothing of being ready is so with its first step, which took longer than no
-        // time: neither it nor what was read with it has a rate.
+        // A job that does not report that it is ready is so with its first step. That step took more than no time, so
+        // neither it nor what was read with it gives a rate.
         let rate = rate(new, time.as_secs_f64());
         let mut together = self.reported.together;
         if rate.is_some() && opened.is_some() && !self.is_untold(opened) {
@@ -261,8 +260,8 @@ impl TaskRun {
         })
     }
 
-    /// The report that [`TaskRun::tell`] made from `before` was dropped: the next one covers it, no
-    /// earlier than it would have come.
+    /// The report that [`TaskRun::tell`] made from `before` was dropped: the next one includes it, no earlier than it
+    /// would have come.
     pub(crate) fn not_told(&mut self, before: Reported) {
         self.reported = Reported {
             at: self.reported.at,

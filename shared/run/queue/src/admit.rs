@@ -1,4 +1,4 @@
-//! Waiting for admission: for programs that something else starts.
+//! Waiting for admission, for programs that another program starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -14,18 +14,18 @@ use crate::command::template_of;
 use crate::message::{Request, ServerStatus, Word};
 use crate::verbs::{failure, group, open};
 
-/// How often it asks: short against the start-up of a training, and a hundred that wait cost the server a
-/// hundredth of a core.
+/// How often it asks: short compared with the start-up of a training, while a hundred waiting programs cost the
+/// server a hundredth of a core.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The name of the variable that MPS reads the share of a client from.
+/// The name of the variable from which MPS reads the share of a client.
 const MPS_SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-/// Waits until the queue has room for this process, becomes the program, and is counted until that has gone.
-/// If this process is ended while it waits it leaves the queue.
+/// Waits until the queue has room for this process, then becomes the program, which counts as running until it has
+/// gone. If this process is killed while it waits, it leaves the queue.
 ///
 /// # Errors
-/// [`Failure`] of the queue; [`Failure::Negative`] if somebody cancelled it.
+/// [`Failure`] of the queue; [`Failure::Negative`] if it was cancelled.
 pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let server = admit(args, console)?;
     let share = args.job.share.unwrap_or(Share::FULL);
@@ -54,8 +54,8 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     }))
 }
 
-/// The process whose end also ends this one; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for
-/// what is to outlive its terminal, or since its parent has gone already.
+/// The process whose end also ends this one. `None` if SIGHUP is ignored, as nohup(1) does for programs that are to
+/// outlive their terminal, or if its parent has already gone.
 fn parent(process: Identity) -> Option<Identity> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;
@@ -65,7 +65,7 @@ fn parent(process: Identity) -> Option<Identity> {
     Identity::of(parent?)
 }
 
-/// Waits; what the server said of itself when it admitted this process.
+/// Waits; returns what the server reported about itself when it admitted this process.
 fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Failure> {
     let queue = open(&args.queue)?;
     let process = Identity::own();
@@ -86,7 +86,7 @@ fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Fai
         parent: parent(process),
     };
     let mut group = group(&args.job)?;
-    // Nothing starts it from here: the journal need not know its variables.
+    // This process is not started from the journal, so the journal need not contain its variables.
     group.env.clear();
     let jobs = vec![job];
     let ids = queue.call(&Request::Add { group, jobs }).map_err(failure)?;

@@ -1,11 +1,11 @@
-//! What the server answers to its clients.
+//! The server's answers to its clients.
 
 use crate::book::{Group, Id, Outcome, QueuedJob, Record, State};
 use crate::message::{Reply, Request, ServerStatus, Status};
 use crate::server::Server;
 
 impl Server {
-    /// Does what a client asks for; what it is told of is on the disk.
+    /// Carries out a request; what the reply confirms is on disk.
     pub(crate) fn answer(&mut self, request: Request) -> Reply {
         let done = match request {
             Request::Add { group, jobs } => self.add(group, jobs),
@@ -28,7 +28,7 @@ impl Server {
     }
 
     fn add(&mut self, group: Group, mut jobs: Vec<QueuedJob>) -> Result<Reply, String> {
-        // Sent again by a client that did not hear the answer.
+        // Sent again by a client that did not get the answer.
         let known = self.book.of_token(&group.token);
         if !known.is_empty() {
             return Ok(Reply::Jobs(known));

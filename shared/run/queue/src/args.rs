@@ -64,7 +64,7 @@ pub struct Ids {
 #[derive(Debug, Clone, Copy)]
 struct Range(u64, u64);
 
-/// Numbers that are named at once, at most.
+/// Maximum length of a range of numbers.
 const MOST: u64 = 1_000_000;
 
 fn range(text: &str) -> Result<Range, String> {
@@ -84,7 +84,7 @@ impl Ids {
     }
 }
 
-/// What the jobs that a server starts ask for.
+/// Requirements of the jobs that a server starts.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StartArgs {
     /// What they ask for.

@@ -1,4 +1,4 @@
-//! What the queue knows of its jobs: exactly what its journal says.
+//! The state of the queue's jobs, exactly as its journal defines it.
 //!
 //! Every change is a [`Record`], which is written to the journal before it is applied here. So the state
 //! after a crash equals the state before it, and a record that contradicts the state means a corrupt
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jobs::process::Identity;
 use serde::{Deserialize, Serialize};
 
-/// Number of a job, from 1; never given twice.
+/// Number of a job, from 1; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Id(pub u64);
@@ -20,20 +20,20 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// What a job asks for.
+/// Requirements of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
-    /// Bytes of the device's memory that it needs; absent: not known, and not counted.
+    /// Bytes of the device's memory that it needs; absent: unknown, and not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Jobs of higher priority start first.
     #[serde(default)]
     pub priority: i32,
-    /// Most of the device that it may use, hundredths of a percent; absent: as much as there is.
+    /// Maximum share of the device, in hundredths of a percent; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u32>,
-    /// It is not started a second time when the server was killed while it ran.
+    /// It is not started again if the server was killed while it ran.
     #[serde(default)]
     pub once: bool,
 }
@@ -42,13 +42,13 @@ pub struct Demand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Random name of the request, so that one that is sent again adds nothing.
+    /// Random name of the request, so that repeating it adds nothing.
     pub token: String,
     /// Working directory.
     pub cwd: String,
     /// Whole environment.
     pub env: BTreeMap<String, String>,
-    /// What each of them asks for.
+    /// Requirements of each job.
     pub demand: Demand,
 }
 
@@ -65,11 +65,11 @@ pub struct QueuedJob {
     /// Variables given before the program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// The process that waits to become the program, where somebody else starts it.
+    /// The process that waits to become the program, if another program starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
-    /// What started that process. When it is gone, killed for example, the program is no longer waited for, and
-    /// it is ended. Absent: it is to outlive its parent, as below nohup(1).
+    /// The parent of that process. If it has gone, for example because it was killed, the program is no longer waited
+    /// for, and is ended. Absent: the process is to outlive its parent, as under nohup(1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Identity>,
 }
@@ -86,17 +86,17 @@ pub enum Outcome {
     Killed(i32),
     /// It was cancelled, before or while it ran.
     Cancelled,
-    /// It was not started (again); why.
+    /// It was not started (again); the reason.
     Skipped(String),
-    /// A process that somebody else started has gone; its exit status is theirs to know.
+    /// A process that another program started has gone; only its parent knows its exit status.
     Left,
 }
 
-/// Where a job is in its life.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum State {
-    /// It has not been started, or is to be started again.
+    /// It has not been started, or will be started again.
     Waiting,
     /// It was started at this second since 1970.
     Running(f64),
@@ -115,21 +115,21 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What it is.
+    /// The job.
     pub job: QueuedJob,
     /// Its group.
     pub group: u64,
     /// When it was added, seconds since 1970.
     pub added_s: f64,
-    /// Where it is.
+    /// Its state.
     pub state: State,
-    /// How often it was started.
+    /// Number of starts.
     pub starts: u32,
-    /// It waits until somebody lets it go on.
+    /// It is held until a user releases it.
     pub held: bool,
-    /// Somebody has cancelled it while it ran; it has not ended yet.
+    /// It was cancelled while it ran, but has not ended yet.
     pub cancelled: bool,
-    /// It runs alone: beside others it ran out of memory.
+    /// It must run alone: beside others it ran out of memory.
     pub alone: bool,
 }
 
@@ -143,14 +143,14 @@ pub enum On {
     Cpu,
 }
 
-/// A person's settings of the queue; absent ones stay unchanged.
+/// A user's settings of the queue; absent ones stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wishes {
-    /// Most jobs at once; absent: as many as help.
+    /// Maximum number of jobs at once; absent: as many as increase throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// Bytes of memory to give out; absent: what the device has.
+    /// Bytes of memory for jobs; absent: what the device has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Where jobs run; absent: on a GPU if there is one.
@@ -162,15 +162,15 @@ pub struct Wishes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Record {
-    /// All that was known when the journal was begun again.
+    /// The complete state when the journal was rewritten.
     Book(Box<Book>),
     /// A server has begun, in this boot of the machine.
     Opened(String),
     /// Jobs were added.
     Added {
-        /// What they have in common.
+        /// Their common part.
         group: Group,
-        /// They.
+        /// The jobs.
         jobs: Vec<QueuedJob>,
         /// Seconds since 1970.
         at_s: f64,
@@ -182,13 +182,13 @@ pub enum Record {
         /// Seconds since 1970.
         at_s: f64,
     },
-    /// A job that was about to be started could not be, for lack of what the machine will have again.
+    /// A job that was about to be started could not be, for a temporary lack of resources.
     Unstarted(Id),
-    /// A job that ran waits again.
+    /// A job that ran is waiting again.
     Returned {
         /// Which.
         id: Id,
-        /// It is to run beside no other.
+        /// It must run alone.
         alone: bool,
     },
     /// A job has ended.
@@ -202,20 +202,20 @@ pub enum Record {
     },
     /// A running job is to be ended.
     Cancelled(Id),
-    /// A job may not start, or may again.
+    /// A job is held, or released.
     Held {
         /// Which.
         id: Id,
         /// Which of the two.
         on: bool,
     },
-    /// No job is to start, or they may again.
+    /// The queue is paused, or resumed.
     Paused(bool),
     /// A person's settings.
     Wishes(Wishes),
 }
 
-/// A record that does not fit what came before it.
+/// A record that contradicts the previous ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Contradiction(String);
@@ -226,15 +226,15 @@ pub struct Contradiction(String);
 pub struct Book {
     /// Boot of the machine in which the last server began.
     pub boot: String,
-    /// What jobs have in common, by group.
+    /// Common parts of jobs, by group.
     pub groups: BTreeMap<u64, Group>,
     /// Jobs by number.
     pub entries: BTreeMap<Id, Entry>,
-    /// No job is started.
+    /// The queue is paused.
     pub paused: bool,
     /// A person's settings.
     pub wishes: Wishes,
-    /// The last number that was given.
+    /// The last number in use.
     pub last: u64,
 }
 
@@ -245,7 +245,7 @@ impl Book {
         (1..=count as u64).map(|n| Id(self.last + n)).collect()
     }
 
-    /// What a job has in common with others of its request.
+    /// The common part of a job's request.
     #[must_use]
     pub fn demand(&self, entry: &Entry) -> Demand {
         let group = self.groups.get(&entry.group);
@@ -274,7 +274,7 @@ impl Book {
         self.entries.values().filter(waiting)
     }
 
-    /// Takes a change in.
+    /// Applies a change.
     ///
     /// # Errors
     /// [`Contradiction`]; nothing has changed then.
@@ -345,7 +345,7 @@ impl Book {
             entry.ok_or_else(|| Contradiction(format!("job {id} ends and is not there")))?;
         let started_s = match entry.state {
             State::Running(at) => Some(at),
-            // A job that waits ends only without having done anything.
+            // A waiting job can only end without having run.
             State::Waiting if matches!(outcome, Outcome::Cancelled | Outcome::Skipped(_)) => None,
             _ => return Err(Contradiction(format!("job {id} ends and does not run"))),
         };
@@ -378,9 +378,9 @@ impl Book {
         }
     }
 
-    /// Report of a new server on the jobs that ran when the last one ended: those of the queue ended with
-    /// it, and wait again or are given up; processes that others started are looked up with `is_alive`,
-    /// unless the machine was restarted.
+    /// Records for a new server about the jobs that ran when the last one ended. Those of the queue ended with it,
+    /// and wait again or are given up. Processes that others started are checked with `is_alive`, unless the machine
+    /// was restarted.
     #[must_use]
     pub fn recover(
         &self,
@@ -413,7 +413,7 @@ impl Book {
         records
     }
 
-    /// Forgets the oldest of the jobs that have ended, so that `keep` are left, and their groups.
+    /// Forgets the oldest ended jobs, except `keep` of them, and groups without jobs.
     pub fn prune(&mut self, keep: usize) {
         let ended = self.entries.values().filter(|e| e.is_ended());
         let ended: Vec<Id> = ended.map(|e| e.job.id).collect();
@@ -425,8 +425,8 @@ impl Book {
     }
 }
 
-/// A job is given up after this many starts during which the server ended: what brings the machine down
-/// does so again.
+/// A job is given up after this many starts during which the server ended: if it crashed the machine, it would do so
+/// again.
 pub const MOST_STARTS: u32 = 3;
 
 impl Entry {

@@ -14,10 +14,10 @@ use crate::socket::ask;
 /// Why a server was not reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It says no.
+    /// It refused.
     #[error("{0}")]
     Refused(String),
-    /// The folder, or the server's program.
+    /// The folder or the server's program failed.
     #[error("{what}: {source}")]
     Io {
         /// What failed.
@@ -25,7 +25,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It does not start.
+    /// The server does not start.
     #[error("the server of the queue does not start: {0}")]
     Start(String),
 }
@@ -38,21 +38,19 @@ pub struct Queue {
 
 /// Longest path of a socket, sockaddr_un(7).
 const LONGEST_PATH: usize = 107;
-/// How long a client tries: a server that was killed is started again within a second.
+/// How long a client tries: a killed server is started again within a second.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Greeting of a server once it can be reached.
+/// Message of a server when it can be reached.
 pub const READY: &str = "ready";
 
 impl Queue {
-    /// The queue of a folder; absent: that of this user on this machine, in
-    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home directory shared by many machines has one
-    /// for each.
+    /// The queue in a folder; absent: that of this user on this machine, in `$XDG_STATE_HOME/mt-tools/queue-HOST`, so
+    /// that a home directory shared by many machines has one for each.
     ///
     /// # Errors
-    /// [`ClientError`] if the folder cannot be made, is open to others, or its name is too long for a
-    /// socket.
+    /// [`ClientError`] if the folder cannot be created, is open to others, or its path is too long for a socket.
     pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
         let folder = folder.map_or_else(default_folder, Path::to_owned);
         let failed = |source| ClientError::Io {
@@ -79,8 +77,8 @@ impl Queue {
         &self.folder
     }
 
-    /// Asks the server, and starts one if there is none. A request that adds is the same one however often
-    /// it is sent, and every other does the same twice as once.
+    /// Asks the server, and starts one if there is none. Sending a request twice has the same effect as sending it
+    /// once.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -108,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// What is known: by the server, and where none runs, by the journal.
+    /// The state of the queue: from the server, or from the journal if none runs.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -121,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// The same of a server, which is started if there is none and something is left to do.
+    /// The same from a server, which is started if there is none and something is left to do.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -136,14 +134,14 @@ impl Queue {
         }
     }
 
-    /// Ends the server, if there is one; whether there was.
+    /// Ends the server; returns whether there was one.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn stop(&self) -> Result<bool, ClientError> {
         match ask(&self.folder, &Request::Stop) {
             Err(error) if is_absent(&error) => return Ok(false),
-            // The server may be gone before the thread that answers has written: the lock tells of its end.
+            // The server may end before the thread that answers has written: the lock shows that it has gone.
             Err(error)
                 if !matches!(
                     error.kind(),
@@ -171,8 +169,7 @@ impl Queue {
         read.map_err(|error| ClientError::Refused(error.to_string()))
     }
 
-    /// Starts a server in the background: `mt --serve`, in a session of its own, so that it outlives the
-    /// terminal.
+    /// Starts a server in the background: `mt --serve`, in its own session, so that it outlives the terminal.
     fn start(&self) -> Result<(), ClientError> {
         let program = program();
         let failed = |source| ClientError::Io {
@@ -196,7 +193,7 @@ impl Queue {
                 .read_line(&mut line)
                 .map_err(failed)?;
         }
-        // The process that was started ends at once: the server is a child of it.
+        // The process that was started ends at once; the server is its child.
         child.wait().map_err(failed)?;
         if line.trim() == READY {
             return Ok(());
@@ -208,7 +205,7 @@ impl Queue {
     }
 }
 
-/// Whether there is no server: no socket, or one that nobody listens to.
+/// Whether there is no server: no socket, or nothing listens to it.
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -216,7 +213,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// `mt`: this program, or the one beside it, or on `PATH`.
+/// `mt`: this program, the one beside it, or the one on `PATH`.
 fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     if own.file_name().is_some_and(|name| name == "mt") {

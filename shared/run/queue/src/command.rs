@@ -1,11 +1,11 @@
-//! Commands as people give them: one, one on each line, or a template with values.
+//! Commands as users write them: a single one, one per line, or a template with values.
 
 use trial::{Command, CommandError};
 
 /// Why commands cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A word behind `:::` is not what it should be.
+    /// A word after `:::` is invalid.
     #[error("{word:?} behind `:::`: {why}")]
     Values {
         /// The word.
@@ -13,13 +13,13 @@ pub enum Refused {
         /// The error and the correction.
         why: &'static str,
     },
-    /// Placeholders and values do not fit each other.
+    /// Placeholders and values do not match.
     #[error("{0}")]
     Placeholders(String),
-    /// A command is none, or its program or script is not there.
+    /// A command is empty, or its program or script does not exist.
     #[error("{place}{error}")]
     Command {
-        /// File and line, where there are such.
+        /// File and line, if known.
         place: String,
         /// What is wrong.
         error: Box<CommandError>,
@@ -29,7 +29,7 @@ pub enum Refused {
     Nothing(String),
 }
 
-/// A command with the template that it is a copy of.
+/// A command with its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplatedCommand {
     /// The command with placeholders instead of values.
@@ -40,11 +40,11 @@ pub struct TemplatedCommand {
 
 /// Separator between a template and the values of its placeholders, as in GNU parallel.
 const VALUES: &str = ":::";
-/// Most commands of one template: a slip in a range (`1..100000000`) is refused before memory is full of it.
+/// Maximum number of commands of one template: a slip in a range (`1..100000000`) is refused before it fills memory.
 const MOST: usize = 100_000;
 
-/// One command in words, or, where `:::` is among them, one for every combination of values, the last
-/// placeholder changing fastest.
+/// A single command, or, if the words contain `:::`, one for every combination of values, with the last placeholder
+/// changing fastest.
 ///
 /// # Errors
 /// [`Refused`]; all missing commands are named.
@@ -89,10 +89,10 @@ pub fn of_words(words: &[String]) -> Result<Vec<TemplatedCommand>, Refused> {
         .collect()
 }
 
-/// One command for each line; blank lines and those that begin with `#` are none.
+/// One command per line; blank lines and those that begin with `#` are skipped.
 ///
 /// # Errors
-/// Every line that is none, with the name of its file and its number.
+/// Every invalid line, with the name of its file and its number.
 pub fn of_lines(source: &str, text: &str) -> Result<Vec<TemplatedCommand>, Vec<Refused>> {
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {
@@ -146,7 +146,7 @@ fn checked(
     Ok(TemplatedCommand { template, command })
 }
 
-/// The template of a command that nobody gave one for: numbers are values, everything else is the command.
+/// The template of a plain command: numbers count as values, everything else as the command.
 #[must_use]
 pub fn template_of(command: &Command) -> String {
     let value = |text: &str| text.parse::<f64>().is_ok();
@@ -159,7 +159,7 @@ pub fn template_of(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Names in braces, in their order, each once.
+/// Names in braces, in order of appearance, each once.
 fn placeholders(words: &[String]) -> Vec<String> {
     let mut names = Vec::new();
     for word in words {
@@ -175,7 +175,7 @@ fn placeholders(words: &[String]) -> Vec<String> {
     names
 }
 
-/// Valid names of placeholders. Other braces, those of JSON among them, are text.
+/// Valid names of placeholders. Other braces, such as those of JSON, are text.
 fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)
@@ -209,7 +209,7 @@ fn read_values(word: &str) -> Result<(String, Vec<String>), Refused> {
     Ok((name.to_owned(), values))
 }
 
-/// Every placeholder has values once, and all values have a placeholder.
+/// Every placeholder must have values exactly once, and all values a placeholder.
 fn agree(names: &[String], values: &[(String, Vec<String>)]) -> Result<(), Refused> {
     let mut faults = Vec::new();
     for name in names {

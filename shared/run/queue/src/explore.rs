@@ -1,4 +1,4 @@
-//! Finds how many jobs to run together: starts one more and measures what the others lose.
+//! Finds how many jobs to run together: starts one more and measures how much the others lose.
 //!
 //! A job's progress is compared with its own earlier progress (copies of a template may differ in size,
 //! so rates of different jobs are not comparable). With `n` jobs each progresses at `r(n)` times its
@@ -8,14 +8,14 @@
 //! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
 //! ```
 //!
-//! A job whose output shows no progress is measured by whole runs: the mean duration of those that ran
-//! with `n` jobs against that with `m`.
+//! A job whose output shows no progress is measured by whole runs: the mean duration with `n` jobs is compared with
+//! that with `m`.
 //!
-//! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of
-//! it. A mix of templates fits while these parts sum to at most 1. The level of a template rises while
-//! that gains, by half of itself at first, then in halves of the last step.
+//! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of it. A mix
+//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains, first
+//! by half of itself, then by half of the previous step.
 //!
-//! On processors no experiment is needed: `processors` looks at what they do.
+//! On processors no experiment is needed: `processors` observes the load.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,21 +23,21 @@ use crate::book::Id;
 use crate::learnt::Learnt;
 use crate::processors::{Look, Processors};
 
-/// Seconds of progress for a rate: a training reports between several times a second and once in some
-/// seconds, and a longer look would cost more than it reveals while the device is only partly used.
+/// Seconds of progress for a rate: trainings report between several times a second and once in a few seconds, and a
+/// longer window would cost more than it reveals while the device is only partly used.
 const WINDOW: f64 = 2.0;
-/// Marks that a rate is taken from: two intervals, of which one may hold a checkpoint.
+/// Number of marks for a rate: two intervals, one of which may contain a checkpoint.
 const MARKS: u32 = 3;
-/// A job that has made no mark for so long after its start is taken for one that prints nothing that
-/// counts, and is not waited for: start-ups of Python with a framework take up to 10 s.
+/// A job without a mark for this long after its start is assumed to print no progress, and is not waited for:
+/// starting Python with a framework takes up to 10 s.
 const SILENT: f64 = 15.0;
-/// Whole runs with each number of jobs that are compared where there are no marks.
+/// Number of whole runs with each number of jobs that are compared if there are no marks.
 const RUNS: u32 = 2;
-/// Gain below which a step up is none. Rates of one job in two windows of [`WINDOW`] differ by about 2 % on a
-/// quiet machine (`mt try`, examples/scripts/RESULTS.md); more jobs also hold more memory.
+/// Minimum gain of a step up. Rates of one job in two windows of [`WINDOW`] differ by about 2 % on a quiet machine
+/// (`mt try`, examples/scripts/RESULTS.md); more jobs also use more memory.
 const LEAST_GAIN: f64 = 1.04;
 
-/// How far a job was, and when, while the same number of jobs ran.
+/// Progress of a job at a time, while the same number of jobs ran.
 #[derive(Debug, Clone, Copy, Default)]
 struct Meter {
     first: Option<(f64, f64)>,
@@ -67,13 +67,13 @@ struct Runner {
     /// Whether it has made a mark since it was started.
     begun: bool,
     meter: Meter,
-    /// Jobs that have run since its start, itself included; 0: not yet known; `None`: the number changed.
+    /// Number of running jobs since its start, itself included; 0: not yet known; `None`: the number changed.
     beside: Option<usize>,
-    /// It is kept from the device until there is room.
+    /// It is kept off the device until there is room.
     parked: bool,
 }
 
-/// A step up that is under way.
+/// A step up that is being tried.
 #[derive(Debug, Clone)]
 struct Test {
     template: String,
@@ -92,12 +92,12 @@ struct Test {
 pub struct Explorer {
     learnt: BTreeMap<String, Learnt>,
     runners: BTreeMap<Id, Runner>,
-    /// Jobs that run, as far as meters are concerned.
+    /// Running jobs, as far as they have meters.
     number: usize,
     test: Option<Test>,
     /// Sum of seconds and number of whole runs, by template and number of jobs.
     runs: BTreeMap<(String, usize), (f64, u32)>,
-    /// Templates whose jobs end too soon for rates: they are compared by whole runs.
+    /// Templates whose jobs are too short for rates: they are compared by whole runs.
     short: BTreeSet<String>,
     /// Largest level.
     most: usize,
@@ -105,11 +105,11 @@ pub struct Explorer {
     processors: Option<Processors>,
 }
 
-/// Seconds after which a step up that started nothing is given up: nothing waits any more that fits.
+/// Seconds after which a step up that started nothing is given up: no waiting job fits any more.
 const PATIENCE: f64 = 5.0;
 
 impl Explorer {
-    /// Begins with what is known; no level is above `most`.
+    /// Starts from what was learnt; no level exceeds `most`.
     #[must_use]
     pub fn new(learnt: BTreeMap<String, Learnt>, most: usize) -> Self {
         Self {
@@ -119,13 +119,13 @@ impl Explorer {
         }
     }
 
-    /// What is known by now.
+    /// What has been learnt so far.
     #[must_use]
     pub const fn learnt(&self) -> &BTreeMap<String, Learnt> {
         &self.learnt
     }
 
-    /// Copies of a template that fill the device, with the step up that is tried.
+    /// Copies of a template that fill the device, including the step up that is being tried.
     #[must_use]
     pub fn level(&self, template: &str) -> usize {
         let tested = self.test.as_ref().filter(|t| t.template == template);
@@ -136,31 +136,31 @@ impl Explorer {
             .clamp(1, self.most.max(1))
     }
 
-    /// A step up that is tried now: its template, jobs before it, and its level.
+    /// The step up that is being tried: its template, jobs before it, and its level.
     #[must_use]
     pub fn testing(&self) -> Option<(&str, usize, usize)> {
         let test = self.test.as_ref()?;
         Some((&test.template, test.from, test.target))
     }
 
-    /// Jobs run on this many processors, and what they do is told by [`Explorer::look`].
+    /// Jobs run on this many processors, and [`Explorer::look`] reports their load.
     #[must_use]
     pub fn on_processors(mut self, cores: usize) -> Self {
         self.processors = Some(Processors::new(cores));
-        // A rise that gained nothing may have met a disk that was busy with something else.
+        // An unsuccessful rise may have met a disk that was busy for another reason.
         for learnt in self.learnt.values_mut() {
             learnt.step = 1;
         }
         self
     }
 
-    /// Processors that jobs run on, where those are looked at.
+    /// Number of processors that jobs run on, if these are observed.
     #[must_use]
     pub fn processors(&self) -> Option<usize> {
         self.processors.as_ref().map(Processors::first_level)
     }
 
-    /// What the processors and the jobs on them did since the look before.
+    /// Load of the processors and of the jobs since the previous observation.
     pub fn look(&mut self, look: &Look) {
         let Some(processors) = &mut self.processors else {
             return;
@@ -188,7 +188,7 @@ impl Explorer {
         self.runners.insert(id, runner);
     }
 
-    /// A job had done so much of its work, in its own unit, at a time.
+    /// A job had done this much of its work, in its own unit, at a time.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
         let testing = self.test.is_some();
         let Some(runner) = self.runners.get_mut(&id) else {
@@ -196,7 +196,7 @@ impl Explorer {
         };
         let begins = !std::mem::replace(&mut runner.begun, true);
         if begins && testing {
-            // Its start-up, which the others had to bear, is over: what is compared begins now.
+            // Its start-up, which slowed the others, is over: the comparison begins now.
             self.clear_meters();
         }
         if let Some(runner) = self.runners.get_mut(&id) {
@@ -223,7 +223,7 @@ impl Explorer {
         }
     }
 
-    /// A job ran out of memory beside `number - 1` others: this many copies are too many.
+    /// A job ran out of memory with `number - 1` others: this many copies are too many.
     pub fn too_many(&mut self, template: &str, number: usize) {
         self.test = None;
         let learnt = self.learnt.entry(template.to_owned()).or_default();
@@ -231,12 +231,12 @@ impl Explorer {
         learnt.step = 0;
     }
 
-    /// A job is kept from the device, or no longer.
+    /// A job is kept off the device, or let back on.
     pub fn park(&mut self, id: Id, on: bool) {
         if let Some(runner) = self.runners.get_mut(&id) {
             runner.parked = on;
             runner.beside = None;
-            // Its marks tell of both times.
+            // Its marks cover both times.
             runner.meter = Meter::default();
         }
     }
@@ -246,9 +246,8 @@ impl Explorer {
         self.runners.values().filter(|r| !r.parked)
     }
 
-    /// Every job that was to be started or to be replaced now was. `blocked`: the template of a job that
-    /// waits for nothing but a higher level; `full`: the parts that run sum to at most 1, so that what runs
-    /// is what the levels say.
+    /// All decided starts and replacements have been made. `blocked`: the template of a job that waits only because
+    /// of its level; `full`: the running fractions sum to at most 1, so the jobs run at the current levels.
     pub fn settle(&mut self, now: f64, blocked: Option<&str>, full: bool) {
         if let Some(processors) = &mut self.processors {
             processors.settle(blocked.is_some());
@@ -324,7 +323,7 @@ impl Explorer {
     fn conclude(&mut self, now: f64) {
         let Some(test) = &self.test else { return };
         if self.number <= test.from {
-            // Nothing was started, or what was has ended: there is no more to compare.
+            // Nothing was started, or the started jobs have ended: there is nothing to compare any more.
             if self.number < test.from || now - test.began > PATIENCE {
                 self.test = None;
             }
@@ -350,12 +349,12 @@ impl Explorer {
         }
         learnt.step = match learnt.halving {
             true => learnt.step / 2,
-            // A half more: what a step too far has started runs on until it ends.
+            // Half more at first: what a step too far has started continues until it ends.
             false => (target / 2).max(1),
         };
     }
 
-    /// Mean rate with the jobs that run now over that with those before the test; `None`: not yet known.
+    /// Mean ratio of the rates with the current number of jobs to those before the test; `None`: not yet known.
     fn loss(&self, test: &Test, now: f64) -> Option<f64> {
         let starting = self.active().any(|r| Self::is_starting(r, now));
         let mut ratios = Vec::new();
@@ -382,8 +381,8 @@ impl Explorer {
         (count > 0.0).then(|| ratios.iter().sum::<f64>() / count)
     }
 
-    /// Whether every job with a known rate has ended before it had another, and whole runs before the test
-    /// are unknown: nothing can ever be compared.
+    /// Whether nothing can be compared any more: every job with a known rate has ended before it had a second one,
+    /// and whole runs before the test are unknown.
     fn is_hopeless(&self, test: &Test) -> bool {
         let gone = |id: &Id| !self.runners.contains_key(id) && !test.after.contains_key(id);
         test.before.keys().all(gone) && !self.knows_runs(test.from)

@@ -9,11 +9,11 @@ use crate::book::{Book, Record};
 /// Name of the file in the queue's folder.
 pub const FILE: &str = "journal.ndjson";
 
-/// Jobs that have ended of which the journal still knows when it is begun again: some days of trials.
+/// Number of ended jobs that the journal keeps when it is rewritten: some days of trials.
 const KEPT: usize = 2000;
 
-/// Reads the journal of a folder and begins it again with what is known, so that it does not grow
-/// for ever. Only the one server of the folder may call this.
+/// Reads the journal of a folder and rewrites it with the current state, so that it does not grow for ever. Only the
+/// one server of the folder may call this.
 ///
 /// # Errors
 /// [`RecordsError`].
@@ -24,7 +24,7 @@ pub fn open(folder: &Path) -> Result<(Records, Book), RecordsError> {
     let first = Record::Book(Box::new(book.clone()));
     let records = match Records::begin_anew(&path, &first) {
         Ok(records) => records,
-        // A full disk: what is there is good, and can be written on where the disk lets us.
+        // A full disk: the existing file is intact, and can be appended to when the disk has room.
         Err(_) => Records::open(&path, |_: Record| Ok::<_, String>(()))?,
     };
     Ok((records, book))

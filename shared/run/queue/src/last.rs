@@ -11,7 +11,7 @@ use jobs::RunDir;
 /// File with the run directory of the last server.
 const RUN: &str = "run";
 
-/// Leaves the run directory of this server to the next.
+/// Records the run directory of this server for the next one.
 ///
 /// # Errors
 /// [`io::Error`] of the folder.
@@ -19,7 +19,7 @@ pub fn leave(folder: &Path, run: &Path) -> io::Result<()> {
     fs::write(folder.join(RUN), run.as_os_str().as_bytes())
 }
 
-/// Ends what a server before this one has left running, or waits until its guard has.
+/// Ends what a previous server has left running, or waits until its guard has done so.
 ///
 /// # Errors
 /// A description, if something does not end.

@@ -1,11 +1,11 @@
 //! Jobs that come and go on one device.
 //!
-//! A [`book::Book`] holds the state of every job, a [`journal`] keeps it on disk, a [`policy::Policy`]
-//! decides which jobs run under which shares, and an [`explore::Explorer`] finds how many together give the
-//! highest throughput. None of them starts a process or reads a clock; tests play them on virtual time.
+//! A [`book::Book`] holds the state of every job, a [`journal`] keeps it on disk, a [`policy::Policy`] decides which
+//! jobs run under which shares, and an [`explore::Explorer`] finds how many together give the highest throughput.
+//! None of them starts a process or reads a clock; tests run them in virtual time.
 //!
-//! [`server::Server`] carries out the decisions, [`client::Queue`] talks to it, and [`verbs`] are the
-//! commands of people and programs.
+//! [`server::Server`] carries out the decisions, [`client::Queue`] talks to it, and [`verbs`] are the commands for
+//! users and programs.
 //!
 //! Invariants:
 //!

@@ -1,4 +1,4 @@
-//! What clients and the server say to each other: a line of JSON each way on a socket in the queue's folder.
+//! The protocol between clients and server: a line of JSON in each direction on a socket in the queue's folder.
 
 use std::collections::BTreeMap;
 
@@ -13,61 +13,61 @@ pub const SOCKET: &str = "socket";
 /// Name of the folder of logs.
 pub const LOGS: &str = "logs";
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Take jobs in; their numbers are given by the server.
+    /// Add jobs; the server assigns their numbers.
     Add {
-        /// What they have in common.
+        /// Their common part.
         group: Group,
-        /// The jobs, with numbers that do not count.
+        /// The jobs; their numbers are ignored.
         jobs: Vec<QueuedJob>,
     },
-    /// Tell of jobs; none: of all.
+    /// Report on jobs; empty: on all.
     Status(Vec<Id>),
-    /// End jobs or take them out.
+    /// Cancel jobs.
     Cancel(Vec<Id>),
-    /// Start no jobs (none named: none at all), or start them again.
+    /// Hold jobs or release them; empty: pause or resume the queue.
     Pause {
         /// Which.
         ids: Vec<Id>,
         /// Which of the two.
         on: bool,
     },
-    /// A person's settings.
+    /// A user's settings.
     Wishes(Wishes),
-    /// End the server; what runs is ended, and starts again with the next server.
+    /// End the server; running jobs are ended, and started again by the next server.
     Stop,
 }
 
-/// What the server says to it.
+/// The server's reply.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Reply {
-    /// Numbers of the jobs that it was about.
+    /// Numbers of the jobs concerned.
     Jobs(Vec<Id>),
-    /// What is known.
+    /// The state of the queue.
     Status(Box<Status>),
     /// It was not done, and why.
     Refused(String),
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Work done.
     pub done: f64,
-    /// All of its work, where it tells that.
+    /// Total work, if the job reports it.
     pub of: Option<f64>,
     /// Work per second.
     pub per_s: Option<f64>,
-    /// Seconds that are left, where that can be told.
+    /// Remaining seconds, if known.
     pub left_s: Option<f64>,
 }
 
-/// A job, as people and programs are told of it.
+/// A job in a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobStatus {
@@ -94,18 +94,18 @@ pub struct JobStatus {
     /// Share of the device, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// How far it is.
+    /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// What it counts.
+    /// Unit of its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Priority.
     pub priority: i32,
-    /// Bytes of memory that it asks for.
+    /// Bytes of memory that it requires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Starts so far.
+    /// Number of starts.
     pub starts: u32,
     /// Seconds since 1970.
     pub added_s: f64,
@@ -117,7 +117,7 @@ pub struct JobStatus {
     pub ended_s: Option<f64>,
 }
 
-/// Where a job is.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
@@ -131,11 +131,11 @@ pub enum Word {
     Failed,
     /// A signal.
     Killed,
-    /// By a person.
+    /// Cancelled by a user.
     Cancelled,
-    /// It was not started (again).
+    /// Not started (again).
     Skipped,
-    /// A process that somebody else started has gone.
+    /// A process that another program started has gone.
     Left,
 }
 
@@ -146,7 +146,7 @@ impl Word {
         !matches!(self, Self::Running | Self::Waiting)
     }
 
-    /// Whether it ended as it should: what somebody else started is theirs to judge.
+    /// Whether it succeeded, as far as known: the status of a process that another program started is unknown here.
     #[must_use]
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Done | Self::Left)
@@ -161,39 +161,39 @@ pub struct ServerStatus {
     pub pid: u32,
     /// What jobs run on.
     pub device: String,
-    /// Most jobs at once.
+    /// Maximum number of jobs at once.
     pub most: usize,
-    /// Bytes of memory that are given out.
+    /// Bytes of memory for jobs.
     pub memory: u64,
-    /// What is tried now, in words.
+    /// The current experiment, as a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries: Option<String>,
     /// What it cannot do at the moment, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Variables of programs that others start and that are admitted.
+    /// Variables for admitted programs that others start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// How many copies of each template fill the device.
+    /// Number of copies of each template that fill the device.
     pub learnt: BTreeMap<String, Learnt>,
 }
 
-/// What is known.
+/// The state of the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// The server; absent: none runs, and nothing is started.
+    /// The server; absent if none runs, so that nothing is started.
     pub server: Option<ServerStatus>,
-    /// No job is started.
+    /// The queue is paused.
     pub paused: bool,
-    /// Jobs that were asked for.
+    /// The requested jobs.
     pub jobs: Vec<JobStatus>,
-    /// Numbers that were asked for and that no job has.
+    /// Requested numbers without a job.
     pub unknown: Vec<Id>,
 }
 
 impl Status {
-    /// What a book says by itself of some jobs, or of all where none is named.
+    /// The state according to a book, of the given jobs, or of all if none is given.
     #[must_use]
     pub fn of(book: &Book, ids: &[Id]) -> Self {
         let entries: Vec<&Entry> = match ids.is_empty() {
@@ -214,7 +214,7 @@ impl Status {
 }
 
 impl JobStatus {
-    /// What a book says of a job.
+    /// A job according to a book.
     #[must_use]
     pub fn of(book: &Book, entry: &Entry) -> Self {
         let demand = book.demand(entry);

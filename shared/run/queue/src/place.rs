@@ -1,5 +1,4 @@
-//! What jobs run on: processors, with a quota for each job where control groups can be written, or a GPU
-//! under MPS.
+//! The device of jobs: processors, with a quota for each job if control groups can be written, or a GPU under MPS.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,9 +18,9 @@ use crate::policy::Limits;
 #[derive(Debug)]
 pub struct Place {
     kind: Kind,
-    /// Places for jobs that are taken; the number of a job's place is that of its control group.
+    /// Places of jobs that are taken; the number of a place is that of its control group.
     taken: Vec<bool>,
-    /// Its name, for people and for what was learnt on it.
+    /// Its name, for messages and for the store of what was learnt.
     pub name: String,
     memory: u64,
     clients: usize,
@@ -34,7 +33,7 @@ enum Kind {
     Gpu { mps: Mps, uuid: String },
 }
 
-/// Start parameters of a job on its place.
+/// Start parameters of a job at its place.
 #[derive(Debug, Default)]
 pub struct Seat {
     /// Which.
@@ -45,13 +44,13 @@ pub struct Seat {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Most jobs per processor that are tried: if trainings wait for data or for a disk nine tenths of the time,
-/// this many keep a processor busy four fifths of the time.
+/// Maximum number of jobs per processor: if trainings wait for data or for a disk nine tenths of the time, this many
+/// keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
 impl Place {
-    /// Opens the device: a GPU that MPS can share if there is one, else the processors. Created resources
-    /// are in the ledger of the run; returns why a share is not enforced.
+    /// Opens the device: a GPU that MPS can share if there is one, otherwise the processors. Created resources are in
+    /// the ledger of the run; also returns why a share is not enforced.
     ///
     /// # Errors
     /// If the daemon of a GPU does not start.
@@ -103,15 +102,14 @@ impl Place {
         }
     }
 
-    /// Limits of this place.
+    /// Limits of this device.
     #[must_use]
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
         let regrants = matches!(self.kind, Kind::Quotas(_));
-        // Shares are not divided, and admission is what is decided. Shares of a GPU cannot be changed while a
-        // job runs. On processors a quota keeps a job from using what others leave idle: eight jobs that wait
-        // three quarters of the time, each under a quarter of two processors, are throttled whenever they
-        // compute.
+        // Shares are not divided; only admission is decided. On a GPU, shares cannot be changed while a job runs. On
+        // processors, a quota keeps a job from using what others leave idle: eight jobs that wait three quarters of
+        // the time, each under a quarter of two processors, are throttled whenever they compute.
         let whole = Share::FULL.hundredths();
         let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
         Limits {
@@ -122,13 +120,13 @@ impl Place {
         }
     }
 
-    /// How many processors jobs run on; `None`: they run on a GPU.
+    /// Number of processors that jobs run on; `None` on a GPU.
     #[must_use]
     pub fn processors(&self) -> Option<usize> {
         (!matches!(self.kind, Kind::Gpu { .. })).then(cores)
     }
 
-    /// Variables of a program that somebody else starts, without its share.
+    /// Variables of a program that another program starts, without its share.
     #[must_use]
     pub fn variables(&self) -> BTreeMap<String, String> {
         let Kind::Gpu { mps, uuid } = &self.kind else {
@@ -193,8 +191,8 @@ impl Place {
     }
 }
 
-/// Name of the control group of a place. Processes left in a group when its job ends are killed, so that
-/// the next job on the place finds it empty.
+/// Name of the control group of a place. Processes left in a group when its job ends are killed, so that the next job
+/// at the place finds it empty.
 fn name(number: usize) -> String {
     format!("place-{number}")
 }
@@ -204,6 +202,6 @@ fn machine_memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    // Without /proc nothing is known, and nothing is refused.
+    // Without /proc the memory is unknown, and nothing is refused.
     kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
 }

@@ -15,11 +15,11 @@ use crate::processors::Look;
 /// Limits on the jobs that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Jobs at once.
+    /// Maximum number of jobs at once.
     pub most: usize,
-    /// Bytes of memory of all running jobs, by what they ask for.
+    /// Total memory in bytes that running jobs may require.
     pub memory: u64,
-    /// Sum of the shares of running jobs, hundredths of a percent.
+    /// Maximum sum of the shares of running jobs, hundredths of a percent.
     pub total_share: u32,
     /// Whether the share of a running job can be changed.
     pub regrants: bool,
@@ -28,13 +28,13 @@ pub struct Limits {
 /// Actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Give a running job another share.
+    /// Change the share of a running job.
     Share(Id, Share),
     /// Start a job.
     Start(Id, Share),
     /// End a running job.
     Stop(Id),
-    /// Say that a waiting job will not be started, and why.
+    /// Report that a waiting job will not be started, and why.
     Skip(Id, String),
 }
 
@@ -46,25 +46,25 @@ pub enum Wait {
     Paused,
     /// It is held.
     Held,
-    /// More at once would not do more, by what was measured so far.
+    /// More jobs at once would not increase throughput, according to measurements so far.
     Turn,
-    /// As many run as may.
+    /// The maximum number of jobs runs.
     Most,
-    /// The memory of those that run leaves too little.
+    /// The running jobs leave too little memory.
     Memory,
-    /// It runs beside no other, or another does.
+    /// It must run alone, or another job does.
     Alone,
-    /// A job before it has waited long enough to be kept a place.
+    /// An earlier job has waited so long that its place is reserved.
     Reserved,
 }
 
-/// Failures of a template without one success after which no further job of it is started: a mistake in the
-/// command, and not in one of its values.
+/// Number of failures of a template without a success after which no more of its jobs are started: the mistake is
+/// then in the command, not in one of its values.
 pub const MOST_FAILURES: u32 = 3;
-/// Seconds of waiting that raise the priority by one, so that nothing waits for ever behind later jobs.
+/// Seconds of waiting that raise the priority by one, so that no job waits for ever behind later jobs.
 const AGE: f64 = 600.0;
-/// Seconds for which a job that does not fit may be passed by later ones that do. Then its place is kept:
-/// nothing else starts before it.
+/// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
+/// starts before it.
 const PASSED: f64 = 60.0;
 
 /// The policy.
@@ -73,27 +73,27 @@ pub struct Policy {
     limits: Limits,
     explorer: Explorer,
     shares: BTreeMap<Id, Share>,
-    /// Since when later jobs have been started before it.
+    /// Since when later jobs have overtaken it.
     passed: BTreeMap<Id, f64>,
-    /// Failures in a row of templates that have had no success since jobs were added last.
+    /// Consecutive failures of templates without a success since jobs were last added.
     failures: BTreeMap<String, u32>,
     stopped: BTreeSet<Id>,
-    /// Running jobs that are kept from the device until there is room.
+    /// Running jobs that are kept off the device until there is room.
     parked: BTreeSet<Id>,
     waits: BTreeMap<Id, Wait>,
 }
 
-/// Resources given out while decisions are made.
+/// Resources in use while decisions are made.
 struct Room {
     jobs: usize,
     memory: u64,
     parts: f64,
-    /// A job that runs beside no other is among them.
+    /// One of them must run alone.
     alone: bool,
 }
 
 impl Policy {
-    /// A policy within limits, with what was learnt before.
+    /// A policy with limits, and with what was learnt before.
     #[must_use]
     pub fn new(limits: Limits, explorer: Explorer) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Policy {
         }
     }
 
-    /// What it finds out.
+    /// What it has learnt.
     #[must_use]
     pub const fn explorer(&self) -> &Explorer {
         &self.explorer
@@ -137,12 +137,12 @@ impl Policy {
         self.waits.get(&id).copied()
     }
 
-    /// Jobs of a template were added: somebody may have fixed what failed.
+    /// Jobs of a template were added: the user may have fixed what failed.
     pub fn added(&mut self, template: &str) {
         self.failures.remove(template);
     }
 
-    /// A job is running, started now or found running by a server that begins.
+    /// A job is running: started now, or found running by a new server.
     pub fn started(&mut self, entry: &Entry, share: Share, now: f64) {
         let (id, template) = (entry.job.id, &entry.job.template);
         self.shares.insert(id, share);
@@ -150,18 +150,18 @@ impl Policy {
         self.explorer.started(id, template, now);
     }
 
-    /// A job had done so much of its work at a time.
+    /// A job had done this much of its work at a time.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
         self.explorer.progress(id, at, work);
     }
 
-    /// What the processors and the jobs on them did since the look before.
+    /// Load of the processors and of the jobs since the previous observation.
     pub fn look(&mut self, look: &Look) {
         self.explorer.look(look);
     }
 
-    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory was
-    /// insufficient beside others waits again, to run alone; one that may be started once only has failed.
+    /// The processes of a running job have gone; returns the record for the journal. A job that ran out of memory
+    /// beside others waits again, to run alone; one that may be started only once has failed.
     pub fn exited(
         &mut self,
         book: &Book,
@@ -195,7 +195,7 @@ impl Policy {
         let template = &entry.job.template;
         match outcome {
             Outcome::Done => {
-                // Some of its jobs work: what fails from now on fails for its own reason.
+                // Some of its jobs work: later failures have their own reasons.
                 self.failures.insert(template.clone(), 0);
             }
             Outcome::Failed(_) | Outcome::Killed(_) => {
@@ -209,14 +209,14 @@ impl Policy {
         }
     }
 
-    /// A job's memory was insufficient beside others: it waits again, to run alone.
+    /// A job ran out of memory beside others: it waits again, to run alone.
     fn out_of_memory(&mut self, entry: &Entry, now: f64) {
         let beside = self.shares.len();
         self.gone(entry, false, now);
         self.explorer.too_many(&entry.job.template, beside);
     }
 
-    /// A job that was to start has not.
+    /// A job could not be started as decided.
     pub fn unstarted(&mut self, entry: &Entry, now: f64) {
         self.gone(entry, false, now);
     }
@@ -229,8 +229,7 @@ impl Policy {
         self.explorer.ended(id, done, now);
     }
 
-    /// Decides the next actions. Every [`Decision::Start`] is carried out, or the job is ended in the
-    /// book.
+    /// Decides the next actions. Every [`Decision::Start`] must be carried out, or the job ended in the book.
     pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for entry in book.running().filter(|e| e.cancelled) {
@@ -242,7 +241,7 @@ impl Policy {
         decisions.extend(skips.into_iter().map(|(id, why)| Decision::Skip(id, why)));
         let quiet = starts.is_empty();
         decisions.extend(self.divide(book, &starts));
-        // Jobs started now have not been seen running: the next call looks at them.
+        // Jobs started now have not been seen running: the next call evaluates them.
         if quiet {
             let full = self.room(book).parts <= 1.0 + SLACK;
             self.explorer.settle(now, blocked.as_deref(), full);
@@ -250,7 +249,7 @@ impl Policy {
         decisions
     }
 
-    /// What running jobs take.
+    /// Resources used by running jobs.
     fn room(&self, book: &Book) -> Room {
         let mut room = Room {
             jobs: 0,
@@ -277,7 +276,7 @@ impl Policy {
         1.0 / self.explorer.level(&entry.job.template) as f64
     }
 
-    /// Whether a job can be started beside what runs; if not, why.
+    /// Whether a job can be started beside the running ones; if not, why.
     fn fits(&self, room: &Room, entry: &Entry, memory: u64, last: bool) -> Result<(), Wait> {
         if room.jobs > 0 && (entry.alone || room.alone) {
             return Err(Wait::Alone);
@@ -294,14 +293,13 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether a job of this size is one too many beside others of these sizes; `last`: it is one of the last.
+    /// Whether a job of this size is too much beside others of these sizes; `last`: it is one of the last.
     ///
-    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than
-    /// that: otherwise a training on all processors waits until every job has ended that uses a hundredth of
-    /// them. One job more than fills them keeps them busy while another ends and the next one loads, but not
-    /// beside a training on all of them: threads that spin while waiting for each other lose 14 % by that
-    /// (examples/scripts/RESULTS.md, `all_cores`). The last jobs take turns and end together, where one that
-    /// began last would run on alone.
+    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than that:
+    /// otherwise a training on all processors would wait until every small job has ended. One job more than fills
+    /// them keeps them busy while another ends and the next one loads. But not beside a training on all of them:
+    /// threads that spin while waiting for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
+    /// The last jobs take turns and end together; otherwise the one that began last would run on alone.
     fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
         let Some(cores) = self.explorer.processors() else {
             return others > 0.0 && others + part > 1.0 + SLACK;
@@ -310,8 +308,8 @@ impl Policy {
         others > if last { LAST } else { 1.0 + one_more } - SLACK
     }
 
-    /// Jobs to be started, jobs that never will be with the reason, and the template of the first that waits
-    /// for nothing but a higher level.
+    /// Jobs to start, jobs that will never start with the reason, and the template of the first job that waits only
+    /// because of its level.
     fn choose(&mut self, book: &Book, now: f64) -> (Vec<Id>, Vec<(Id, String)>, Option<String>) {
         let mut room = self.room(book);
         let (mut starts, mut skips, mut blocked) = (Vec::new(), Vec::new(), None);
@@ -366,8 +364,8 @@ impl Policy {
         (starts, skips, blocked)
     }
 
-    /// Shares of what runs and is started. Share decreases come before starts, increases after, so that
-    /// the sum is within its limit at every moment.
+    /// Shares of running and newly started jobs. Decreases come before starts and increases after them, so that the
+    /// sum is within its limit at every moment.
     fn divide(&mut self, book: &Book, starts: &[Id]) -> Vec<Decision> {
         let running: Vec<Id> = book.running().map(|e| e.job.id).collect();
         let number = running.len() + starts.len();
@@ -413,8 +411,8 @@ impl Policy {
         smaller
     }
 
-    /// If a step up was one too far, and shares can change at once, the jobs that it started step aside
-    /// until there is room: nothing is killed, and the others run as if alone.
+    /// If a step up was too far, and shares can change at once, the jobs that it started step aside until there is
+    /// room: nothing is killed, and the others run as if alone.
     fn park(&mut self, book: &Book) {
         if !self.limits.regrants {
             return;
@@ -427,7 +425,8 @@ impl Policy {
             })
             .collect();
         running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
-        // On processors, some of the last jobs run that exceeded the limit before others were added.
+        // On processors: whether some of the last jobs, which exceeded the limit before others were added, are
+        // running.
         let mut parts = 0.0;
         for (_, entry) in running {
             let id = entry.job.id;
@@ -445,16 +444,16 @@ impl Policy {
     }
 }
 
-/// Share of a job that steps aside, hundredths of a percent: it hardly runs but does not stand still, so that
-/// its connections do not time out.
+/// Share of a job that steps aside, hundredths of a percent: it hardly runs but does not stop, so that its
+/// connections do not time out.
 const PARKED_SHARE: u32 = 100;
-/// Parts of the processors that the last jobs may take, and which are the last: four times as many as fill them.
-/// With 60 simulated jobs of three lengths twice as many left a tenth of the makespan to the longest of them.
+/// The last jobs, at most this many times as many as fill the processors, may all run at once. With 60 simulated jobs of
+/// three lengths, a factor of two left the longest job alone for a tenth of the makespan.
 const LAST: f64 = 4.0;
-/// Parts of the device are sums of fractions.
+/// Tolerance for sums of fractions.
 const SLACK: f64 = 1e-9;
 
-/// Waiting jobs with the memory that they ask for, the first to be started first.
+/// Waiting jobs with their required memory, in the order of starting.
 fn order(book: &Book, now: f64) -> Vec<(&Entry, u64)> {
     let mut all: Vec<(f64, &Entry, u64)> = book
         .waiting()
@@ -465,7 +464,7 @@ fn order(book: &Book, now: f64) -> Vec<(&Entry, u64)> {
             (rank, entry, demand.memory.unwrap_or(0))
         })
         .collect();
-    // Jobs of one request have one age: then their number decides.
+    // Jobs of one request have the same age: then their numbers decide.
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.job.id.cmp(&b.1.job.id)));
     all.into_iter()
         .map(|(_, entry, memory)| (entry, memory))

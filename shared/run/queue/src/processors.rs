@@ -1,16 +1,16 @@
-//! How many jobs fill the processors, from how much of them each job can use.
+//! How many jobs fill the processors, from how much processor time each job can use.
 //!
-//! On a GPU, the gain of one more job must be tried. On processors it is visible: an idle processor while
-//! jobs wait is wasted, and when none is idle, more jobs gain nothing. A job demands
+//! On a GPU, the gain of one more job must be tried. On processors it is visible: an idle processor while jobs wait
+//! is wasted, and if none is idle, more jobs gain nothing. A job demands
 //!
 //! ```text
 //! wants = (seconds on a processor + seconds ready to run, of all its threads) / seconds since its start
 //! ```
 //!
-//! processors, independent of its co-runners: 1 for a training that always computes on one thread, a quarter for
-//! one that waits for data three quarters of the time. So `cores / demand` copies fill the machine. Jobs wait at
-//! different moments, so sometimes fewer are runnable than there are processors: while more than `IDLE` of the
-//! processors idle and jobs wait, levels rise further. A rise that does not increase the work done is undone:
+//! processors, independent of its co-runners: 1 for a training that always computes on one thread, a quarter for one
+//! that waits for data three quarters of the time. So `cores / demand` copies fill the machine. Jobs wait at
+//! different moments, so sometimes fewer are runnable than there are processors. While more than `IDLE` of the
+//! processors are idle and jobs wait, levels rise further. A rise that does not increase the work done is undone:
 //! then the jobs wait for something shared, such as a disk.
 
 use std::collections::BTreeMap;
@@ -18,72 +18,72 @@ use std::collections::BTreeMap;
 use crate::book::Id;
 use crate::learnt::Learnt;
 
-/// What processors did between two looks.
+/// Load of the processors between two observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Look {
-    /// Seconds since the look before.
+    /// Seconds since the previous observation.
     pub seconds: f64,
-    /// Processors that were busy, with whatever, on average.
+    /// Mean number of busy processors, including load from other programs.
     pub busy: f64,
-    /// Seconds since its start of each running job, and seconds of processors that it wanted in them.
+    /// For each running job, seconds since its start, and processor seconds that it demanded in them.
     pub wanted: BTreeMap<Id, (f64, f64)>,
 }
 
-/// Part of the processors that may idle: a tenth is also lost to the ends and starts of jobs of a second.
+/// Fraction of the processors that may be idle: a tenth is also lost to the ends and starts of jobs of a second.
 const IDLE: f64 = 0.1;
-/// Least rise of busy processors for which a rise of levels is kept, as a fraction of the rise in proportion to
-/// demand: near saturation, at 1.8 busy processors of 2, jobs that wait at random gain a fifth of that, and jobs
-/// that share a disk nothing.
+/// Minimum rise of busy processors for which a rise of levels is kept, as a fraction of the rise in proportion to
+/// demand: near saturation, at 1.8 busy processors of 2, jobs that wait at random gain a fifth of that, and jobs that
+/// share a disk gain nothing.
 const LEAST_RISE: f64 = 0.15;
-/// Seconds of looks that are averaged before levels rise: a job that waits for its data does so several times in
-/// them.
+/// Seconds of observation that are averaged before levels rise: a job that waits for its data does so several times
+/// within them.
 const STEADY: f64 = 0.5;
-/// Seconds of a job's life before what it wants counts: the first hundredths belong to the loader.
+/// Seconds of a job's life before its demand counts: the first hundredths belong to the loader.
 const YOUNG: f64 = 0.15;
-/// Levels go beyond `cores / wants` by this factor at most: with as many jobs that wait at random, one in
-/// e^3 = 20 moments of a processor is idle.
+/// Levels exceed `cores / wants` by at most this factor: with this many jobs that wait at random, a processor is idle
+/// one moment in e^3 = 20.
 const BEYOND: f64 = 3.0;
 /// Demand above which a job counts as always computing, so that its level is not raised: one-second trainings spend a
-/// tenth of it on their start and end, which more of them would not mend.
+/// tenth of it on their start and end, which more of them would not improve.
 const COMPUTES: f64 = 0.75;
-/// Greatest demand of a job of one thread: its age and its use are read at moments that differ a little.
+/// Maximum demand of a single-threaded job: its age and its use are read at slightly different moments.
 const ONE_THREAD: f64 = 1.05;
-/// Least demand of a job, so that one that only sleeps has a level.
+/// Minimum demand of a job, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
-/// Weight of what was known before a job ended: about ten jobs are remembered, of any size.
+/// Weight of the previous value when a job ends: about ten jobs are remembered, of any size.
 const FADES: f64 = 0.9;
 
-/// A rise of levels under way.
+/// A rise of levels in progress.
 #[derive(Debug, Clone)]
 struct Rise {
     /// Levels before it.
     levels: BTreeMap<String, usize>,
     /// Demand of a job of each template then.
     wants: BTreeMap<String, f64>,
-    /// Sum of what all wanted.
+    /// Sum of all demands.
     wanted: f64,
-    /// Processors that were busy.
+    /// Number of busy processors.
     busy: f64,
 }
 
 impl Rise {
-    /// Sum of what jobs that run now wanted when the rise began.
+    /// Sum of the demands, at the beginning of the rise, of jobs that still run.
     fn wanted_by(&self, active: &BTreeMap<Id, &str>) -> f64 {
         active.values().filter_map(|t| self.wants.get(*t)).sum()
     }
 }
 
-/// What is seen.
+/// Observations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processors {
     cores: usize,
-    /// Last look at each running job.
+    /// Last observation of each running job.
     last: BTreeMap<Id, (f64, f64)>,
-    /// Sums of the last looks at jobs that have ended, by template.
+    /// Sums of the last observations of ended jobs, by template.
     ended: BTreeMap<String, (f64, f64)>,
-    /// A job waits for nothing but a higher level.
+    /// A job waits only because of its level.
     blocked: bool,
-    /// Seconds of looks since jobs wait and the last rise, and seconds of busy processors in them.
+    /// Seconds of observation since jobs wait and the last rise, and busy processor seconds in them.
     steady: (f64, f64),
     rise: Option<Rise>,
 }
@@ -96,14 +96,14 @@ impl Processors {
         }
     }
 
-    /// Level of a template of which nothing is known: each job keeps one processor busy.
+    /// Level of an unknown template: each job keeps one processor busy.
     pub(crate) const fn first_level(&self) -> usize {
         self.cores
     }
 
     pub(crate) fn settle(&mut self, blocked: bool) {
         self.blocked = blocked;
-        // Where nothing waits, what idles is not lost.
+        // If nothing waits, idle processors are not wasted.
         if !blocked {
             self.steady = (0.0, 0.0);
         }
@@ -139,7 +139,7 @@ impl Processors {
             let wants = (wanted / seconds).max(LEAST_WANTED);
             let before = learnt.wants.map_or(self.cores, |wants| self.fills(wants));
             learnt.wants = Some(wants);
-            // Levels above what filled the processors were raised.
+            // Levels were raised above those that fill the processors.
             let fills = self.fills(wants).min(most);
             if learnt.level <= before.max(fills) {
                 learnt.level = fills;
@@ -158,12 +158,12 @@ impl Processors {
         self.raise(busy, active, learnt, most);
     }
 
-    /// Copies that fill the processors.
+    /// Number of copies that fill the processors.
     fn fills(&self, wants: f64) -> usize {
         ((self.cores as f64 / wants).round() as usize).max(1)
     }
 
-    /// Whether a rise was worth it.
+    /// Whether a rise increased the work done.
     fn judge(
         &mut self,
         busy: f64,
@@ -171,7 +171,7 @@ impl Processors {
         learnt: &mut BTreeMap<String, Learnt>,
     ) {
         let Some(rise) = &self.rise else { return };
-        // Others than before may run by now, which want less: that says nothing of the rise.
+        // Other jobs than before may run by now, with a smaller demand: that says nothing about the rise.
         let more = rise.wanted_by(active) / rise.wanted - 1.0;
         if more >= IDLE && busy < rise.busy * (1.0 + LEAST_RISE * more) {
             for (template, level) in &rise.levels {
@@ -197,7 +197,7 @@ impl Processors {
         let wants = |t: &str| learnt.get(t).and_then(|l| l.wants);
         let waits = |t: &str| wants(t).is_some_and(|w| w < COMPUTES);
         let any = active.values().any(|t| waits(t));
-        // Threads that wait for each other leave processors idle as well, but they lose more by company.
+        // Threads that wait for each other also leave processors idle, but more co-runners would cost them more.
         let threads = |t: &str| !any && wants(t).is_some_and(|w| w > ONE_THREAD);
         let all: BTreeMap<String, usize> = active
             .values()

@@ -1,4 +1,4 @@
-//! The server: one process for each queue, which alone writes the journal and starts jobs.
+//! The server: one process for each queue, the only one that writes the journal and starts jobs.
 //!
 //! It carries out the policy's decisions. A start is in the journal before the process exists, so a started
 //! job is known whatever happens next. If an end cannot be written to disk, it is kept and retried, and
@@ -43,24 +43,24 @@ fn failed(error: impl ToString) -> ServerError {
     ServerError(error.to_string())
 }
 
-/// How often it checks for clients and decisions: a person does not notice the delay, and 50 checks a second
-/// cost less than a hundredth of a core.
+/// How often it checks for clients and decisions: users do not notice the delay, and 50 checks a second cost less
+/// than a hundredth of a core.
 const LOOK: Duration = Duration::from_millis(20);
-/// Output is read this often at most, so that a job that prints thousands of lines a second is not slowed
-/// by its reader.
+/// Output is read at most this often, so that a job that prints thousands of lines a second is not slowed by its
+/// reader.
 const COALESCE: Duration = Duration::from_millis(10);
-/// From SIGTERM to SIGKILL: a script that saves a checkpoint when it is told to end takes a second or two.
+/// From SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
 const GRACE: Duration = Duration::from_secs(10);
-/// A server without jobs ends after so long: the next client starts another.
+/// A server without jobs ends after this time: the next client starts another.
 const IDLE: Duration = Duration::from_secs(60);
-/// How often it is looked whether processes that others started are still there.
+/// How often to check whether processes that others started still exist.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(200);
 
-/// Pause after a start that failed for lack of processes, descriptors, memory or room: others end in
-/// between, and a machine that lacks something is not asked for it fifty times a second.
+/// Pause after a start that failed for lack of processes, descriptors, memory or disk space: other jobs end
+/// meanwhile, and an overloaded machine is not asked fifty times a second.
 const SHORTAGE: Duration = Duration::from_secs(1);
 
-/// Lines as they came, with the task that printed them.
+/// Lines as printed, with the task that printed them.
 type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 
 /// A job that runs here.
@@ -70,15 +70,14 @@ struct Live {
     /// Its control group, if there is one.
     procs: Option<PathBuf>,
     detector: Detector,
-    /// Work that the policy has been told of.
+    /// Work that has been reported to the policy.
     told: f64,
 }
 
 /// The server of a queue.
 pub struct Server {
     folder: PathBuf,
-    // Dropped in this order: jobs, then what their shares are made of, then the directory whose ledger names
-    // both.
+    // Dropped in this order: jobs, then the resources of their shares, then the directory whose ledger contains both.
     supervisor: Supervisor,
     pub(crate) place: Place,
     _run: RunDir,
@@ -90,7 +89,7 @@ pub struct Server {
     lines: Lines,
     calls: Receiver<Call>,
     clock: Clock,
-    /// Changes that have happened and that the disk has not taken yet.
+    /// Changes that have happened but are not on disk yet.
     owed: Vec<Record>,
     pub(crate) trouble: Option<String>,
     kept: BTreeMap<String, Learnt>,
@@ -100,11 +99,11 @@ pub struct Server {
     /// Processes without a parent that were asked to end, and when.
     orphans: BTreeMap<Id, Instant>,
     watch: Option<Watch>,
-    /// After a start that failed for lack of something, nothing is started before this time.
+    /// After a start that failed for lack of resources, nothing is started before this time.
     again: Instant,
 }
 
-/// Seconds since 1970 that do not jump.
+/// Seconds since 1970, without jumps.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     began: Instant,
@@ -217,7 +216,7 @@ impl Server {
             while let Ok((request, answer)) = self.calls.try_recv() {
                 self.busy = Instant::now();
                 let reply = self.answer(request);
-                // A client that has gone is told nothing: what it asked for is done.
+                // A client that has gone gets no reply, but its request is done.
                 answer.send(reply).ok();
             }
             self.pay();
@@ -230,7 +229,7 @@ impl Server {
                 self.busy = Instant::now();
             }
             self.stopping |= idle && self.busy.elapsed() > IDLE;
-            // Without its folder nobody can reach it, and nothing that it does would be kept.
+            // Without its folder no client can reach it, and nothing would be kept.
             let folder = fs::metadata(&self.folder);
             self.stopping |= folder.is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
         }
@@ -245,7 +244,7 @@ impl Server {
         self.stopping = true;
     }
 
-    /// How far a job is.
+    /// Progress of a job.
     pub(crate) fn progress(&self, id: Id) -> Option<(message::Progress, &'static str)> {
         let detector = &self.live.get(&id)?.detector;
         let best = detector.best()?;
@@ -264,10 +263,10 @@ impl Server {
         Some((progress, best.form.unit))
     }
 
-    /// Puts changes on the disk and then into the book: all of them, or none.
+    /// Writes changes to disk and then applies them to the book: all of them, or none.
     ///
     /// # Errors
-    /// A description, if the disk does not take them.
+    /// A description, if they cannot be written.
     pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
         self.journal.append(records).map_err(|error| {
             let text = error.to_string();
@@ -275,13 +274,13 @@ impl Server {
             text
         })?;
         for record in records {
-            // It was made from the book just now; one that does not fit would be refused at the next start.
+            // It was just made from the book; an invalid one would be refused at the next start.
             self.book.apply(record).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
-    /// Tries to write what has happened.
+    /// Tries again to write what has happened.
     fn pay(&mut self) {
         if self.owed.is_empty() {
             return;
@@ -372,7 +371,7 @@ impl Server {
         }
     }
 
-    /// Ends a process whose parent has gone: first it is asked to, so that it may end what it has started.
+    /// Ends a process whose parent has gone: it is first asked to, so that it can end what it has started.
     fn end_orphan(&mut self, entry: &Entry) {
         let job = &entry.job;
         let (Some(process), Some(parent)) = (job.process, job.parent) else {
@@ -391,7 +390,7 @@ impl Server {
         }
     }
 
-    /// Observes jobs and the machine on processors, a few times a second.
+    /// Observes jobs and processors, a few times a second.
     fn look_at_processors(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let jobs = self.book.running().filter_map(|entry| {
@@ -412,7 +411,7 @@ impl Server {
     }
 
     fn decide(&mut self) {
-        // What is decided is carried out, so that nothing is decided either.
+        // Nothing can be carried out now, so nothing is decided.
         if Instant::now() < self.again {
             return;
         }
@@ -440,7 +439,7 @@ impl Server {
         self.pay();
     }
 
-    /// Asks a process that somebody else started to end.
+    /// Asks a process that another program started to end.
     fn terminate_other(&self, id: Id) {
         let entry = self.book.entries.get(&id);
         if let Some(process) = entry.and_then(|entry| entry.job.process) {
@@ -450,7 +449,7 @@ impl Server {
 
     fn start(&mut self, id: Id, share: Share) {
         let at_s = self.now();
-        // A disk that does not take it: the job waits, and the next decision tries again.
+        // The disk failed: the job waits, and the next decision tries again.
         if self.write(&[Record::Started { id, at_s }]).is_err() {
             return;
         }
@@ -495,7 +494,7 @@ impl Server {
         }
     }
 
-    /// A job that the machine has no room for at present waits on, and the queue says why.
+    /// If the machine has no room for a job at present, it continues to wait, and the queue reports why.
     fn wait_for_room(&mut self, entry: &Entry, why: String) {
         self.policy.unstarted(entry, self.now());
         self.owed.push(Record::Unstarted(entry.job.id));
@@ -545,10 +544,10 @@ impl Server {
         }
     }
 
-    /// Ends what runs, which is to run again with the next server.
+    /// Ends the running jobs, which will run again with the next server.
     fn end(&mut self) {
-        // Processes that ended by themselves until now count as ended. From here on an exit status does not
-        // show whether a job was done: a script that saves when asked to end may exit with 0 as well.
+        // Processes that ended by themselves until now count as ended. From here on, an exit status does not show
+        // whether a job was done: a script that saves when asked to end may also exit with 0.
         for event in self.supervisor.poll(Duration::ZERO) {
             self.happened(event);
         }

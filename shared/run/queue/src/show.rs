@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use crate::message::{JobStatus, Status, Word};
 use crate::policy::Wait;
 
-/// Waiting jobs that are listed one by one, the next to start first; the rest is counted.
+/// Number of waiting jobs that are listed, the next to start first; the rest is counted.
 const WAITING: usize = 5;
-/// Jobs that failed or were not started that are listed, the last ones.
+/// Number of failed or unstarted jobs that are listed, the last ones.
 const FAILED: usize = 5;
 /// Columns of the narrowest table.
 const NARROWEST: usize = 40;
 
-/// The queue in some lines: what runs, what comes next, what failed. `all`: every job is listed.
+/// The queue in some lines: what runs, what comes next, what failed. `all`: list every job.
 #[must_use]
 pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> String {
-    // A reader without a terminal searches for something in it.
+    // Without a terminal, lines are not cut, so that the output can be searched.
     let width = width.map_or(usize::MAX, |w| {
         usize::from(w).saturating_sub(1).max(NARROWEST)
     });
@@ -57,7 +57,7 @@ pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> Stri
     lines.join("\n") + "\n"
 }
 
-/// What a person should know before the jobs: how many of what, what was learnt, what goes wrong.
+/// Summary before the jobs: how many in which state, what was learnt, what goes wrong.
 #[must_use]
 pub fn head(status: &Status) -> Vec<String> {
     let mut counts = BTreeMap::new();
@@ -115,7 +115,7 @@ const fn name(word: Word) -> &'static str {
     }
 }
 
-/// Where a job is, and why it waits or how it ended, in at most eleven letters.
+/// State of a job, and why it waits or how it ended, in at most eleven letters.
 #[must_use]
 pub fn state(job: &JobStatus) -> String {
     match (job.state, job.code, job.signal, job.waits) {

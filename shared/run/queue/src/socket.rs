@@ -13,18 +13,18 @@ use crate::message::{Reply, Request, SOCKET};
 /// A request, and where its answer goes.
 pub(crate) type Call = (Request, SyncSender<Reply>);
 
-/// Most bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
+/// Maximum bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
 const LONGEST: u64 = 64 << 20;
-/// How long a client may take to send its request, and a server to answer: longer than a server on a loaded
-/// machine takes, shorter than a person's patience.
+/// How long a client may take to send its request, and a server to answer: longer than a server on a loaded machine
+/// takes, shorter than users are willing to wait.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Clients whose requests wait for the server; the next ones wait in the socket.
+/// Number of clients whose requests wait for the server; the next ones wait in the socket.
 const CALLS: usize = 64;
 
-/// Opens the socket and reads requests of clients, each on its own thread: a silent one blocks nobody.
+/// Opens the socket and reads requests of clients, each in its own thread: a silent client blocks no other.
 pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
     let path = folder.join(SOCKET);
-    // Left by a killed server: whoever holds the lock of the folder is the only server.
+    // Left by a killed server: the holder of the folder's lock is the only server.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -39,7 +39,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
                 continue;
             };
             let sender = sender.clone();
-            // A failure here means a client that has gone, or for which no thread can be created.
+            // A failure here means that the client has gone, or that no thread can be created for it.
             thread::Builder::new()
                 .spawn(move || attend(stream, &sender))
                 .ok();
@@ -74,7 +74,7 @@ fn attend(stream: UnixStream, server: &SyncSender<Call>) -> io::Result<()> {
 /// [`io::Error`]: there is none, or it has gone before it answered.
 pub fn ask(folder: &Path, request: &Request) -> io::Result<Reply> {
     let path = folder.join(SOCKET);
-    // A signal may end the wait for a server that has many clients; the library does not ask again.
+    // A signal may interrupt the wait for a server with many clients; the library does not try again.
     let stream = loop {
         match UnixStream::connect(&path) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

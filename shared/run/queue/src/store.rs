@@ -14,17 +14,17 @@ fn file(folder: &Path, device: &str) -> PathBuf {
     folder.join(format!("learnt-{name}.json"))
 }
 
-/// What is known of a device. An unreadable file only means learning again, so it counts as missing.
+/// What was learnt on a device. An unreadable file only means learning again, so it counts as missing.
 #[must_use]
 pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
     let text = fs::read(file(folder, device)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Keeps what is known of a device, whole or not at all.
+/// Writes what was learnt on a device, completely or not at all.
 ///
 /// # Errors
-/// If the file cannot be written; the old one is there then.
+/// If the file cannot be written; the old one is then unchanged.
 pub fn write(folder: &Path, device: &str, learnt: &BTreeMap<String, Learnt>) -> io::Result<()> {
     let path = file(folder, device);
     let fresh = path.with_extension("new");

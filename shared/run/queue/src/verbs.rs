@@ -21,7 +21,7 @@ use crate::message::{JobStatus, LOGS, Request, Status, Word};
 use crate::server::Server;
 use crate::show;
 
-/// How often a client that waits asks the server.
+/// How often a waiting client asks the server.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// A failure of the queue, as the tool's.
@@ -37,7 +37,7 @@ fn refused(error: &Refused) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-/// The queue that is meant.
+/// The queue of the arguments.
 ///
 /// # Errors
 /// [`Failure`] if its folder cannot be used.
@@ -61,13 +61,13 @@ fn now_s() -> f64 {
     since.map_or(0.0, |d| d.as_secs_f64())
 }
 
-/// What was done to which jobs, for programs.
+/// What was done to which jobs, as JSON.
 #[derive(Serialize)]
 struct Changed {
     jobs: Vec<Id>,
 }
 
-/// What the jobs of this command have in common.
+/// The common part of this command's jobs.
 ///
 /// # Errors
 /// [`Failure`] if this process has no folder.
@@ -79,15 +79,15 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     random.map_err(environment)?;
     let mut env = std::collections::BTreeMap::new();
     for (name, value) in std::env::vars_os() {
-        // Variables that are not text cannot be kept in the journal; those of an enclosing launch are
-        // not meant for these jobs.
+        // Variables that are not text cannot be kept in the journal; those of an enclosing launch are not for these
+        // jobs.
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string())
             && !name.starts_with("MT_")
         {
             env.insert(name, value);
         }
     }
-    // Python writes to a pipe in blocks of 8 KiB: minutes of progress in one piece.
+    // Python writes to a pipe in blocks of 8 KiB: minutes of progress at once.
     env.entry("PYTHONUNBUFFERED".to_owned())
         .or_insert_with(|| "1".to_owned());
     let cwd = cwd.into_os_string().into_string().map_err(|path| {
@@ -195,7 +195,7 @@ fn commands_of(path: &Path, console: &Console) -> Result<Vec<TemplatedCommand>, 
     })
 }
 
-/// Waits until jobs have ended, telling of each.
+/// Waits until jobs have ended, and reports each.
 fn wait_for(queue: &Queue, ids: &[Id], json: bool, console: &Console) -> Result<Exit, Failure> {
     let mut signals = Signals::install(&cli::ending_signals())
         .map_err(|error| Failure::Environment(error.to_string()))?;
@@ -265,7 +265,7 @@ pub fn wait(args: &WaitArgs, console: &Console) -> Result<Exit, Failure> {
     wait_for(&queue, &ids, args.queue.json, console)
 }
 
-/// Tells what is known.
+/// Prints the state of the queue.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -290,7 +290,7 @@ pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Ends jobs or takes them out of the queue.
+/// Cancels jobs.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -309,7 +309,7 @@ pub fn cancel(args: &CancelArgs, console: &Console) -> Result<Exit, Failure> {
     report(args.queue.json, &changed, "cancelled", console)
 }
 
-/// Lets jobs wait, or no longer.
+/// Holds jobs, or releases them.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -348,10 +348,10 @@ fn report(json: bool, changed: &[Id], what: &str, console: &Console) -> Result<E
     Ok(Exit::Done)
 }
 
-/// Prints what a job has printed.
+/// Prints the log of a job.
 ///
 /// # Errors
-/// [`Failure::Usage`] if there is no such job, or nothing of it.
+/// [`Failure::Usage`] if there is no such job, or it has no log.
 pub fn logs(args: &LogsArgs) -> Result<Exit, Failure> {
     let queue = open(&args.queue.dir)?;
     let status = queue.status(&[args.id]).map_err(failure)?;
@@ -387,7 +387,7 @@ pub fn logs(args: &LogsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Starts the server, says what a person wants of it, or ends it.
+/// Starts the server, changes settings, or ends it.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -436,7 +436,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
 /// [`Failure::Environment`] if the queue or the device cannot be used.
 pub fn serve(folder: &Path) -> Result<Exit, Failure> {
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
-    // Before the first thread: a session of its own, which no terminal ends.
+    // Before the first thread: its own session, which no terminal ends.
     nix::unistd::daemon(false, true).map_err(|e| environment(&e))?;
     let signals = Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?;
     let server = Server::open(folder, signals).map_err(|e| environment(&e))?;

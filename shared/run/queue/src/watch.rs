@@ -9,11 +9,11 @@ use jobs::process::{Wanted, family, machine, wanted};
 use crate::book::Id;
 use crate::processors::Look;
 
-/// Seconds between two looks: jobs of a second are seen some times, and a look at 64 jobs of a few threads takes
-/// 2 ms.
+/// Seconds between two observations: jobs of a second are seen several times, and an observation of 64 jobs of a few
+/// threads takes 2 ms.
 const PAUSE: f64 = 0.25;
 
-/// The look before.
+/// The previous observation.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     at: f64,
@@ -22,8 +22,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A look at running jobs, each with its start, its first process, and the list of its processes where it
-    /// has a control group; `None`: it is too early for another.
+    /// Observes running jobs, each with its start, its first process, and the list of its processes if it has a
+    /// control group; `None`: it is too early for another observation.
     pub(crate) fn look<'a>(
         &mut self,
         now: f64,
@@ -42,7 +42,7 @@ impl Watch {
             used_s.insert(id, sum.used_s);
             all.insert(id, (now - started, sum.used_s + sum.ready_s));
         }
-        // Programs of low priority do not count as busy, and these jobs may be such.
+        // Programs of low priority do not count as busy, and these jobs may have one.
         let busy = (machine.busy_s - self.busy_s).max(own) / seconds;
         let first = self.at == 0.0;
         (self.at, self.busy_s, self.used_s) = (now, machine.busy_s, used_s);

@@ -13,7 +13,7 @@ use crate::choice::Scheme;
 use crate::evidence;
 use crate::stages::Stages;
 
-/// Documents of a run, which `--force` removes; those of launches have numbers besides.
+/// Documents of a run, which `--force` removes; those of launches also have numbers.
 const DOCUMENTS: [&str; 7] = [
     "profile.ndjson",
     "model.json",
@@ -24,14 +24,14 @@ const DOCUMENTS: [&str; 7] = [
     "report.html",
 ];
 
-/// Pattern of variables that jobs get: all, as they would from a shell. The tools alone pass on a fixed list, for
-/// who plans on one machine and launches on another; here both are this one.
+/// Pattern of variables that jobs get: all, as they would from a shell. The tools themselves pass on only a fixed
+/// list, for users who plan on one machine and launch on another; here both are the same.
 const WHOLE_ENVIRONMENT: &str = "*";
 
-/// Runs the tools one after another; the first that does not succeed ends it.
+/// Runs the tools one after another; the first that fails ends it.
 ///
 /// # Errors
-/// The failure of the first tool that fails, with what was kept; [`Failure::Negative`] where too little
+/// The failure of the first tool that fails, with a message about what was kept; [`Failure::Negative`] if too little
 /// could be measured for a verdict.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = fs::File::open(&args.workload) {
@@ -64,7 +64,7 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if !args.no_launch {
         launched = chain.launch(&mut shown);
     }
-    // A launch that failed is reported as well: the events say why.
+    // A failed launch is reported as well: the events say why.
     let page = chain.at("report.html");
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let html = [&shown[..], &["--format", "html", "-o", &page]].concat();
@@ -89,7 +89,7 @@ impl Chain<'_> {
         self.folder.join(name).display().to_string()
     }
 
-    /// Measures, learns, plans and orders.
+    /// Profiles, fits, plans and orders.
     fn plan(&mut self) -> Result<(), Failure> {
         let args = self.args;
         let objective = word(args.objective);
@@ -139,7 +139,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Says what measuring cost, and when rounds of the plan have made up for it.
+    /// Reports the cost of measuring, and after how many rounds of the plan it is recovered.
     fn pay_off(&self, plan: &Plan, cost: Seconds) {
         let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
         if let Some(paid) = verdict.and_then(|verdict| verdict.pay_off(cost)) {
@@ -152,7 +152,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Launches the best that the plan knows of; adds what is to be shown of it.
+    /// Launches the best way that the plan knows; adds its reports.
     fn launch(&mut self, shown: &mut Vec<String>) -> Result<(), Failure> {
         self.stages.begin("launch");
         let plan = match self.read("plan.json")? {
@@ -188,7 +188,7 @@ impl Chain<'_> {
         }
     }
 
-    /// One launch of a document; its events are in a file of their own.
+    /// One launch of a document; its events are in a separate file.
     fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
         let numbered = (2..).map(|n| format!("run-{n}.ndjson"));
         let mut names = std::iter::once("run.ndjson".to_owned()).chain(numbered);
@@ -229,7 +229,7 @@ fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
     input.any().next().transpose()
 }
 
-/// Seconds of a whole run by its summary; nothing if it has none.
+/// Seconds of a whole run according to its summary; none if there is none.
 fn makespan(run: &str, console: &Console) -> Option<f64> {
     let Ok(Some(Any::Run(events))) = read(Path::new(run), console) else {
         return None;
@@ -240,7 +240,7 @@ fn makespan(run: &str, console: &Console) -> Option<f64> {
     })
 }
 
-/// The folder of the run: made, or that of an earlier run where that is asked for.
+/// The folder of the run: a new one, or that of an earlier run if requested.
 fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| {
         let stem = args.workload.file_stem().unwrap_or_default();
@@ -257,7 +257,7 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
             let name = run.file_name();
             let name = name.to_string_lossy();
             if name.starts_with("run") && name.ends_with(".ndjson") {
-                // A remaining file is reported by the tool that would write it.
+                // The tool that would write a remaining file reports it.
                 fs::remove_file(run.path()).ok();
             }
         }

@@ -1,4 +1,4 @@
-//! Which way of running the tasks is launched: the best that the plan knows of.
+//! Which way of running the tasks is launched: the best that the plan knows.
 
 use doc::{Answer, Baseline, ByHand, Choice, Given, Plan, WorkKind};
 use units::Share;
@@ -15,9 +15,9 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The best by the plan's own verdict. If the plan has another objective than the time of a round,
-    /// the plan: the verdict then compares times that nobody requested. The same holds on several
-    /// GPUs, where schemes do not say which task goes where.
+    /// The best according to the plan's own verdict. If the plan has another objective than the time of a round, the
+    /// plan itself: the verdict then compares times that the user did not request. The same holds on several GPUs,
+    /// because schemes do not say which task goes where.
     #[must_use]
     pub fn best(plan: &Plan) -> Self {
         let Some(found) = plan.feasible() else {
@@ -74,7 +74,7 @@ impl Scheme {
         }
     }
 
-    /// The plan with the shares of this scheme instead of its own, as one written by hand.
+    /// The plan with the shares of this scheme instead of its own, like a hand-written one.
     #[must_use]
     pub fn plan(&self, plan: &Plan) -> Plan {
         let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());

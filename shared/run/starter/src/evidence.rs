@@ -1,17 +1,17 @@
-//! Whether a profile holds enough for a verdict.
+//! Whether a profile contains enough for a verdict.
 
 use std::collections::BTreeMap;
 
 use doc::{Profile, Sample};
 
-/// Data that a verdict on sharing needs but the profile lacks, with advice; `None` if it suffices:
-/// every task alone, all of them together, and more than half of what was tried (a profile most of
-/// which failed describes what did not fail, not the work).
+/// Data that a verdict on sharing needs but the profile lacks, with advice; `None` if it suffices: every task alone,
+/// all of them together, and more than half of the attempted configurations (if most of a profile failed, the rest
+/// does not represent the work).
 pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
     let (measured, failed) = (profile.samples.len(), profile.failures.len());
     let reasons = || {
-        // Reasons contain seconds and names, so reasons with one cause have different texts.
+        // Reasons contain seconds and names, so reasons with the same cause have different texts.
         let mut count: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for failure in &profile.failures {
             let cause = failure.cause.map(|cause| doc::name_of(&cause));

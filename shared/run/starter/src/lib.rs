@@ -1,4 +1,4 @@
-//! A workload to begin with, the tools by their names, and all of them in one command.
+//! A first workload, the tools by their names, and all of them in one command.
 
 mod args;
 mod chain;
@@ -19,35 +19,35 @@ pub use args::{Device, RunArgs};
 pub use chain::run;
 pub use tools::{Tool, Words, tool, unstarted};
 
-/// What is asked for.
+/// A request for a workload.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// Device; absent: a GPU of this machine if MPS can share it, else the simulator, with a script
-    /// the processors.
+    /// Device; absent: a GPU of this machine if MPS can share it, otherwise the simulator, or with a script the
+    /// processors.
     pub device: Option<DeviceKind>,
     /// GPU to simulate, by its name in the catalogue.
     pub gpu: Option<String>,
     /// Number of tasks.
     pub tasks: u32,
-    /// Training script of every task; a file `*.py` is started by python3.
+    /// Training script of every task; python3 starts a file `*.py`.
     pub script: Option<String>,
 }
 
-/// Models of the catalogue, with what a round of them moves in each direction (32-bit weights).
+/// Models of the catalogue, with the size of an update in each direction (32-bit weights).
 const MODELS: [(&str, u64); 3] = [
     ("resnet50", 100_000_000),
     ("vgg16", 55_000_000),
     ("mobilenet_v3_large", 15_000_000),
 ];
 
-/// Networks of mt-worker on processors, that differ in speed by a factor of three.
+/// Networks of mt-worker on processors, whose speeds differ by a factor of three.
 const NETWORKS: [(&str, &str, &str); 3] = [
     ("wide", "512", "3"),
     ("deep", "256", "6"),
     ("small", "384", "3"),
 ];
 
-/// The workload that is asked for, and why it is on its device.
+/// The requested workload, and why it has its device.
 ///
 /// # Errors
 /// Limits of the device, or that there is no such GPU, with alternatives.
@@ -70,7 +70,7 @@ pub fn workload(start: &Start) -> Result<(Workload, String), String> {
             gpus: 1,
             gpu_names: Vec::new(),
         },
-        // A script may move its updates itself, or nothing: who gives one says what is transferred.
+        // A script may transfer its updates itself, or transfer nothing: the user must say what is transferred.
         link: link().filter(|_| start.script.is_none()),
         tasks: tasks.collect(),
         provenance: Vec::new(),
@@ -115,10 +115,10 @@ fn device(start: &Start) -> (DeviceKind, String) {
     }
 }
 
-/// A line of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4
-/// s down and 6.8 s up beside about 20 s of compute): most of them can be hidden behind compute, and
-/// their order decides how much. On a line ten times as slow nothing is left to hide them behind, on one
-/// ten times as fast nothing to hide.
+/// A link of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4 s down and
+/// 6.8 s up beside about 20 s of compute): most of them can be hidden behind compute, and their order decides how
+/// much. On a link ten times as slow there would not be enough compute to hide them, and on one ten times as fast
+/// there would be nothing to hide.
 fn link() -> Option<Link> {
     Some(Link {
         down: Bandwidth::new(400e6).ok()?,
@@ -145,7 +145,7 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
         (false, 0) => name.to_owned(),
         (false, again) => format!("{name}-{}", again + 1),
     };
-    // A round of half a minute or so on a GPU, of a few seconds on two cores.
+    // A round of about half a minute on a GPU, or of a few seconds on two cores.
     let samples = if kind == DeviceKind::Cpu {
         40_000
     } else {
@@ -209,7 +209,7 @@ fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Byt
     }
 }
 
-/// What to change in the workload, for a person; `file`: where it was written, `-` for nowhere.
+/// Advice on what to change in the workload; `file`: where it was written, `-` for nowhere.
 #[must_use]
 pub fn comments(workload: &Workload, file: &str) -> String {
     let transfers = match workload.link {

@@ -22,7 +22,7 @@ pub struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// So many stages, whose documents are in `folder`.
+    /// This many stages, whose documents are in `folder`.
     pub fn new(folder: &'a Path, signals: Signals, console: &'a Console, of: usize) -> Self {
         Self {
             folder,
@@ -34,7 +34,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Says that the next stage begins.
+    /// Reports the start of the next stage.
     pub fn begin(&mut self, name: &str) {
         self.number += 1;
         let so_far = match self.number {
@@ -48,7 +48,7 @@ impl<'a> Stages<'a> {
     /// Runs one tool to its end, with our standard streams.
     ///
     /// # Errors
-    /// How it failed, by its exit code; what it said stands above.
+    /// Its failure, by its exit code; its message has already been printed.
     pub fn run(&mut self, name: &str, arguments: &[&str]) -> Result<(), Failure> {
         let shown: Vec<_> = arguments.iter().map(|a| cli::shell_word(a)).collect();
         self.console
@@ -56,7 +56,7 @@ impl<'a> Stages<'a> {
         let child = tool(name).args(arguments).spawn();
         let child = child.map_err(|error| unstarted(name, &error))?;
         let status = self.wait(child)?;
-        // The tool has said why. An empty folder would be in the way of the next try.
+        // The tool has said why. An empty folder would prevent the next try.
         let kept = fs::remove_dir(self.folder).is_err();
         let folder = self.folder.display();
         if let Some(signal) = self.signals.arrived().first.or(status.signal()) {
@@ -84,7 +84,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Waits for a tool, and passes on what ends us: Ctrl-C reaches the tool by itself.
+    /// Waits for a tool, and forwards signals that end us: Ctrl-C reaches the tool by itself.
     fn wait(&mut self, mut child: Child) -> Result<ExitStatus, Failure> {
         const LOOK: Duration = Duration::from_millis(20);
         let failed = |error: std::io::Error| Failure::Environment(error.to_string());

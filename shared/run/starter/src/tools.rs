@@ -43,7 +43,7 @@ pub struct Words {
 }
 
 impl Tool {
-    /// Its name without `mt-`, and what it is given.
+    /// Its name without `mt-`, and its arguments.
     #[must_use]
     pub fn split(self) -> (&'static str, Vec<OsString>) {
         let (name, words) = match self {
@@ -62,7 +62,7 @@ impl Tool {
     }
 }
 
-/// A tool to start: the program of its name beside this one, which may be a user's wrapper script, otherwise
+/// The program of a tool: the one of its name beside this program, which may be a user's wrapper script; otherwise
 /// this program, which contains every tool.
 #[must_use]
 pub fn tool(name: &str) -> Command {

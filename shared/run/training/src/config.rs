@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use units::{Batch, Samples};
 
-/// Where to train.
+/// Training device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
     /// This machine's processor.
@@ -13,28 +13,28 @@ pub enum Device {
     Cuda,
 }
 
-/// What to train, checked.
+/// Checked settings of a training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where.
+    /// The device.
     pub device: Device,
-    /// Size of the network and how it learns.
+    /// Network and learning parameters.
     pub network: Network,
-    /// What is trained on a GPU.
+    /// The model on a GPU.
     pub model: gpusim::Network,
-    /// Samples of the first steps.
+    /// Batch size at the start.
     pub batch: Batch,
     /// When to stop.
     pub samples: Option<Samples>,
     /// When to stop, in steps.
     pub steps: Option<u64>,
-    /// Whether standard input directs.
+    /// Whether it takes orders on standard input.
     pub pool: bool,
-    /// Processes and checkpoints; `None`: one process without.
+    /// Processes and checkpoints; `None`: a single process without checkpoints.
     pub elastic: Option<Elastic>,
 }
 
-/// A fully connected network and how it learns.
+/// A fully connected network and its learning parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     /// Threads.
@@ -51,16 +51,16 @@ pub struct Network {
     pub round: u64,
 }
 
-/// A training over processes, checked.
+/// Checked settings of a training over processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elastic {
-    /// Place of this process among all.
+    /// Rank and number of processes.
     pub place: Place,
-    /// Samples of each process in a whole step: one or more processes.
+    /// Samples of each process in a full step: one entry per process.
     pub batches: Vec<usize>,
-    /// Where the state is kept.
+    /// File of the checkpoint.
     pub checkpoint: Option<PathBuf>,
-    /// Steps between two checkpoints; 0: none on the way; `None`: by what one costs.
+    /// Steps between two checkpoints; 0: only at the end; `None`: depending on their cost.
     pub checkpoint_every: Option<u64>,
     /// Loss that ends the training.
     pub target_loss: Option<f64>,
@@ -68,16 +68,16 @@ pub struct Elastic {
     pub standby: bool,
 }
 
-/// How a process came into its group.
+/// How a process joined its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// It starts the others.
     Parent,
-    /// Somebody has started each.
+    /// Each was started by another program.
     Rank {
-        /// Its number.
+        /// Its rank.
         rank: u32,
-        /// Where rank 0 listens.
+        /// Address at which rank 0 listens.
         master: (IpAddr, u16),
     },
 }

@@ -22,11 +22,11 @@ use network::{Layout, Workspace};
 use norms::HALVE_EVERY;
 pub use norms::{MEASURE_EVERY, Norms, mean_square};
 
-/// Gradients that are computed and forgotten before the job says that it is ready.
+/// Number of gradients that are computed and discarded before the job reports that it is ready.
 const WARM_UP_STEPS: usize = 2;
 
-/// A network in training. Every step is split over the threads: each trains on its part of the
-/// batch into a gradient of its own, then each sums and applies its part of the gradient.
+/// A network in training. Every step is split over the threads: each trains on its part of the batch into its own
+/// gradient, then each sums and applies its part of the gradient.
 pub struct CpuTrainer {
     layout: Layout,
     weights: Vec<f32>,
@@ -35,14 +35,14 @@ pub struct CpuTrainer {
     threads: ThreadPool,
     learning_rate: f32,
     momentum: f32,
-    /// Samples trained on: the number of the next one.
+    /// Number of samples trained on, which is the index of the next one.
     position: u64,
     steps: u64,
-    /// Gradient of the first half of a batch that one thread computes in two parts.
+    /// Gradient of the first half of a batch, if one thread computes it in two parts.
     half: Vec<f32>,
 }
 
-/// What one thread needs for itself.
+/// Private data of one thread.
 struct Lane {
     data: Clusters,
     work: Workspace,
@@ -56,8 +56,8 @@ impl CpuTrainer {
         let threads = ThreadPoolBuilder {
             num_threads: ThreadCount::Count(network.threads),
             range_strategy: RangeStrategy::Fixed,
-            // Left alone, the threads of jobs that compete settle into one of several patterns of
-            // who runs beside whom, each with rates of its own.
+            // Without pinning, the threads of competing jobs settle into one of several patterns of co-location, each
+            // with different rates.
             cpu_pinning: if fill_the_machine(network.threads) {
                 CpuPinningPolicy::IfSupported
             } else {
@@ -98,7 +98,7 @@ impl CpuTrainer {
         (&mut self.weights, &mut self.velocity)
     }
 
-    /// Whether norms are looked at in a step, by its number.
+    /// Whether norms are measured in a step with this number.
     pub fn is_measured(&self, step: u64) -> bool {
         step.is_multiple_of(match self.lanes.len() {
             1 => HALVE_EVERY,
@@ -128,8 +128,8 @@ impl CpuTrainer {
         }
     }
 
-    /// Like [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads,
-    /// or of one thread two halves.
+    /// Like [`CpuTrainer::gradients`]; if `measured`, also norms of parts: those of the threads, or of two halves
+    /// with one thread.
     fn measured_gradients(
         &mut self,
         first: u64,
@@ -161,8 +161,8 @@ impl CpuTrainer {
         (lanes, outcome, norms)
     }
 
-    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`; norms of
-    /// its parts where they are `measured`.
+    /// Sums the gradient over the samples `first` to `first + rows` into `sum`; returns norms of its parts if
+    /// `measured`.
     pub fn summed_gradient(
         &mut self,
         first: u64,
@@ -185,7 +185,7 @@ impl CpuTrainer {
         (outcome, norms)
     }
 
-    /// A step by a gradient that is summed over `batch` samples.
+    /// A step with a gradient that is summed over `batch` samples.
     pub fn descend(&mut self, sum: &[f32], batch: usize) {
         let step = Descent {
             rate: self.learning_rate / batch as f32,
@@ -195,8 +195,7 @@ impl CpuTrainer {
         step.apply(&mut self.threads, parameters, &[sum]);
     }
 
-    /// Gradients of the lanes over their parts of `rows` samples: how many lanes had one, and
-    /// their outcome.
+    /// Gradients of the lanes over their parts of `rows` samples: the number of lanes with a part, and their results.
     fn gradients(&mut self, first: u64, rows: usize) -> (usize, Outcome) {
         let lanes = self.lanes.len().min(rows);
         let (layout, weights) = (&self.layout, &self.weights[..]);
@@ -261,7 +260,7 @@ impl Descent {
 impl Trainer for CpuTrainer {
     fn warm_up(&mut self, batch: Batch) -> Result<Vec<(&'static str, String)>, Failure> {
         for _ in 0..WARM_UP_STEPS {
-            // Weights stay as they are, so that what is learnt does not depend on restarts.
+            // Weights are kept, so that learning does not depend on restarts.
             self.gradients(0, batch.get() as usize);
         }
         Ok(vec![("threads", self.lanes.len().to_string())])
@@ -272,16 +271,15 @@ impl Trainer for CpuTrainer {
     }
 }
 
-/// Whether this process may use the processors 0 to `threads` - 1, which are pinned to in turn,
-/// and no others.
+/// Whether this process may use exactly the processors 0 to `threads` - 1, to which threads are pinned in turn.
 fn fill_the_machine(threads: NonZero<usize>) -> bool {
     let ours = |set: CpuSet, cpu| set.is_set(cpu).unwrap_or(false);
     sched_getaffinity(Pid::from_raw(0))
         .is_ok_and(|set| (0..CpuSet::count()).all(|cpu| ours(set, cpu) == (cpu < threads.get())))
 }
 
-/// Runs `work` on every item, one on each thread. Threads that wait sleep: where jobs compete, one
-/// that spins or yields loses its turns to the others.
+/// Runs `work` on every item, one per thread. Waiting threads sleep: among competing jobs, a thread that spins or
+/// yields loses its turns to the others.
 fn on_threads<I: Send>(
     threads: &mut ThreadPool,
     items: impl Iterator<Item = I>,

@@ -16,7 +16,7 @@ use crate::trainer::{Step, Trainer};
 use gpu::{Gpu, Loaded};
 use plan::{GRADIENTS, INPUT, LABELS, Learning, Plan, WEIGHTS};
 
-/// What to train and how.
+/// Model and learning parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Training {
     /// The model.
@@ -27,7 +27,7 @@ pub struct Training {
     pub momentum: f32,
     /// Seed of weights and data.
     pub seed: u64,
-    /// Round of the federation: another one sees other data.
+    /// Round of the federation, which determines the data.
     pub round: u64,
 }
 
@@ -42,8 +42,8 @@ impl CudaTrainer {
     /// Opens the GPU.
     ///
     /// # Errors
-    /// [`Failure::Environment`] with the reason why there is none, [`Failure::Usage`] for a model
-    /// of which the layers are unknown.
+    /// [`Failure::Environment`] with the reason why there is none, [`Failure::Usage`] for a model whose layers are
+    /// unknown.
     pub fn new(training: Training) -> Result<Self, Failure> {
         if training.network.layers().is_none() {
             return Err(Failure::Usage(format!(

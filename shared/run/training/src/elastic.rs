@@ -1,5 +1,4 @@
-//! Training over processes that can be stopped, moved to another number of processes, and
-//! continued.
+//! Training over processes that can be stopped, moved to another number of processes, and continued.
 //!
 //! Every process holds all weights. In a step each process computes the gradient over its part of
 //! the batch. The gradients are summed, not averaged, over all processes and divided by the whole
@@ -69,11 +68,11 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
     training.train(&stop)
 }
 
-/// How often a training that stands by looks whether it was asked to stop: short against the time in
-/// which a person expects an answer.
+/// How often a standby training checks whether it was asked to stop: short compared with the time in which users
+/// expect an answer.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whether this process leads, before the processes have met.
+/// Whether this process leads, before the processes are connected.
 fn leads(elastic: &Elastic) -> bool {
     match elastic.place {
         Place::Parent => true,
@@ -90,13 +89,13 @@ struct Training<'a> {
     reporter: Option<Reporter>,
     console: &'a Console,
     state: State,
-    /// When checkpoints are written on the way.
+    /// When checkpoints are written during training.
     period: Period,
     sum: Vec<f32>,
 }
 
 impl Training<'_> {
-    /// Goes on from the checkpoint, which the process that leads reads for all.
+    /// Continues from the checkpoint, which the leading process reads for all.
     fn load(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.elastic.checkpoint else {
             return Ok(());
@@ -122,8 +121,7 @@ impl Training<'_> {
         self.team.sum(&mut [], &mut Tally::default())
     }
 
-    /// Waits until the process that leads is told to run, for all; false if it is told to stop, or
-    /// whoever would tell has gone.
+    /// Waits until the leading process is told to run, for all; false if it is told to stop, or its input has ended.
     fn stand_by(&mut self, stop: &AtomicBool) -> Result<bool, Failure> {
         let mut tally = Tally::default();
         if self.team.leads() {
@@ -193,7 +191,7 @@ impl Training<'_> {
             if self.period.is_due(self.state.step) {
                 let before = Instant::now();
                 if let Err(failure) = self.save() {
-                    // The next one may succeed; the training is not worth less for it.
+                    // The next one may succeed; the training continues.
                     self.console.warn(&failure.to_string());
                 }
                 self.period.wrote(before.elapsed());
@@ -210,14 +208,14 @@ impl Training<'_> {
             || target.is_some_and(|target| self.state.has_reached(target))
     }
 
-    /// One step of all processes; whether any of them was asked to stop.
+    /// One step of all processes; returns whether any of them was asked to stop.
     fn step(&mut self, stop: bool) -> Result<bool, Failure> {
         let whole = u64::from(self.config.batch.get());
         let left = self
             .config
             .samples
             .map_or(u64::MAX, |n| n.get() - self.state.samples);
-        // The last step is short if need be, so that the count is met exactly.
+        // The last step may be shorter, so that the count is met exactly.
         let size = left.min(whole) as usize;
         let parts = match left < whole {
             true => split(size, self.elastic.batches.len()),
@@ -226,7 +224,7 @@ impl Training<'_> {
         let rank = self.team.rank();
         let before: usize = parts[..rank].iter().sum();
         let first = self.state.samples + before as u64;
-        // Every process counts the same steps, and so looks at the same ones.
+        // Every process counts the same steps, and so measures the same ones.
         let alone = parts.len() == 1;
         let measured = match alone {
             true => self.trainer.is_measured(self.state.step),
@@ -261,8 +259,8 @@ impl Training<'_> {
         Ok(tally.stop)
     }
 
-    /// Norms of the gradients of processes, whose squares are summed over those with as many samples as
-    /// the first, and of all of them, which is in `sum`.
+    /// Norms of the gradients of processes, summed as squares over those with as many samples as the first, and the
+    /// norm of the total gradient `sum`.
     fn norms_of_ranks(&self, parts: &[usize], squares: f64) -> Option<Norms> {
         let (small, large) = (parts[0], parts.iter().sum());
         let equal = parts.iter().filter(|part| **part == small).count();

@@ -1,9 +1,9 @@
-//! A training job that the other tools start when there is no training script.
+//! A training job that the other tools start if there is no training script.
 //!
-//! [`run`] trains as a [`Config`] says: a fully connected network on the processor, split over
-//! threads and over processes that can be stopped, moved and started again from a checkpoint; or a
-//! model of the catalogue on a GPU, as the kernels of its layers. It speaks the worker protocol:
-//! a line on standard output for each step, orders on standard input.
+//! [`run`] trains according to a [`Config`]: a fully connected network on the processor, split over threads and over
+//! processes that can be stopped, moved and started again from a checkpoint; or a model of the catalogue on a GPU, as
+//! the kernels of its layers. It uses the worker protocol: a line on standard output for each step, orders on
+//! standard input.
 
 mod config;
 mod cpu;

@@ -11,13 +11,13 @@ use crate::trainer::Step;
 /// The lines that a job writes.
 pub struct Reporter {
     output: Output,
-    /// Steps that were made and not told.
+    /// Steps that were made but not reported.
     pending: Option<Pending>,
-    /// When steps were last told; `None`: not since it began or was parked.
+    /// Time of the last report of steps; `None`: none since it began or was parked.
     told: Option<Instant>,
 }
 
-/// Steps that are told in one line.
+/// Steps that are reported in one line.
 #[derive(Default)]
 struct Pending {
     steps: u64,
@@ -27,8 +27,8 @@ struct Pending {
     norms: Option<Norms>,
 }
 
-/// Least time between two lines on steps: whoever reads them shares the device with the job, and 20 a second
-/// time a window of 2 s to 2.5 %.
+/// Minimum time between two lines about steps: the reader shares the device with the job, and 20 lines a second time
+/// a window of 2 s to 2.5 %.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 impl Reporter {
@@ -41,7 +41,7 @@ impl Reporter {
         })
     }
 
-    /// Tells what was merged and not told.
+    /// Reports the merged steps.
     fn flush(&mut self) -> Result<(), Failure> {
         match self.pending.take() {
             Some(told) => {
@@ -56,7 +56,7 @@ impl Reporter {
         }
     }
 
-    /// Waiting for `run`; all that does not depend on the checkpoint is done.
+    /// Waiting for `run`; everything that does not depend on the checkpoint is done.
     pub fn loaded(&mut self) -> Result<(), Failure> {
         self.output.text("{\"mt\":\"loaded\"}\n")
     }
@@ -71,8 +71,8 @@ impl Reporter {
         self.output.text(&line)
     }
 
-    /// One step done. Steps that are quick are told together, [`BETWEEN`] two lines; the first at once, which
-    /// shows that the training goes on.
+    /// One finished step. Quick steps are merged, with [`BETWEEN`] from line to line; the first is reported at once,
+    /// which shows that the training runs.
     pub fn step(&mut self, samples: Batch, step: Step) -> Result<(), Failure> {
         let before = self.pending.take().unwrap_or_default();
         self.pending = Some(Pending {
@@ -89,8 +89,8 @@ impl Reporter {
         self.flush()
     }
 
-    /// One step done, which is the number `step` over all restarts; `accuracy` is the part of its
-    /// samples that were told apart before it.
+    /// One finished step, with number `step` over all restarts; `accuracy` is the fraction of its samples that were
+    /// classified correctly before it.
     pub fn step_at(
         &mut self,
         step: u64,
@@ -125,7 +125,7 @@ impl Reporter {
             .text(&format!("{{\"mt\":\"parked\",\"step\":{step}}}\n"))
     }
 
-    /// Parked: no step is under way.
+    /// Parked: no step is in progress.
     pub fn parked(&mut self) -> Result<(), Failure> {
         self.flush()?;
         self.told = None;
@@ -143,8 +143,8 @@ impl Reporter {
 /// An order on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The next `run` trains the samples of one task of a schedule, and the worker stays: its round
-    /// and its number in it.
+    /// The next `run` trains on the samples of one task of a schedule, and the worker stays: the task's round and its
+    /// index in it.
     Task(u32, u32),
     /// Train.
     Run,
@@ -157,7 +157,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Reads a line; `None` if it is none of the orders.
+    /// Parses a line; `None` if it is not an order.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let order = match (words.next()?, words.next()) {

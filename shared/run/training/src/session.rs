@@ -13,8 +13,8 @@ use crate::trainer::Trainer;
 /// Trains to the end, and reports the progress on standard output.
 ///
 /// # Errors
-/// [`Failure`] if the device gave up, another process of the training has gone, or a checkpoint
-/// cannot be read or written.
+/// [`Failure`] if the device failed, another process of the training has gone, or a checkpoint cannot be read or
+/// written.
 pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
     if let Some(elastic) = &config.elastic {
         return elastic::run(config, elastic, console);
@@ -67,8 +67,8 @@ impl StepLoop<'_> {
         Ok(())
     }
 
-    /// One step; false when all steps or samples are done. The last step is short if need be, so that the
-    /// count is met exactly.
+    /// One step; false when all steps or samples are done. The last step may be shorter, so that the count is met
+    /// exactly.
     fn step(&mut self) -> Result<bool, Failure> {
         let left = self.limit.map_or(u64::MAX, |n| n - self.samples);
         let size = left.min(u64::from(self.batch.get()));
@@ -85,7 +85,7 @@ impl StepLoop<'_> {
         Ok(left > u64::from(size.get()) && self.steps < self.most_steps)
     }
 
-    /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
+    /// Trains while told to; the end of the orders means `quit`, because the sender has gone.
     fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
         let mut running = false;
         // For a schedule: the samples are those of one task, and more tasks may follow.

@@ -3,19 +3,19 @@ use units::Batch;
 
 use crate::cpu::Norms;
 
-/// What a step says of itself.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Mean loss over its samples before it.
     pub loss: f64,
-    /// Norms of its gradients, where they were looked at.
+    /// Norms of its gradients, if they were measured.
     pub norms: Option<Norms>,
 }
 
 /// Something that trains one step at a time.
 pub trait Trainer {
-    /// Makes everything ready and does what only the first steps have to do. Returns what the
-    /// ready line should tell beside `"mt":"ready"`, as members of a JSON object, or nothing.
+    /// Prepares everything and does what only the first steps have to do. Returns additional members of the ready
+    /// line, after `"mt":"ready"`, or nothing.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the device cannot do it.
@@ -24,6 +24,6 @@ pub trait Trainer {
     /// Trains on `batch` samples.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if the device gave up.
+    /// [`Failure::Environment`] if the device failed.
     fn step(&mut self, batch: Batch) -> Result<Step, Failure>;
 }

@@ -5,31 +5,31 @@ use crate::{Rate, Stage, Track};
 /// Data about a command that ran alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alone {
-    /// Seconds before it made progress; 0 where that cannot be told apart.
+    /// Seconds before it made progress; 0 if unknown.
     pub startup: f64,
     /// Work per second while it trains.
     pub rate: Rate,
-    /// What its work is counted in.
+    /// Unit of its work.
     pub unit: &'static str,
     /// Work of the whole run, if it is known.
     pub total: Option<f64>,
-    /// Seconds of the whole run, if it ended while it was watched.
+    /// Seconds of the whole run, if it ended during the stage.
     pub whole: Option<f64>,
 }
 
 /// Why a command that ran alone cannot be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// It printed nothing that counts, and did not end.
+    /// It printed no progress, and did not end.
     Silent,
-    /// It got no further after its first mark.
+    /// It made no progress after its first mark.
     Stuck,
 }
 
-/// A run that prints nothing is one unit of work.
+/// A run without output is one unit of work.
 const RUN: &str = "runs";
-/// Standard error of the time of a single run relative to it: runs of one script on a quiet machine
-/// differ by about so much.
+/// Relative standard error of the time of a single run: runs of one script on a quiet machine differ by about this
+/// much.
 const SINGLE_RUN_ERROR: f64 = 0.03;
 
 impl Alone {
@@ -46,7 +46,7 @@ impl Alone {
                 let best = track.detector.best();
                 let done = best.and_then(|b| b.marks.last()).map(|(_, work)| work);
                 Ok(Self {
-                    // The first mark stands after its work.
+                    // The first mark comes after its work.
                     startup: (at - work / rate.per_s).max(0.0),
                     rate,
                     unit: best.map_or(RUN, |best| best.form.unit),
@@ -73,7 +73,7 @@ impl Alone {
         }
     }
 
-    /// Seconds of the whole run: measured, or start-up and work at the rate that was measured.
+    /// Seconds of the whole run: measured, or start-up and work at the measured rate.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let computed = self
@@ -100,7 +100,7 @@ pub struct Beside {
     pub whole: Option<f64>,
 }
 
-/// Rates of a stage in which all ran; `None` for a command of which nothing is known there.
+/// Rates of a stage in which all ran; `None` for a command without a known rate there.
 #[must_use]
 pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
     let from = stage.joint().unwrap_or(0.0);
@@ -118,7 +118,7 @@ pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
                 whole,
             });
         }
-        // Where one had ended before another began to train, its own training is all there is.
+        // If one had ended before another began to train, only its own training is available.
         let joint = track.rate(from, stage.first_end());
         let rate = joint.or_else(|| track.rate(0.0, f64::INFINITY))?;
         let (at, work) = track.first()?;
@@ -136,14 +136,14 @@ pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
 pub enum Basis {
     /// Whole runs, start-up on both sides.
     WholeRuns,
-    /// The work that each does alone in so many seconds, start-up on neither side.
+    /// The work that each does alone in this many seconds, without start-up on either side.
     Seconds(f64),
 }
 
-/// The seconds that are compared.
+/// The times that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// What of.
+    /// Kind of comparison.
     pub basis: Basis,
     /// One after another.
     pub serial: f64,
@@ -151,9 +151,9 @@ pub struct Compared {
     pub together: f64,
     /// Whether the time together was measured to its end, not computed from rates.
     pub measured: bool,
-    /// Standard error of `serial / together`, relative to it.
+    /// Relative standard error of `serial / together`.
     pub error: f64,
-    /// Part of the processors that other programs took, at most, in one of the stages.
+    /// Maximum fraction of the processors that other programs used in one of the stages.
     pub others: f64,
 }
 
@@ -168,15 +168,15 @@ pub enum Verdict {
     WithinNoise,
 }
 
-/// Work of runs of unknown length: a minute of each.
+/// Work of runs of unknown length: a minute each.
 const MINUTE: f64 = 60.0;
-/// Drift of a machine between two stages, relative: what stays where each rate is steady.
+/// Relative drift of a machine between two stages: the error that remains if each rate is steady.
 const DRIFT: f64 = 0.02;
 
 impl Compared {
-    /// From each command alone, and beside the others; `others`: the part of the processors that other
-    /// programs took, at most, in one of the stages. They may leave it to the next one, so that a rate
-    /// differs by as much at most: two standard errors.
+    /// From each command alone, and beside the others. `others`: the maximum fraction of the processors that other
+    /// programs used in one of the stages. If they leave it to the next stage, a rate differs by at most this; it
+    /// counts as two standard errors.
     #[must_use]
     pub fn of(alone: &[Alone], beside: &[Beside], others: f64) -> Self {
         let errors = alone.iter().zip(beside).map(|(a, b)| {
@@ -210,13 +210,13 @@ impl Compared {
         }
     }
 
-    /// How much faster together is: 0.5 stands for 50 %; negative where it is slower.
+    /// How much faster together is: 0.5 means 50 %; negative if it is slower.
     #[must_use]
     pub fn gain(&self) -> f64 {
         self.serial / self.together - 1.0
     }
 
-    /// The answer: a difference of less than two standard errors is none.
+    /// The answer: a difference of less than two standard errors does not count.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let (gain, noise) = (self.gain(), 2.0 * self.error);
@@ -230,12 +230,11 @@ impl Compared {
     }
 }
 
-/// Seconds until all have done their work beside each other; `seconds`: the work that each does
-/// alone in so long, without start-up.
+/// Seconds until all have done their work beside each other; `seconds`: each does the work that takes this long
+/// alone, without start-up.
 ///
-/// Once a command has ended the others go faster. How much was not measured where more than one is
-/// left: the time of a unit of work is taken to go in a straight line from that beside all others to
-/// that alone.
+/// When a command has ended the others speed up. If more than one is left, their speed was not measured: the time of
+/// a unit of work is interpolated linearly between that beside all others and that alone.
 fn makespan(alone: &[Alone], beside: &[Beside], seconds: Option<f64>) -> f64 {
     let n = alone.len();
     let mut start: Vec<f64> = beside
@@ -247,7 +246,7 @@ fn makespan(alone: &[Alone], beside: &[Beside], seconds: Option<f64>) -> f64 {
         .map(|a| seconds.map_or_else(|| a.total.unwrap_or(0.0), |s| s * a.rate.per_s))
         .collect();
     let mut now = 0.0;
-    // Each turn ends a start-up or a command.
+    // Each iteration ends a start-up or a command.
     for _ in 0..2 * n + 1 {
         let running: Vec<usize> = (0..n)
             .filter(|&i| start[i] > 0.0 || work[i] > 0.0)

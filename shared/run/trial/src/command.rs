@@ -21,7 +21,7 @@ pub struct Command {
 /// Why a command cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// It is not one.
+    /// It is not a valid command.
     #[error("{text:?}: {why}")]
     Words {
         /// The command.
@@ -29,26 +29,26 @@ pub enum CommandError {
         /// What is wrong and what to do.
         why: &'static str,
     },
-    /// Its program or its script is not there.
+    /// Its program or its script does not exist.
     #[error("{text:?}: {missing}{hint}")]
     Missing {
         /// The command.
         text: String,
         /// Which word.
         missing: Missing,
-        /// What may be meant.
+        /// Suggestion.
         hint: String,
     },
 }
 
-/// Likeness (Jaro-Winkler) from which a name is suggested: `pyhton3` for `python3`, 0.97.
+/// Similarity (Jaro-Winkler) from which a name is suggested: `pyhton3` for `python3` has 0.97.
 const ALIKE: f64 = 0.88;
 
 impl Command {
-    /// Cuts one line into words as a shell does: by spaces, with quotes and backslashes.
+    /// Splits one line into words like a shell: by spaces, with quotes and backslashes.
     ///
     /// # Errors
-    /// [`CommandError::Words`] where it would need a shell, or is empty.
+    /// [`CommandError::Words`] if it would need a shell, or is empty.
     pub fn parse(text: &str) -> Result<Self, CommandError> {
         let wrong = |why| CommandError::Words {
             text: text.to_owned(),
@@ -73,7 +73,7 @@ impl Command {
         Some(Self { id, argv, env })
     }
 
-    /// The line again.
+    /// The command as a line.
     #[must_use]
     pub fn text(&self) -> String {
         let set = self
@@ -84,10 +84,10 @@ impl Command {
         words.join(" ")
     }
 
-    /// Looks for the program and, of an interpreter, for its script.
+    /// Checks that the program exists and, for an interpreter, its script.
     ///
     /// # Errors
-    /// [`CommandError::Missing`] with what may be meant.
+    /// [`CommandError::Missing`] with a suggestion.
     pub fn check(&self) -> Result<(), CommandError> {
         jobs::program::check(&self.job()).map_err(|missing| {
             let word = &self.argv[missing.word];
@@ -100,7 +100,7 @@ impl Command {
         })
     }
 
-    /// The command as the job of a workload, without what its progress is read by.
+    /// The command as the job of a workload, without its progress expression.
     #[must_use]
     pub fn job(&self) -> Job {
         Job {
@@ -116,7 +116,7 @@ impl Command {
     }
 }
 
-/// Names for copies, and for commands of one name: `train`, `train-2`.
+/// Names for copies, and for commands with the same name: `train`, `train-2`.
 #[must_use]
 pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
     let mut seen: Vec<TaskId> = Vec::new();
@@ -185,7 +185,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The script's name without its ending, else the program's.
+/// The script's name without its ending, otherwise the program's.
 fn name_of(argv: &[String]) -> Option<String> {
     let is_script = |word: &&String| word.ends_with(".py") || word.ends_with(".sh");
     let word = argv.iter().find(is_script).or(argv.first())?;
@@ -202,7 +202,7 @@ fn name_of(argv: &[String]) -> Option<String> {
     })
 }
 
-/// The name most like `wanted` among the files of some folders.
+/// The name most similar to `wanted` among the files of some folders.
 fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
     let files = folders
         .iter()
@@ -214,7 +214,7 @@ fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
     (likeness(&best) >= ALIKE).then_some(best)
 }
 
-/// The name that may be meant by a word that names nothing: of a program on `PATH`, or of a file beside it.
+/// A suggestion for a missing name: of a program on `PATH`, or of a file beside it.
 fn hint(word: &str, on_path: bool) -> String {
     if on_path {
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Finds the progress counter in a command's own output.
 //!
-//! Every line is offered to a fixed list of counters; the one that advances most often, and least
-//! often falls, is taken as the progress. Numbers that are not counts (a loss, a rate) rise and fall
-//! alternately, so they score nothing.
+//! Every line is compared with a fixed list of counters. The one that advances most often, and falls least often, is
+//! taken as the progress. Numbers that are not counts (a loss, a rate) rise and fall alternately, so they get no
+//! score.
 
 use std::sync::LazyLock;
 
@@ -11,12 +11,12 @@ use regex::Regex;
 
 use crate::Marks;
 
-/// A counter: its expression with the group `total`, the word for what it counts, whether a
-/// coarser counter of epochs multiplies what it says of the end (`of`).
+/// A counter: its expression with the group `total`, the unit that it counts, and whether a coarser counter of epochs
+/// multiplies its total (`of`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// The expression, as `progress.regex` of a workload has it; empty: the worker protocol, or
-    /// lines of one shape, which no expression counts.
+    /// The expression, as in `progress.regex` of a workload; empty: the worker protocol, or lines of one form, which
+    /// no expression counts.
     pub regex: &'static str,
     /// What is counted, in the plural.
     pub unit: &'static str,
@@ -53,8 +53,8 @@ const EPOCHS: Form = Form {
     regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
     unit: "epochs",
 };
-/// Counters of [`FORMS`] that have seen nothing, made once: a queue begins a detector for each job that it starts,
-/// and compiling the expressions takes 4 ms.
+/// Unused counters of [`FORMS`], made once: a queue creates a detector for each job that it starts, and compiling the
+/// expressions takes 4 ms.
 static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| FORMS.map(Counter::new).into());
 const PROTOCOL: Form = Form {
     regex: "",
@@ -65,12 +65,12 @@ pub(crate) const LINES: Form = Form {
     unit: "lines",
 };
 
-/// A number that counts on.
+/// A candidate counter.
 #[derive(Debug, Clone)]
 pub struct Counter {
     /// How it is read.
     pub form: Form,
-    /// When how much was done.
+    /// Amount of work done at each time.
     pub marks: Marks,
     /// The total according to its last line, if given.
     of: Option<f64>,
@@ -108,7 +108,7 @@ impl Counter {
         let number = |name| groups.name(name).and_then(|m| m.as_str().parse().ok());
         let Some(now) = number("total") else { return };
         self.of = number("of").or(self.of);
-        // A count that falls has begun again, as jobs::Counter takes it.
+        // If a count falls, it has started again, as in jobs::Counter.
         let fell = self.last.is_some_and(|last| now < last);
         let more = match self.last {
             Some(last) if !fell => now - last,
@@ -127,7 +127,7 @@ impl Counter {
         self.marks.push(at, self.work);
     }
 
-    /// How sure it is that this counts: of numbers that rise and fall in turn half are falls.
+    /// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
     fn score(&self) -> i64 {
         match self.advances {
             // One mark is no progress yet.
@@ -137,23 +137,23 @@ impl Counter {
     }
 }
 
-/// Finds out what a command counts.
+/// Detects what a command counts.
 #[derive(Debug, Clone)]
 pub struct Detector {
     protocol: Counter,
     counters: Vec<Counter>,
     epochs: Option<f64>,
     names_epochs: bool,
-    /// Lines by their shape: the text with every number replaced.
+    /// Lines by form: the text with every number replaced.
     shapes: Vec<(String, Counter)>,
     lines: u64,
 }
 
-/// Lines after which the choice stands: what a script prints in its first epoch.
+/// Number of lines after which the choice is final: the output of a script's first epoch.
 const SETTLED: u64 = 400;
 /// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
 const SHAPES: usize = 32;
-/// Lines of one shape that are believed to count work: a warning may come three times.
+/// Number of lines of one form that count as units of work: a warning may come three times.
 const REPEATED: u32 = 5;
 
 impl Default for Detector {
@@ -239,8 +239,8 @@ impl Detector {
         })
     }
 
-    /// Work of the whole run, where the lines say it: what a counter within an epoch ends at times
-    /// the number of epochs.
+    /// Work of the whole run, if the lines say so: the total of a counter within an epoch, multiplied by the number
+    /// of epochs.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         let best = self.best()?;
@@ -269,13 +269,13 @@ impl Detector {
         epochs.zip(best).is_none_or(|(a, b)| a.last == b.last)
     }
 
-    /// Samples of a step, where the worker protocol tells them.
+    /// Samples of a step, if the worker protocol reports them.
     #[must_use]
     pub const fn step(&self) -> Option<u64> {
         self.protocol.step
     }
 
-    /// A detector that looks for what another has found.
+    /// A detector for a counter that another one has found.
     #[must_use]
     pub fn same(&self) -> Self {
         let mut fresh = Self::default();
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Unit, count so far, and count in all.
+    /// Unit, current count, and total.
     type Seen = (&'static str, f64, Option<f64>);
 
     #[test]

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Default)]
 pub struct Marks {
     points: Vec<(f64, f64)>,
-    /// Only every so many marks are kept.
+    /// Only every n-th mark is kept.
     every: u64,
     seen: u64,
     /// The last mark, whether it is kept or not.
@@ -22,15 +22,15 @@ pub struct Rate {
     pub marks: usize,
 }
 
-/// Marks that are kept: twice as many are thinned out. Blocks of the standard error then hold some
+/// Number of marks that are kept: at twice as many they are thinned out. Blocks for the standard error then have some
 /// hundred marks each.
 const KEPT: usize = 2048;
-/// Blocks that the standard error is computed from.
+/// Number of blocks for the standard error.
 const BLOCKS: usize = 8;
-/// Standard error where fewer than [`FEWEST`] intervals were seen: epochs of trainings alone on a
-/// machine differ by 2 to 5 % in the examples' recordings.
+/// Standard error if fewer than [`FEWEST`] intervals were seen: epochs of trainings alone on a machine differ by 2 to
+/// 5 % in the examples' recordings.
 const UNKNOWN_ERROR: f64 = 0.05;
-/// Intervals below which their spread says nothing.
+/// Minimum number of intervals whose spread is meaningful.
 const FEWEST: usize = 4;
 
 impl Marks {
@@ -38,7 +38,7 @@ impl Marks {
     pub fn push(&mut self, at: f64, work: f64) {
         self.last = Some((at, work));
         let every = self.every.max(1);
-        // The first is kept always: the start-up ends with it.
+        // The first is always kept: the start-up ends with it.
         if self.seen.is_multiple_of(every) {
             self.points.push((at, work));
         }
@@ -71,8 +71,8 @@ impl Marks {
         self.seen
     }
 
-    /// The rate between the first and the last mark of `from..=to` seconds; `None` where those are
-    /// one moment or no work was done between them.
+    /// The rate between the first and the last mark of `from..=to` seconds; `None` if they have the same time, or no
+    /// work was done between them.
     #[must_use]
     pub fn rate(&self, from: f64, to: f64) -> Option<Rate> {
         let within = |(at, _): &(f64, f64)| (from..=to).contains(at);
@@ -94,7 +94,7 @@ impl Marks {
     }
 }
 
-/// Relative standard error of a rate by the rates of blocks of consecutive marks.
+/// Relative standard error of a rate from the rates of blocks of consecutive marks.
 fn spread(points: &[(f64, f64)], per_s: f64) -> f64 {
     let intervals = points.len() - 1;
     let blocks = intervals.min(BLOCKS);

@@ -1,9 +1,9 @@
-//! Processor use by other programs during a stage. It may differ between stages, so rates of two stages
-//! may differ as much for no reason of their own.
+//! Processor use by other programs during a stage. If it differs between stages, rates of two stages differ as much,
+//! without any other reason.
 
 use jobs::process;
 
-/// A stage under way.
+/// A stage in progress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch {
     at: std::time::Instant,
@@ -21,8 +21,8 @@ impl Watch {
         })
     }
 
-    /// Part of all processors that others took; jobs must still run, or have ended by themselves: what is
-    /// killed takes its count with it.
+    /// Fraction of all processors that other programs used. Call it while jobs still run or have ended by themselves:
+    /// processes that are killed are missing from the count.
     pub(crate) fn end(self) -> Option<f64> {
         let busy = process::machine()?.busy_s - self.machine.busy_s;
         let all = self.at.elapsed().as_secs_f64() * self.machine.processors as f64;
@@ -37,8 +37,8 @@ mod tests {
 
     use super::*;
 
-    /// Part of the processors that others took in a second in which a child of a child of this process
-    /// burnt one, and the part that was busy.
+    /// Fraction of the processors that others used in a second in which a grandchild of this process used one, and
+    /// the fraction that was busy.
     fn watched() -> (f64, f64) {
         let watch = Watch::begin().unwrap();
         let script = "while :; do :; done & wait";
@@ -57,8 +57,7 @@ mod tests {
     #[test]
     fn what_comes_from_this_process_is_not_of_others() {
         let (others, busy) = watched();
-        // Unless it is a whole processor: the machine may have been too busy to run it all the
-        // time.
+        // Unless it is a whole processor: the machine may have been too busy to run the grandchild all the time.
         let processors = process::machine().unwrap().processors as f64;
         assert!(others < busy - 0.1 / processors, "{others} of {busy}");
     }

@@ -22,7 +22,7 @@ use crate::{Command, CommandError, Ended, Stage, Track};
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// Commands that cannot be started; nothing was.
+    /// Commands that cannot be started; nothing was started.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Commands(Vec<CommandError>),
     /// One failed.
@@ -31,11 +31,11 @@ pub enum TrialError {
     /// One cannot be judged.
     #[error("{}", crate::words::unknown(.id, *.why, *.beside, *.seconds))]
     Unknown {
-        /// Which.
+        /// Which command.
         id: TaskId,
         /// Why.
         why: Unknown,
-        /// Whether the others ran beside it.
+        /// Whether it ran with the others.
         beside: bool,
         /// How long it was watched.
         seconds: f64,
@@ -43,7 +43,7 @@ pub enum TrialError {
     /// A signal ended it.
     #[error("stopped by signal {0}")]
     Signal(i32),
-    /// This machine cannot.
+    /// This machine does not support it.
     #[error("{0}")]
     Environment(String),
 }
@@ -52,17 +52,17 @@ fn environment(error: impl std::fmt::Display) -> TrialError {
     TrialError::Environment(error.to_string())
 }
 
-/// From SIGTERM to SIGKILL: a script that saves a checkpoint when it is told to end takes a second or two.
+/// From SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often it is looked whether a stage is over.
+/// How often to check whether a stage is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// Output is read this often at most, so that a script that prints thousands of lines a second is not
-/// slowed by its reader; short against any window.
+/// Output is read at most this often, so that a script that prints thousands of lines a second is not slowed by its
+/// reader; short compared with any window.
 const COALESCE: Duration = Duration::from_millis(20);
-/// How much longer than one after another the commands may take together before they are given up.
+/// How much longer than one after another the commands may take together before they are stopped.
 const PATIENCE: f64 = 1.2;
 
-/// Tries commands: each different one alone, then all together.
+/// Tries commands: each distinct one alone, then all together.
 ///
 /// # Errors
 /// [`TrialError`]. No process is left running in any case.
@@ -111,7 +111,7 @@ pub fn run(
     together(commands, known, &mut bench, stages, tell)
 }
 
-/// All together, and where that is no gain, in pairs.
+/// All together, and if that does not gain, in pairs.
 fn together(
     commands: &[Command],
     known: Vec<(Alone, Track)>,
@@ -141,8 +141,8 @@ fn together(
     })
 }
 
-/// Every pair of different commands of three or four. More would take minutes, and a person who has more
-/// of them begins with those that are likely to fit.
+/// Every pair of distinct commands among three or four. More would take minutes, and with more commands, users can
+/// start with those that are likely to fit.
 fn pairs(
     commands: &[Command],
     known: &[(Alone, Track)],
@@ -177,7 +177,7 @@ fn pairs(
     Ok(pairs)
 }
 
-/// For each command the first that is the same but for its name.
+/// For each command the first one that is equal except for its name.
 fn kinds(commands: &[Command]) -> Vec<usize> {
     let same = |a: &Command, b: &Command| a.argv == b.argv && a.env == b.env;
     let first = |c: &Command| commands.iter().position(|other| same(other, c));
@@ -187,10 +187,10 @@ fn kinds(commands: &[Command]) -> Vec<usize> {
         .collect()
 }
 
-/// Looks for the program and the script of every command.
+/// Checks that the program and the script of every command exist.
 ///
 /// # Errors
-/// [`TrialError::Commands`] with all that is missing.
+/// [`TrialError::Commands`] with everything that is missing.
 pub fn check(commands: &[Command]) -> Result<(), TrialError> {
     let kinds = kinds(commands);
     let faults: Vec<CommandError> = commands
@@ -205,10 +205,10 @@ pub fn check(commands: &[Command]) -> Result<(), TrialError> {
     }
 }
 
-/// Lines as they came, with who printed them.
+/// Lines as printed, with the command that printed them.
 type Lines = Rc<RefCell<Vec<(TaskId, Instant, Vec<u8>)>>>;
 
-/// What the stages run on.
+/// The resources of the stages.
 struct Bench<'a> {
     settings: &'a TrialSettings,
     // Dropped in this order: jobs, then the daemon that they are clients of, then the directory whose
@@ -218,7 +218,7 @@ struct Bench<'a> {
     _run: RunDir,
     lines: Lines,
     place: String,
-    /// Part of the processors that other programs took, at most, in one of the stages so far.
+    /// Maximum fraction of the processors that other programs used in one of the stages so far.
     others: f64,
     base: BTreeMap<OsString, OsString>,
 }
@@ -243,7 +243,7 @@ impl<'a> Bench<'a> {
             // Variables of an enclosing launch are not meant for these commands.
             .filter(|(name, _)| !name.to_string_lossy().starts_with("MT_"))
             .collect();
-        // Python writes to a pipe in blocks of 8 KiB: minutes of progress in one piece.
+        // Python writes to a pipe in blocks of 8 KiB: minutes of progress at once.
         base.entry("PYTHONUNBUFFERED".into())
             .or_insert_with(|| "1".into());
         if let Some(mps) = &mps {
@@ -261,7 +261,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Runs a stage until it is over, and ends what it has started; how long it took.
+    /// Runs a stage until it is over, and ends its processes; returns how long it took.
     fn play(
         &mut self,
         commands: &[&Command],
@@ -320,7 +320,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Runs some of the commands together, each of which is known alone.
+    /// Runs some of the commands together, each of which has been measured alone.
     fn group(
         &mut self,
         commands: &[Command],
@@ -419,7 +419,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// How far the commands have got, in a line.
+/// Progress of the commands, in one line.
 fn far(commands: &[&Command], stage: &Stage) -> String {
     let one = |(command, track): (&&Command, &Track)| {
         let id = &command.id;
@@ -437,7 +437,7 @@ fn far(commands: &[&Command], stage: &Stage) -> String {
     all.join(", ")
 }
 
-/// Where the commands run, in words, with the daemon where a GPU can be shared by one.
+/// Message about where the commands run, with the daemon if a GPU can be shared.
 fn place() -> (String, Option<Mps>) {
     let processors = format!("{} processors", cores());
     let Ok(gpus) = discovery::discover() else {
@@ -463,7 +463,7 @@ fn place() -> (String, Option<Mps>) {
     }
 }
 
-/// A folder for the logs that is not there yet: `NAME`, `NAME-2`, ...
+/// A new folder for the logs: `NAME`, `NAME-2`, ...
 #[must_use]
 pub fn free_folder(name: &str) -> PathBuf {
     let numbered = (2..).map(|n| PathBuf::from(format!("{name}-{n}")));

@@ -24,13 +24,13 @@ pub struct Track {
     pub detector: Detector,
     /// How it ended, if it did before the stage.
     pub ended: Option<Ended>,
-    /// Mean time between two of its marks when it ran alone, s: beside others the window is at least
-    /// as long.
+    /// Mean time between two of its marks when it ran alone, in seconds: beside others the window is at least this
+    /// long.
     pub interval: f64,
 }
 
 impl Track {
-    /// When it had first done something, with how much that was.
+    /// When it first made progress, and how much.
     #[must_use]
     pub fn first(&self) -> Option<(f64, f64)> {
         self.detector.best()?.marks.first()
@@ -65,9 +65,9 @@ impl Track {
 /// How long a stage takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Seconds of progress to look at, of every command at the same time.
+    /// Seconds of progress to observe, for every command at the same time.
     pub window: f64,
-    /// Seconds after which the stage ends, whatever is known by then.
+    /// Seconds after which the stage ends in any case.
     pub limit: f64,
 }
 
@@ -86,8 +86,8 @@ impl Stage {
         Self { tracks, limits }
     }
 
-    /// From when on all commands made progress; `None` while one of them that still runs has made
-    /// none. Commands that have ended without progress are not waited for.
+    /// Time from which all commands made progress; `None` while a running command has made none. Commands that have
+    /// ended without progress are not waited for.
     #[must_use]
     pub fn joint(&self) -> Option<f64> {
         let mut from = 0.0f64;
@@ -111,7 +111,7 @@ impl Stage {
         ends.fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether enough is known at `now`, or more will not be.
+    /// Whether enough is known at `now`, or no more can be learnt.
     #[must_use]
     pub fn is_over(&self, now: f64) -> bool {
         if now >= self.limits.limit
@@ -123,13 +123,13 @@ impl Stage {
         let Some(joint) = self.joint() else {
             return false;
         };
-        // Marks until the first end are those made while all of them ran.
+        // Marks until the first end were made while all of them ran.
         let until = now.min(self.first_end());
         let enough = self.tracks.iter().all(|track| {
             let rate = track.rate(joint, until);
             let wanted = self.limits.window.max(track.interval);
             let last = track.last().unwrap_or(joint).min(until);
-            // A silent one has no rate: only its end tells.
+            // A silent command has no rate; only its end says something.
             rate.is_some() && (last - joint >= 0.8 * wanted || until - joint >= 2.0 * wanted)
                 || track.whole().is_some()
         });
@@ -138,7 +138,7 @@ impl Stage {
             && !self.nearly_done(now)
     }
 
-    /// Whether all commands end soon: then their whole runs are known for little more.
+    /// Whether all commands will end soon: then waiting for their whole runs costs little.
     fn nearly_done(&self, now: f64) -> bool {
         let soon = now + self.limits.window;
         soon <= self.limits.limit
@@ -149,8 +149,7 @@ impl Stage {
 }
 
 impl Track {
-    /// The same command again, beside others: what it counts is known, and how far its marks are
-    /// apart.
+    /// The same command again, beside others: its counter and the distance of its marks are known.
     #[must_use]
     pub fn beside_others(&self) -> Self {
         let rate = self.rate(0.0, f64::INFINITY);
@@ -169,7 +168,7 @@ impl Track {
         }
     }
 
-    /// When it will have done all of its work, if its lines tell how much that is.
+    /// When it will have done all of its work, if its lines give the total.
     #[must_use]
     pub fn expected_end(&self) -> Option<f64> {
         let (at, work) = self.detector.best()?.marks.last()?;
@@ -187,8 +186,8 @@ mod tests {
         limit: 60.0,
     };
 
-    /// Plays commands by the seconds of their start-up, of a step, and the number of steps, which
-    /// their lines name if `told`; the second at which the stage was over.
+    /// Simulates commands with these seconds of start-up and per step, and numbers of steps, which their lines
+    /// contain if `told`; returns when the stage was over.
     fn play(commands: &[(f64, f64, u32, bool)]) -> (f64, Stage) {
         let mut stage = Stage::new(vec![Track::default(); commands.len()], LIMITS);
         let mut steps = vec![0u32; commands.len()];

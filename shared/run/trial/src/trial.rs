@@ -8,18 +8,18 @@ use units::TaskId;
 use crate::answer::{Alone, Beside, Compared};
 use crate::{Command, Ended, Track};
 
-/// How to try.
+/// Settings of a trial.
 #[derive(Debug, Clone)]
 pub struct TrialSettings {
-    /// Seconds of progress to look at in each stage.
+    /// Seconds of progress to observe in each stage.
     pub window: f64,
-    /// Most seconds of one command alone.
+    /// Maximum seconds of one command alone.
     pub limit: f64,
-    /// Folder of the logs, which is there.
+    /// Existing folder of the logs.
     pub folder: PathBuf,
 }
 
-/// What a trial found.
+/// Results of a trial.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The commands.
@@ -28,7 +28,7 @@ pub struct Trial {
     pub alone: Vec<(Alone, Track)>,
     /// All together.
     pub all: Group,
-    /// Pairs of three or four commands, where all together is no gain.
+    /// Pairs of three or four commands, if all together does not gain.
     pub pairs: Vec<Pair>,
 }
 
@@ -37,9 +37,9 @@ pub struct Trial {
 pub struct Group {
     /// Each beside the others.
     pub beside: Vec<Beside>,
-    /// The seconds of both ways.
+    /// The two times.
     pub compared: Compared,
-    /// They had not ended when they had taken longer than one after another by a fifth.
+    /// They had not ended after a fifth more time than one after another.
     pub gave_up: bool,
     /// Seconds in which all trained.
     pub joint: f64,
@@ -48,9 +48,9 @@ pub struct Group {
 /// Two of the commands together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// Which.
+    /// The two commands.
     pub ids: [TaskId; 2],
-    /// The seconds of both ways; `None` if one failed beside the other, or made no progress.
+    /// The two times; `None` if one failed beside the other, or made no progress.
     pub compared: Option<Compared>,
 }
 
@@ -59,7 +59,7 @@ pub struct Pair {
 pub enum Told<'a> {
     /// Where the commands run.
     Place(String),
-    /// A stage begins: its number from 1, of how many, and who runs.
+    /// A stage begins: its number from 1, the total, and the commands that run.
     Begins(usize, usize, Vec<&'a Command>),
     /// A command was measured alone.
     Alone(&'a Command, &'a Alone),
@@ -67,20 +67,20 @@ pub enum Told<'a> {
     Now(f64, String),
 }
 
-/// A command that failed.
+/// A failed command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
     /// Its name.
     pub id: TaskId,
     /// As it was given.
     pub text: String,
-    /// Whether the others ran beside it; it did not fail alone then.
+    /// Whether it ran with the others; then it did not fail alone.
     pub beside: bool,
     /// How it ended.
     pub ended: Ended,
     /// Where all of its output is.
     pub log: PathBuf,
-    /// How pairs did, where it failed beside two or more others.
+    /// Results of pairs, if it failed beside two or more others.
     pub pairs: Vec<Pair>,
 }
 

@@ -8,15 +8,15 @@ use crate::Command;
 use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
 use crate::trial::{Failed, Pair, Told, Trial, TrialSettings, status};
 
-/// Lines of a failed command's output that are shown: the end of a traceback with its cause.
+/// Number of lines of a failed command's output that are shown: the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;
-/// Seconds below which a whole comparison is too short to plan for.
+/// Seconds below which the whole comparison is too short for a plan.
 const SHORT: f64 = 2.0;
-/// Fraction of the processors used by other programs above which a message says so: its
-/// contribution to the noise is then as large as the rest.
+/// Fraction of the processors used by other programs above which a message says so: its contribution to the noise is
+/// then as large as the rest.
 const TOLD_OTHERS: f64 = 0.05;
 
-/// Its cost, before anything starts.
+/// The cost of the trial, before anything starts.
 #[must_use]
 pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
@@ -77,7 +77,7 @@ fn speed(alone: &Alone) -> String {
     format!("{} {}/s", number(alone.rate.per_s), alone.unit)
 }
 
-/// Three digits.
+/// A number with three significant digits.
 fn number(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
@@ -137,7 +137,7 @@ pub fn table(trial: &Trial) -> String {
     text
 }
 
-/// The answer, with what its seconds mean.
+/// The answer, with the meaning of its seconds.
 #[must_use]
 pub fn verdict(trial: &Trial) -> String {
     let compared = &trial.all.compared;
@@ -169,7 +169,7 @@ pub fn verdict(trial: &Trial) -> String {
     )
 }
 
-/// How pairs did, a line for each, the best first.
+/// Results of pairs, one line each, the best first.
 fn pairs(pairs: &[Pair]) -> String {
     let mut all: Vec<&Pair> = pairs.iter().collect();
     let gain = |pair: &Pair| {

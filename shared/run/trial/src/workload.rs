@@ -1,4 +1,4 @@
-//! The workload that was tried, for the tools that measure shares and batch sizes.
+//! The workload of the trial, for the tools that measure shares and batch sizes.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::answer::Alone;
 use crate::detect::LINES;
 use crate::{Command, Track, Trial};
 
-/// Work of a task whose length is unknown: what it does alone in a minute.
+/// Work of a task of unknown length: what it does alone in a minute.
 const MINUTE: f64 = 60.0;
 
-/// The commands as tasks, with the expression that reads their progress. The unit of work is what
-/// they count, so that a batch is one of them, unless they speak the worker protocol.
+/// The commands as tasks, with the expression that reads their progress. The unit of work is what they count, so the
+/// batch is one unit, unless they use the worker protocol.
 #[must_use]
 pub fn workload(trial: &Trial, kind: DeviceKind) -> Workload {
     let tasks = trial.commands.iter().zip(&trial.alone);

@@ -1,12 +1,12 @@
-//! Allocations of GPUs: is each consistent with the one before, and in itself?
+//! Allocations of GPUs: is each consistent in itself, and with the previous one?
 
 use doc::{Allocation, Allotment};
 
 use crate::judge::Judge;
 
-/// Judges decisions that follow each other. Paths name them: `$.decisions[3]`.
+/// Judges consecutive decisions. Paths name them: `$.decisions[3]`.
 ///
-/// Gains and expected ends are based on losses and speeds that are not in the document.
+/// Gains and expected ends are not checked: they depend on losses and speeds that are not in the document.
 pub fn judge(decisions: &[Allocation], j: &mut Judge) {
     for (at, decision) in decisions.iter().enumerate() {
         let before = at.checked_sub(1).map(|b| &decisions[b]);

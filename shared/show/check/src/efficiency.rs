@@ -14,14 +14,13 @@ use self::learnt::{Learnt, learnt};
 use self::student::student;
 use crate::judge::Judge;
 
-/// Fewest windows or progress events.
+/// Minimum number of windows or progress events.
 const FEWEST: usize = 5;
 
 /// A block counts for at most this many times its steps.
 const MOST_WEIGHT: f64 = 1.5;
 
-/// Figures are rounded differently where sums are made in another order; errors are differences of
-/// nearly equal sums.
+/// Figures are rounded differently if sums are made in another order; errors are differences of nearly equal sums.
 const ROUGHLY: f64 = 1e-6;
 
 struct Scale {
@@ -31,8 +30,8 @@ struct Scale {
     half_width: f64,
 }
 
-/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient,
-/// which is interpolated log-linearly from the two neighbouring blocks.
+/// Steps, `|G|^2` and `S` of each block. The last two are in units of the mean square of a reference batch's
+/// gradient, which is interpolated log-linearly from the two neighbouring blocks.
 fn in_units_of_gradients(
     blocks: &[(f64, f64, f64)],
     reference: f64,
@@ -202,7 +201,7 @@ pub fn of_model(
     }
 }
 
-/// The noise scale from norms: from the later half of the runs' events, else from everything.
+/// The noise scale from norms: from the later half of the runs' events if it suffices, otherwise from everything.
 fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
     let of_events = events(runs, &task.id);
     let reference = task.reference();
@@ -213,7 +212,7 @@ fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Sc
     })
 }
 
-/// A noise scale is searched for among values a step apart: it and its interval are as near as that to the true
+/// The search tries noise scales one step apart, so the scale and its interval may differ by a step from the true
 /// ones.
 fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
     let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {
@@ -228,7 +227,7 @@ fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
         let step = 1.01 * own.step;
         within("noise_scale", *samples, own.phi, step);
         let [low, high] = interval.unwrap_or_default();
-        // What bounds the interval depends on the misfit at a noise scale that may be a step off.
+        // The interval's bounds depend on the misfit at a noise scale that may be off by a step.
         within("interval", low, own.interval[0], 2.0 * step);
         within("interval", high, own.interval[1], 2.0 * step);
     });

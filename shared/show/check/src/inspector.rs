@@ -7,7 +7,7 @@ use crate::{allocations, model, plan, profile, run_log, schedule, status, timeli
 
 /// Judges the documents of a stream in order.
 ///
-/// A model can be fitted again if its profile stands before it, so profiles are remembered.
+/// A model can be fitted again if its profile precedes it, so profiles are remembered.
 #[derive(Default)]
 pub struct Inspector {
     refits: Vec<Refit>,
@@ -80,7 +80,7 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
     Verdict::new(kind, id, judge)
 }
 
-/// Judges a model by its profile, if that stands before it.
+/// Judges a model by its profile, if that precedes it.
 fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
     let mut known = refits.iter().rev().filter(|r| r.concerns(model));
     match (known.next(), refits) {

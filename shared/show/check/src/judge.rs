@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-/// Relative difference that is put down to rounding: the same sum in another order.
+/// Relative difference that counts as rounding: the same sum in another order.
 pub const ROUNDING: f64 = 1e-9;
 
-/// A place that does not agree with what was recomputed.
+/// A field that does not agree with the recomputed value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lie {
     /// JSON path.
@@ -27,20 +27,20 @@ pub struct Remark {
     pub text: String,
 }
 
-/// What was found in one document.
+/// Findings about one document.
 #[derive(Debug)]
 pub struct Judge {
     path: String,
     /// What is wrong.
     pub lies: Vec<Lie>,
-    /// Measurements that are hard to believe.
+    /// Implausible measurements.
     pub doubts: Vec<Remark>,
     /// What could not be recomputed.
     pub unjudged: Vec<Remark>,
 }
 
 impl Judge {
-    /// Nothing found yet, at the top of a document.
+    /// No findings yet, at the top of a document.
     pub fn new() -> Self {
         Self {
             path: "$".to_owned(),
@@ -50,12 +50,12 @@ impl Judge {
         }
     }
 
-    /// Looks into a field while `look` runs.
+    /// Enters a field for the duration of `look`.
     pub fn field<T>(&mut self, name: &str, look: impl FnOnce(&mut Self) -> T) -> T {
         self.at(&format!(".{name}"), look)
     }
 
-    /// Looks into an element of the present list while `look` runs.
+    /// Enters an element of the current list for the duration of `look`.
     pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
         self.at(&format!("[{index}]"), look)
     }
@@ -76,7 +76,7 @@ impl Judge {
         }
     }
 
-    /// Field `name` (or this place, where empty) is wrong.
+    /// Field `name` (or this position, if empty) is wrong.
     pub fn contradiction(&mut self, name: &str, claimed: impl Display, recomputed: impl Display) {
         self.lies.push(Lie {
             path: self.place(name),
@@ -85,7 +85,7 @@ impl Judge {
         });
     }
 
-    /// Field `name` is hard to believe.
+    /// Field `name` is implausible.
     pub fn doubt(&mut self, name: &str, text: impl Display) {
         self.doubts.push(Remark {
             path: self.place(name),
@@ -101,12 +101,12 @@ impl Judge {
         });
     }
 
-    /// A number must be another up to rounding.
+    /// A number must equal another up to rounding.
     pub fn number(&mut self, name: &str, claimed: f64, recomputed: f64) {
         self.number_of(name, claimed, recomputed, 0.0);
     }
 
-    /// A number must be another up to rounding, where numbers of size `scale` were added up.
+    /// A number must equal another up to rounding, if numbers of size `scale` were added up.
     pub fn number_of(&mut self, name: &str, claimed: f64, recomputed: f64, scale: f64) {
         if !close(claimed, recomputed, scale) {
             self.contradiction(name, claimed, recomputed);
@@ -122,7 +122,7 @@ impl Judge {
         }
     }
 
-    /// A value must be another exactly.
+    /// A value must equal another exactly.
     pub fn same<T: PartialEq + Display>(&mut self, name: &str, claimed: T, recomputed: T) {
         if claimed != recomputed {
             self.contradiction(name, claimed, recomputed);
@@ -142,12 +142,12 @@ impl Judge {
     }
 }
 
-/// An optional value for people.
+/// An optional value as text.
 pub fn shown<T: Display>(value: Option<T>) -> String {
     value.map_or("nothing".to_owned(), |v| v.to_string())
 }
 
-/// Whether two numbers agree up to rounding, where numbers of size `scale` were added up.
+/// Whether two numbers agree up to rounding, if numbers of size `scale` were added up.
 pub fn close(a: f64, b: f64, scale: f64) -> bool {
     (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(scale)
 }

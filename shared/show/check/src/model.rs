@@ -15,7 +15,7 @@ use units::corun::Setting;
 use crate::judge::{Judge, shown};
 use crate::{efficiency, workload};
 
-/// Co-runs of all tasks that a model carries at most, and as many of a part of them.
+/// Maximum number of co-runs of all tasks in a model, and of co-runs of some of them.
 const MOST_MEASURED: usize = 256;
 
 /// Judges a model.
@@ -30,7 +30,7 @@ pub fn judge(model: &Model, j: &mut Judge) {
     measured(model, j);
 }
 
-/// Measured co-runs have numbers of their own, and batch sizes of the workload.
+/// Measured co-runs have unique numbers, and batch sizes of the workload.
 fn measured(model: &Model, j: &mut Judge) {
     let mut seen = BTreeSet::new();
     for (at, corun) in model.measured.iter().enumerate() {
@@ -83,7 +83,7 @@ pub fn simulator(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge)
     });
 }
 
-/// Throughput is finite and above 0 alone and together at full share.
+/// Throughput is finite and above 0, alone and together at full share.
 fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
     let tasks = &model.workload.tasks;
     if predictor.task_count() != tasks.len() {
@@ -119,10 +119,10 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
     }
 }
 
-/// A profile, and what fitting to it gives; fitted once, when first asked for.
+/// A profile, and the result of fitting it, computed when first needed.
 pub struct Refit {
     profile: Box<Profile>,
-    /// Runs whose measurements are in it.
+    /// Runs whose measurements it includes.
     runs: Vec<Vec<RunEvent>>,
     by_merit: OnceCell<Result<ModelParams, PredictError>>,
     by_family: RefCell<Vec<(Method, Result<ModelParams, PredictError>)>>,
@@ -139,11 +139,11 @@ impl Refit {
         }
     }
 
-    /// Whether the profile is of the workload and device of a model.
+    /// Whether the profile has the workload and device of a model.
     pub fn concerns(&self, model: &Model) -> bool {
         let header = &self.profile.header;
         let mut workload = model.workload.clone();
-        // Fitting may find an efficiency that the workload of the profile does not know.
+        // Fitting may find an efficiency that the workload of the profile does not have.
         for (task, declared) in workload.tasks.iter_mut().zip(&header.workload.tasks) {
             task.efficiency.clone_from(&declared.efficiency);
         }
@@ -163,7 +163,7 @@ impl Refit {
         });
     }
 
-    /// The profile with the measurements of a run; `None` where that has none of its tasks and device.
+    /// The profile with the measurements of a run; `None` if the run has none of its tasks on its device.
     pub fn joined(&self, events: &[RunEvent]) -> Option<Self> {
         let mut profile = self.profile.clone();
         match runs::join(&mut profile, events) {
@@ -178,7 +178,7 @@ impl Refit {
         })
     }
 
-    /// Whether the model is what fitting gives.
+    /// Whether the model equals the result of fitting.
     pub fn is_source_of(&self, model: &Model) -> bool {
         let mut own = Judge::new();
         self.judge(model, &mut own);
@@ -191,8 +191,8 @@ impl Refit {
         names(&self.profile.header.workload) == names(&model.workload)
     }
 
-    /// Measurements in a model must be in the profile, and if there are few co-runs, all of them
-    /// must be in the model.
+    /// Measurements in a model must be in the profile, and if there are few co-runs, all of them must be in the
+    /// model.
     fn measured(&self, model: &Model, j: &mut Judge) {
         let tasks = &model.workload.tasks;
         let usable = |s: &&doc::Sample| {
@@ -204,8 +204,7 @@ impl Refit {
         };
         let samples = self.profile.samples.iter().filter(usable);
         let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
-        // Among the runs of some of the tasks, those that show how one of the carried co-runs
-        // continues.
+        // Among the runs of some of the tasks, those that show how one of the included co-runs continues.
         let carried = || {
             model
                 .measured
@@ -219,7 +218,7 @@ impl Refit {
         let is_part = |s: &&&doc::Sample| carried().any(|c| s.tasks.iter().all(|m| among(m, c)));
         let parts = parts.iter().filter(is_part).count();
         let all = whole.len().min(MOST_MEASURED) + parts.min(MOST_MEASURED);
-        // A model need not carry them, and of many it carries the best.
+        // A model may omit them, and if there are many it includes the best.
         if !model.measured.is_empty() && model.measured.len() != all {
             let truth = format!("{all} of the profile");
             j.contradiction(
@@ -243,9 +242,9 @@ impl Refit {
         }
     }
 
-    /// The same data gives the same parameters, by merit or by the family that the model names.
+    /// The same data gives the same parameters, with the family chosen by merit or named by the model.
     pub fn judge(&self, model: &Model, j: &mut Judge) {
-        // mt-solve plans for it where nothing else is asked for.
+        // It is mt-solve's default objective.
         if model.aim != self.profile.header.aim {
             let words = |aim: Option<doc::Aim>| {
                 aim.map(|aim| {
@@ -278,7 +277,7 @@ impl Refit {
         };
         match by_family {
             Ok(own) if *own == model.predictor => {}
-            // The nearer of the two says more clearly what is wrong.
+            // The closer one gives the clearer message.
             Ok(own) => {
                 let near = by_merit.as_ref().ok();
                 let near = near.filter(|o| o.method == method);
@@ -290,7 +289,7 @@ impl Refit {
     }
 }
 
-/// The first place where parameters differ, as it is in the document.
+/// The first position in the document where parameters differ.
 fn difference(claimed: &ModelParams, own: &ModelParams) -> (String, String) {
     let text = |params| serde_json::to_string_pretty(params).unwrap_or_default();
     let (claimed, own) = (text(claimed), text(own));

@@ -1,5 +1,5 @@
-//! A plan: do its predictions match its model, does it keep its constraints, and do the objective,
-//! the baselines and the fronts follow from the predictions?
+//! A plan: do its predictions match its model, does it keep its constraints, and do the objective, the baselines and
+//! the fronts follow from the predictions?
 
 mod baselines;
 mod candidates;
@@ -92,9 +92,9 @@ fn searched(search: &Search, j: &mut Judge) {
     });
 }
 
-/// What a plan repeats of its workload.
+/// Fields that a plan repeats from its workload.
 fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
-    // Fields missing in a hand-written plan are taken from its workload; a task that it omits is not run.
+    // Fields missing in a hand-written plan are taken from its workload; a task that it omits does not run.
     let by_hand = matches!(plan.answer, Answer::ByHand(_));
     let repeats = |name: &str, claimed: Option<String>, truth: Option<String>, j: &mut Judge| {
         if claimed.is_some() || !by_hand {
@@ -102,7 +102,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         }
     };
     repeats("id", plan.id.clone(), workload.id.clone(), j);
-    // How transfers share the link may be chosen when they are ordered; its speed may not.
+    // How transfers share the link may be chosen when they are ordered, but not its speed.
     let speed = |l: Option<doc::Link>| l.map(|l| format!("{} down, {} up", l.down, l.up));
     repeats("link", speed(plan.link), speed(workload.link), j);
     let found = matches!(plan.answer, Answer::Feasible(_));
@@ -116,7 +116,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         j.field("tasks", |j| {
             j.index(i, |j| {
                 let count = |s: Option<units::Samples>| s.map(|s| s.get().to_string());
-                // Volumes may be given in the plan alone, as those of one round.
+                // Volumes may be given only in the plan, as those of one round.
                 if known.samples.is_some() {
                     repeats("samples", count(task.samples), count(known.samples), j);
                 }
@@ -125,7 +125,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
                 };
                 let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
                 repeats("update_bytes", claimed, truth, j);
-                // One written by hand may have any, as that of some tasks of a timeline has.
+                // A hand-written plan may have any, like that for some tasks of a timeline.
                 if let Some(batch) = plan.given(i).batch
                     && !by_hand
                     && !known.batch_sizes.contains(&batch)
@@ -157,7 +157,7 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
     }
 }
 
-/// A predictor of another number of tasks than its workload has.
+/// A predictor with another number of tasks than its workload.
 fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
     let (claimed, truth) = (predictor.task_count(), model.workload.tasks.len());
     j.contradiction(

@@ -1,5 +1,4 @@
-//! A profile: simulator results are simulated again; results from a real device are checked for
-//! plausibility.
+//! A profile: results of the simulator are simulated again; results from a real device are checked for plausibility.
 
 mod plausible;
 mod simulated;
@@ -37,8 +36,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// Only one-at-a-time designs serve a plan and end for lack of gain; only an import has measurements by
-/// others.
+/// Only one-at-a-time designs serve a plan and end for lack of gain; only an import has measurements by others.
 fn design(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;
     let adaptive = header.design == DesignKind::Adaptive;
@@ -68,7 +66,7 @@ fn design(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// What the end record says of the records before it.
+/// What the end record says about the earlier records.
 fn counts(profile: &Profile, j: &mut Judge) {
     let Some(end) = &profile.end else {
         return j.unjudged("end", "the profile was stopped half-way");

@@ -26,7 +26,7 @@ enum Source {
         predictor: Box<Predictor>,
         settings: Vec<Setting>,
         gpus: Vec<u32>,
-        /// Whether the shares of tasks that do not compute go to those that do.
+        /// Whether tasks that compute get the shares of those that do not.
         divides: bool,
     },
     Table(HashMap<Set, Vec<f64>>),
@@ -91,7 +91,7 @@ impl Rates {
         })
     }
 
-    /// Rates with one place per task of the plan; those of idle tasks mean nothing.
+    /// Rates with one entry per task of the plan; those of idle tasks are meaningless.
     pub fn row(&mut self, active: Set) -> Result<Vec<f64>, String> {
         if let Some(row) = self.known.get(&active) {
             return Ok(row.clone());
@@ -133,8 +133,7 @@ impl Rates {
     }
 }
 
-/// Gives the shares of all tasks to those that run, in proportion to their own and at most the
-/// whole device each.
+/// Gives the shares of all tasks to the running ones, in proportion to their own and at most the whole device each.
 pub fn divide(settings: &[Setting], running: &mut [Setting]) {
     let hundredths = |task: &Setting| u64::from(task.share.hundredths());
     let full = u64::from(Share::FULL.hundredths());
@@ -155,7 +154,7 @@ pub fn divide(settings: &[Setting], running: &mut [Setting]) {
     }
 }
 
-/// Tasks act on each other only if they compute on the same GPU: asks for the tasks of each.
+/// Tasks affect each other only if they compute on the same GPU: evaluates each GPU separately.
 fn by_gpu(
     gpus: &[u32],
     active: Set,
@@ -249,7 +248,7 @@ pub fn table(plan: &Plan) -> HashMap<Set, Vec<f64>> {
     rows
 }
 
-/// Workload task, batch size and share of every task of a plan; `batches` goes before the plan's.
+/// Workload task, batch size and share of every task of a plan; `batches` overrides the plan's.
 pub fn settings(plan: &Plan, batches: &[Option<Batch>]) -> Result<Vec<Setting>, String> {
     let workload = plan.workload().ok_or("the plan carries no workload")?;
     let setting = |(i, task): (usize, &doc::PlanTask)| {

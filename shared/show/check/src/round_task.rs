@@ -15,7 +15,7 @@ pub struct RoundTask {
 }
 
 impl RoundTask {
-    /// A task with these transfers, which without a link take no time.
+    /// A task with these transfers; without a link they take no time.
     pub fn new(link: Option<Link>, bytes: Option<UpdateBytes>, samples: Samples) -> Self {
         let bytes = bytes.unwrap_or_default();
         Self {

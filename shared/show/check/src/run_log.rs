@@ -22,7 +22,7 @@ use crate::rates::{Rates, everyone};
 use crate::{plan, timeline};
 use event::{at_event, plan_of, summaries};
 
-/// Judges the events of a run; answers its name. Paths name events: `$.events[3]`.
+/// Judges the events of a run; returns its name. Paths name events: `$.events[3]`.
 pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     carried(events, j);
     order(events, j);
@@ -42,8 +42,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     plan_of(events.first()?)?.id.clone()
 }
 
-/// Throughput of each task of what is planned while all run, if known: predicted again if a
-/// timeline has changed batch sizes, or why it cannot be.
+/// Throughput of each task of the plan while all run, if known: predicted again if a timeline has changed batch
+/// sizes, or why it cannot be.
 fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     let plan = planned.plan();
     let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);
@@ -62,7 +62,7 @@ fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     }
 }
 
-/// Timelines and plans that stand in events.
+/// Timelines and plans within events.
 fn carried(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate() {
         at_event(at, j, |j| match event.planned() {
@@ -73,7 +73,7 @@ fn carried(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Times never fall, a job is started before it does anything, nothing follows the summary.
+/// Times never decrease, a job is started before it does anything, and nothing follows the summary.
 fn order(events: &[RunEvent], j: &mut Judge) {
     let mut now = 0.0_f64;
     let mut started: Vec<&TaskId> = Vec::new();

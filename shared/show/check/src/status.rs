@@ -6,7 +6,7 @@ use doc::{ClusterStatus, JobState, JobStatus};
 
 use crate::judge::Judge;
 
-/// Judges a status. Why a job waits, and when it ends, stand on what is not in the document.
+/// Judges a status. Why a job waits, and when it ends, depends on data that is not in the document.
 pub fn judge(status: &ClusterStatus, j: &mut Judge) {
     let mut trains: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (at, job) in status.jobs.iter().enumerate() {
@@ -15,7 +15,7 @@ pub fn judge(status: &ClusterStatus, j: &mut Judge) {
                 state(job, j);
                 times(job, status, j);
                 for task in job.running.iter().filter(|t| t.trains) {
-                    // Two jobs may share a GPU, which ones is not in the document; never three, nor one with itself.
+                    // Two jobs may share a GPU; which ones is not in the document. Never three, nor one with itself.
                     let own = job.job.as_str();
                     let there = trains.entry(&task.gpu).or_default();
                     there.push(own);

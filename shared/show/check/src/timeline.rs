@@ -67,12 +67,11 @@ fn search(timeline: &Timeline, j: &mut Judge) {
     });
 }
 
-/// Batch sizes stay between the smallest and the largest of the workload, or are the plan's, and
-/// fit the memory.
+/// Batch sizes are between the smallest and the largest of the workload, or the plan's, and fit into memory.
 fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
     let plan = &timeline.plan;
     let Some(workload) = plan.workload() else {
-        // Without a model nothing is known of other batch sizes than the plan's.
+        // Without a model, other batch sizes than the plan's are unknown.
         for (i, ordered) in timeline.batches.iter().enumerate() {
             if let (Some(ordered), Some(planned)) = (ordered, plan.given(i).batch) {
                 j.field("batches", |j| {
@@ -91,7 +90,7 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
         let (Some(known), Some(batch)) = (known, timeline.batches[i].or(planned)) else {
             continue;
         };
-        // A hand may leave them to the plan; of a search they are told.
+        // A hand-written timeline may omit them; a search gives them.
         if timeline.batches[i].is_none() && plan.feasible().is_some() {
             j.contradiction("batches", format!("nothing of {}", task.id), batch);
         }
@@ -170,7 +169,7 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
     }
 }
 
-/// Compute follows the download and the upload follows compute, in the orders claimed.
+/// Compute follows the download and the upload follows compute, in the claimed orders.
 pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
     let room = 1e-9 * timeline.makespan.get();
     for (at, phase) in timeline.phases.iter().enumerate() {

@@ -9,13 +9,13 @@ use crate::judge::{Judge, Lie, Remark};
 pub struct Verdict {
     /// `workload`, `profile`, `model`, `plan`, `timeline`, `run` or `allocations`.
     pub kind: &'static str,
-    /// Name of the device or client, where the document has one.
+    /// Name of the device or client, if the document has one.
     pub id: Option<String>,
     /// Whether nothing is wrong.
     pub ok: bool,
     /// What is wrong.
     pub lies: Vec<Lie>,
-    /// What is hard to believe.
+    /// Implausible values.
     pub doubts: Vec<Remark>,
     /// What could not be recomputed.
     pub unjudged: Vec<Remark>,

@@ -24,8 +24,8 @@ use sweep::Sweep;
 
 pub use verdict::verdict_note;
 
-/// Makes reports of documents in order, and remembers plans to compare profiles with: the last
-/// one, and what each promised.
+/// Makes reports of documents in order. Remembers plans, to compare profiles with them: the last plan, and the
+/// promises of each.
 #[derive(Debug, Default)]
 pub struct Reporter {
     plan: Option<Plan>,
@@ -66,7 +66,7 @@ impl Reporter {
         self.plan = Some(plan.clone());
     }
 
-    /// What only all documents together show: measured plans of several total shares.
+    /// What only all documents together show: measured plans with several total shares.
     pub fn finish(&mut self) -> Option<Report> {
         std::mem::take(&mut self.sweep).report()
     }

@@ -1,10 +1,10 @@
-/// Why reports cannot be shown in the form that was asked for.
+/// Why reports cannot be shown in the requested form.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A trace was asked for of documents without time.
+    /// A trace was requested for documents without time.
     #[error("nothing here happens over time; give a timeline (mt-overlap) or a run (mt-launch)")]
     NothingOverTime,
-    /// A picture was asked for of documents without one.
+    /// A picture was requested for documents without one.
     #[error("there is nothing to draw; give a profile, plan, timeline or run, or another --format")]
     NothingToDraw,
     /// A table could not be written as CSV.

@@ -1,10 +1,10 @@
 //! Numbers for people.
 
-/// Digits that carry meaning in a report.
+/// Significant digits in a report.
 const SIGNIFICANT: i32 = 4;
 
-/// Decimals so that the largest of some numbers shows four significant digits, and no more than
-/// the numbers have.
+/// Number of decimals for which the largest of some numbers has four significant digits, but no more than the numbers
+/// have.
 pub fn decimals(values: impl Iterator<Item = f64>) -> usize {
     let finite: Vec<f64> = values.filter(|v| v.is_finite()).collect();
     let most = finite.iter().copied().map(f64::abs).fold(0.0, f64::max);

@@ -2,14 +2,14 @@
 
 use crate::picture::{Drawing, Picture};
 
-/// Everything that is shown of one document.
+/// The whole report of one document.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// What the document is, with its name.
     pub title: String,
     /// Whether numbers of a device come from a simulator.
     pub simulated: bool,
-    /// The answer in a line: is sharing worth it, and by how much.
+    /// The answer in one line: whether sharing is worth it, and by how much.
     pub headline: String,
     /// Single facts: label and value.
     pub facts: Vec<(String, String)>,
@@ -17,11 +17,11 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Remarks below the tables.
     pub notes: Vec<String>,
-    /// Words and symbols of the tables and what they mean.
+    /// Terms in the tables and their meaning.
     pub legend: Vec<(&'static str, &'static str)>,
     /// The pictures.
     pub pictures: Vec<Picture>,
-    /// What happened when, for a trace viewer.
+    /// Tracks over time, for a trace viewer.
     pub tracks: Vec<Track>,
 }
 
@@ -49,7 +49,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Its rows, each with one cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether it is for programs: shown only as CSV, or if it is asked for.
+    /// Whether it is for programs: shown only as CSV, or on request.
     pub long: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct Column {
     pub unit: &'static str,
     /// Whether its numbers come from the device, directly or by prediction.
     pub of_device: bool,
-    /// Whether it is drawn for the eye and has no place in CSV.
+    /// Whether it is only graphical, and not part of CSV.
     pub drawn: bool,
 }
 
@@ -75,7 +75,7 @@ pub enum Cell {
     Empty,
     /// A name or a remark.
     Text(String),
-    /// A number, shown rounded and written exactly.
+    /// A number, shown rounded but written exactly.
     Number(f64),
     /// A whole number.
     Count(u64),
@@ -157,7 +157,7 @@ impl Table {
         self
     }
 
-    /// Adds a column that is drawn for the eye.
+    /// Adds a graphical column.
     pub fn drawing(mut self, heading: &'static str) -> Self {
         self = self.column("", heading, "");
         if let Some(last) = self.columns.last_mut() {
@@ -166,7 +166,7 @@ impl Table {
         self
     }
 
-    /// Leaves out columns that are empty in every row.
+    /// Removes columns that are empty in every row.
     pub fn without_empty_columns(mut self) -> Self {
         let keep: Vec<bool> = (0..self.columns.len())
             .map(|c| self.rows.iter().any(|row| row[c] != Cell::Empty))

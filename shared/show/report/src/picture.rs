@@ -41,7 +41,7 @@ pub enum Drawing {
 }
 
 impl Picture {
-    /// Draws the picture; answers its SVG elements and height.
+    /// Draws the picture; returns its SVG elements and height.
     pub fn draw(&self) -> (String, f64) {
         let mut canvas = Canvas::new();
         canvas.bold(16.0, 24.0, 16.0, &self.title);

@@ -26,7 +26,7 @@ pub fn svg(reports: &[Report]) -> Result<String, RenderError> {
     Ok(picture::document(pictures))
 }
 
-/// The cells of a column for people: numbers of one column have the same decimals.
+/// The cells of a column as text: numbers of one column have the same decimals.
 fn shown(table: &Table, column: usize) -> Vec<String> {
     let cells = || table.rows.iter().map(|row| &row[column]);
     let numbers = cells().filter_map(|cell| match cell {

@@ -5,11 +5,11 @@ use std::fs;
 use host::Meter;
 use host::discovery;
 
-/// What is looked at.
+/// The observed device.
 pub enum Busy {
     /// A GPU, by NVML.
     Gpu(Box<Meter>),
-    /// The processors of this machine, since the look before.
+    /// The processors of this machine, since the previous observation.
     Processors(Ticks),
 }
 
@@ -21,7 +21,7 @@ pub struct Ticks {
 }
 
 impl Busy {
-    /// For the first GPU of this machine, else for its processors.
+    /// For the first GPU of this machine, otherwise for its processors.
     pub fn of_machine() -> Self {
         let gpus = discovery::discover().unwrap_or_default();
         let meter = gpus.first().and_then(|gpu| Meter::open(&gpu.uuid).ok());
@@ -30,7 +30,7 @@ impl Busy {
         })
     }
 
-    /// How busy it is, in words.
+    /// How busy it is, as text.
     pub fn now(&mut self) -> Option<String> {
         match self {
             Self::Gpu(meter) => {
@@ -52,8 +52,8 @@ impl Busy {
 }
 
 impl Ticks {
-    /// From the first line of `/proc/stat`: user, nice, system, idle, waiting for a disk, interrupts, and
-    /// what others took of a virtual machine. Guests count as users already.
+    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, interrupts, and steal. Time of guests
+    /// is included in user.
     fn of(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks = line.split_whitespace().take(8).map(str::parse);

@@ -8,12 +8,12 @@ use units::{SamplesPerSec, Share, TaskId};
 
 use crate::screen::{Row, Screen};
 
-/// What the events so far say of a run.
+/// State of a run, from its events so far.
 #[derive(Debug, Default)]
 pub struct Launched {
     /// Where the events come from.
     name: String,
-    /// What it is on, once the launch was read.
+    /// Its device, after the launch event.
     pub device: Option<DeviceFingerprint>,
     tasks: Vec<Task>,
     time_s: f64,
@@ -21,9 +21,9 @@ pub struct Launched {
     /// Whether every task finished, once the run has ended.
     ok: Option<bool>,
     planned_makespan_s: Option<f64>,
-    /// Makespan of the round before.
+    /// Makespan of the previous round.
     last_makespan_s: Option<f64>,
-    /// The last thing that went wrong or was changed.
+    /// The last problem or change.
     news: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Task {
             id: self.id.to_string(),
             state: state.to_owned(),
             running,
-            // The tasks of a run are few, and all of them are looked at.
+            // A run has few tasks, so all of them are scanned.
             ended: false,
             time_s: self
                 .started_s
@@ -117,7 +117,7 @@ impl Task {
 }
 
 impl Launched {
-    /// A run of which nothing is known yet; `name` is where its events come from.
+    /// A run without events yet; `name` is the source of its events.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Launched {
         &mut self.tasks[at]
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub fn take(&mut self, event: &RunEvent) {
         let now = event.time.get();
         self.time_s = now;

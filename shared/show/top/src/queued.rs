@@ -11,7 +11,7 @@ pub fn queued(status: &Status, now_s: f64) -> Screen {
     let mut notes = show::head(status);
     let title = format!("queue: {}", notes.remove(0));
     let mut jobs: Vec<&JobStatus> = status.jobs.iter().collect();
-    // What runs, then what is started next, then what has ended, the last first.
+    // Running jobs, then those that start next, then ended ones, the last first.
     jobs.sort_by_key(|job| match job.state {
         Word::Running => (0, 0, job.id.0),
         Word::Waiting => (1, -job.priority, job.id.0),

@@ -1,4 +1,4 @@
-//! What is on the screen, and how it is drawn.
+//! The contents of the screen, and how they are drawn.
 
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
@@ -13,56 +13,56 @@ use ratatui::{Terminal, buffer::Buffer};
 pub struct Row {
     /// Number or name.
     pub id: String,
-    /// What it does, or why it waits.
+    /// Its state, or why it waits.
     pub state: String,
     /// Whether it computes now.
     pub running: bool,
-    /// Whether it has ended, as it should or not.
+    /// Whether it has ended, successfully or not.
     pub ended: bool,
-    /// Seconds since its start, or that it took.
+    /// Seconds since its start, or its total time.
     pub time_s: Option<f64>,
     /// Share of the device, percent.
     pub share_percent: Option<f64>,
     /// Part of its work that is done, 0 to 1.
     pub part: Option<f64>,
-    /// Work done, where the whole is unknown.
+    /// Work done, if the total is unknown.
     pub done: String,
     /// Seconds that are left.
     pub left_s: Option<f64>,
-    /// Throughput of what was predicted, percent.
+    /// Throughput relative to the prediction, percent.
     pub of_predicted_percent: Option<f64>,
-    /// Command, or what else there is to say.
+    /// Command, or other information.
     pub what: String,
 }
 
 /// Everything that is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Screen {
-    /// What is looked at, and how many of what.
+    /// What is shown, and how many of each kind.
     pub title: String,
-    /// Lines below it: the device, what was learnt, what goes wrong.
+    /// Lines below it: the device, what was learnt, and problems.
     pub notes: Vec<String>,
-    /// Jobs: those that run, those that wait, those that have ended.
+    /// Jobs: running, waiting, and ended ones.
     pub rows: Vec<Row>,
 }
 
-/// Which part of the rows is looked at.
+/// The visible part of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
     /// Rows above the first on the screen.
     pub above: usize,
-    /// Whether those that have ended are listed.
+    /// Whether ended jobs are listed.
     pub ended: bool,
 }
 
 const KEYS: &str = "q quit  ↑ ↓ PgUp PgDn scroll  e show or hide ended jobs";
 /// Cells of the bar in the column of progress.
 const BAR: usize = 8;
-/// Records that fit above the jobs.
+/// Number of notes shown above the jobs.
 const MOST_NOTES: usize = 5;
 
 impl Screen {
-    /// The rows that `place` lets be seen.
+    /// The rows that are visible at `place`.
     fn shown(&self, place: Place) -> Vec<&Row> {
         let listed = |row: &&Row| place.ended || !row.ended;
         self.rows.iter().filter(listed).collect()
@@ -164,7 +164,7 @@ fn progress(row: &Row) -> String {
     )
 }
 
-/// The screen as text without control characters, for what is no terminal.
+/// The screen as text without control characters, if the output is not a terminal.
 #[must_use]
 pub fn text(screen: &Screen, width: u16) -> String {
     let height = screen.head() + 2 + screen.rows.len();
@@ -176,7 +176,7 @@ pub fn text(screen: &Screen, width: u16) -> String {
     let Ok(mut terminal) = Terminal::new(backend);
     let Ok(_) = terminal.draw(|frame| draw(frame, screen, place));
     let mut lines = lines(terminal.backend().buffer());
-    // Keys are of no use there.
+    // Without a terminal there are no keys.
     lines.pop();
     lines.join("\n") + "\n"
 }

@@ -22,14 +22,14 @@ use crate::launched::Launched;
 use crate::queued::queued;
 use crate::screen::{Place, Screen, draw, text};
 
-/// Time between two looks.
+/// Time between two updates.
 const LOOK: Duration = Duration::from_secs(1);
 /// How soon a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(250);
-/// A run that writes nothing for this long is reported as silent: a training job reports progress at least
-/// every ten seconds.
+/// A run that writes nothing for this long is reported as silent: a training job reports progress at least every ten
+/// seconds.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Columns of what is printed where there is no terminal.
+/// Columns of the output without a terminal.
 const PRINTED: u16 = 120;
 
 /// Arguments of `top`.
@@ -43,20 +43,20 @@ pub struct TopArgs {
     pub run: Option<PathBuf>,
 }
 
-/// What is looked at.
+/// What is shown.
 enum Source {
     Queue(Queue),
     Run(Box<Followed>),
 }
 
-/// A run whose events a thread reads as they are written.
+/// A run; a thread reads its events as they are written.
 struct Followed {
     path: PathBuf,
     events: Receiver<Result<RunEvent, ReadError>>,
     run: Launched,
 }
 
-/// A file that is still written: at its end it waits for more.
+/// The file is still being written: at its end the reader waits for more.
 struct Growing(File);
 
 impl Read for Growing {
@@ -77,7 +77,7 @@ impl Followed {
         let (sender, events) = channel();
         let source = name.clone();
         let read = move |input: Box<dyn Read + Send>| {
-            // A record cut in two by a killed launch is not a fault of those before it.
+            // A record cut in two by a killed launch does not invalidate earlier ones.
             let frames = Frames::new(BufReader::new(input), source).without_cut_record(|_| {});
             for event in Documents::new(frames) {
                 if sender.send(event).is_err() {
@@ -97,7 +97,7 @@ impl Followed {
         })
     }
 
-    /// Takes in what was written meanwhile.
+    /// Applies what was written meanwhile.
     fn look(&mut self) -> Result<(), Failure> {
         loop {
             match self.events.try_recv() {
@@ -108,7 +108,7 @@ impl Followed {
         }
     }
 
-    /// How long nothing was written though the run continues.
+    /// How long nothing was written although the run continues.
     fn silence(&self) -> Option<String> {
         let written = self.path.metadata().and_then(|found| found.modified());
         let silent = written.ok()?.elapsed().ok()?;
@@ -144,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Whether what happens happens on a device of this machine.
+    /// Whether the run uses a device of this machine.
     fn is_here(&self) -> bool {
         match self {
             Self::Queue(_) => true,
@@ -156,7 +156,7 @@ impl Source {
     }
 }
 
-/// Shows the queue, or a run, until a key or a signal ends it; where standard output is no terminal, once.
+/// Shows the queue, or a run, until a key or a signal ends it; if standard output is not a terminal, once.
 ///
 /// # Errors
 /// [`Failure::Input`] for a file without a run, [`Failure::Environment`] for a terminal that cannot be used.
@@ -220,7 +220,7 @@ fn draw_on(terminal: &mut DefaultTerminal, screen: &Screen, place: Place) -> Res
     drawn.map(drop).map_err(|e| environment(&e))
 }
 
-/// Where a key leads to; nothing: out.
+/// The next place after a key; `None`: quit.
 fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
     let Event::Key(key) = event else {
         return Some(place);
@@ -228,7 +228,7 @@ fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
     if key.kind != KeyEventKind::Press {
         return Some(place);
     }
-    // In raw mode the terminal makes no signal of Ctrl-C.
+    // In raw mode the terminal does not turn Ctrl-C into a signal.
     if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
         return None;
     }

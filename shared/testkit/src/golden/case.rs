@@ -8,7 +8,7 @@ const STDOUT: &str = "==== stdout";
 const STDERR: &str = "==== stderr";
 const NO_NEWLINE: &str = " (no newline at end)";
 
-/// What a run did.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) exit: i32,
@@ -19,12 +19,12 @@ pub(super) struct Outcome {
 /// A parsed `.test` file.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// Every line before the sections but `EXIT:`, as written; kept by a bless.
+    /// Every line before the sections except `EXIT:`, as written; blessing keeps them.
     head: Vec<String>,
     pub(super) script: String,
     pub(super) env: Vec<(String, String)>,
     pub(super) timeout_s: u64,
-    /// Parts of the documents on standard output that are compared; none: all of them, as written.
+    /// Parts of the documents on standard output that are compared; if empty, all of them, as written.
     project: Vec<String>,
     normalise: Vec<(Regex, String)>,
     expected: Outcome,
@@ -129,7 +129,7 @@ impl Case {
         }
     }
 
-    /// What differs between the expected and the seen outcome, for a person to read.
+    /// Difference between the expected and the actual outcome, as a message.
     pub(super) fn difference(&self, seen: &Outcome) -> Option<String> {
         let want = &self.expected;
         if want == seen {
@@ -150,7 +150,7 @@ impl Case {
         Some(text)
     }
 
-    /// The file's text with the seen outcome as the expected one.
+    /// The file's text with the actual outcome as the expected one.
     pub(super) fn blessed(&self, seen: &Outcome) -> Result<String, String> {
         let mut text = self.head.join("\n");
         text += &format!("\nEXIT: {}\n", seen.exit);

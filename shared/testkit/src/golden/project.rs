@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-/// Values shorter than this stand on one line; longer ones are taken apart.
+/// Values shorter than this are on one line; longer ones are divided.
 const ONE_LINE: usize = 90;
 
-/// Replaces each line of `text` that is a JSON object by the parts of it that `paths` name
-/// (`tasks`, `search.proof`; `*` is everything), a line for each: `tasks[0].batch = 32`. Other
-/// lines stay. Keys are in alphabetical order; a path that a document lacks gives no line.
+/// Replaces each line of `text` that is a JSON object by the parts of it that `paths` select (`tasks`,
+/// `search.proof`; `*` is everything), one line each: `tasks[0].batch = 32`. Other lines are kept. Keys are in
+/// alphabetical order; a path that a document lacks gives no line.
 pub(super) fn project(text: &str, paths: &[String]) -> String {
     let mut shown = String::new();
     for line in text.split_inclusive('\n') {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What may stand instead of a value.
+/// Replacements of a value.
 pub fn alterations(value: &Value) -> Vec<(&'static str, Value)> {
     let mut out = Vec::new();
     match value {
@@ -58,8 +58,8 @@ pub fn alterations(value: &Value) -> Vec<(&'static str, Value)> {
     out
 }
 
-/// The value with two of its parts exchanged, and which: a field of the first element of a list with
-/// that of the last, numbers of an object that follow each other by name.
+/// The value with two of its parts exchanged, and which: a field of the first element of a list with that of the
+/// last, or numbers of an object that are neighbours by name.
 pub fn exchanges(value: &Value) -> Vec<(String, Value)> {
     match value {
         Value::Array(items) if items.len() > 1 => of_list(items),

@@ -1,4 +1,4 @@
-//! Which fields may be altered unnoticed, each with the reason.
+//! Which alterations of fields may go unnoticed, each with the reason.
 
 const GIVEN: &str = "given by the user: there is nothing to compare it with";
 const ASKED: &str = "what was asked for; what was found keeps the altered one too";
@@ -17,7 +17,7 @@ const NO_ROW: &str = "no row of a table of rates says it; no tool writes such a 
 const ON_DEVICE: &str = "the device was asked for by name, or found";
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
-/// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
+/// Kind of document (empty: any), part of the position, kind of alteration (empty: any), reason.
 pub const EXEMPT: [(&str, &str, &str, &str); 104] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),

@@ -1,5 +1,5 @@
-//! Processes that try to outlive their job: from a transfer, from a job on a GPU, with control
-//! groups and without, also when the launcher is killed.
+//! Processes that try to outlive their job: from a transfer, from a job on a GPU, with and without control groups,
+//! and when the launcher is killed.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -21,7 +21,7 @@ fn without_groups(command: &mut Command) {
     command.env("MT_CGROUP_PARENT", "/no/such/folder");
 }
 
-/// One that starts a stray in its download and in its compute phase, and one that continues.
+/// One that starts a stray in its download and in its compute phase, and one that runs on.
 fn two(corner: &Corner, script: &str) -> [ScriptedTask; 2] {
     let escape = escape(corner);
     let mut a = job("a", &format!("{escape}\n{script}"));
@@ -48,7 +48,7 @@ fn strays_go_at_once(corner: &Corner, child: Child) {
     for phase in [PhaseKind::Download, PhaseKind::Compute] {
         wait_until("the phase does not end", || told(phase).is_some());
         let reason = told(phase).unwrap();
-        // Of a fake client also what it has started.
+        // For a fake client, also everything that it has started.
         assert!(
             reason.ends_with(" processes that it left were killed"),
             "{phase:?}: {reason}"
@@ -101,7 +101,7 @@ fn a_killed_launcher_leaves_no_stray_and_no_daemon() {
             without_groups(&mut command);
         }
         let mut child = corner.spawn(command, EventKind::Progress);
-        // A stray of a compute phase at least; that of the download went with it.
+        // At least one stray of a compute phase; that of the download ended with it.
         wait_until("no stray", || corner.processes() >= 3);
         assert!(!testkit::fakes::FakeMps::processes_below(corner.dir.path()).is_empty());
         child.kill().unwrap();
@@ -134,7 +134,7 @@ fn a_killed_launcher_leaves_no_stray_of_a_transfer() {
     });
 }
 
-/// A group of the machine's own, as a job with the rights for it would enter.
+/// A group of the machine, as a job with the necessary rights could enter it.
 #[test]
 fn a_job_that_leaves_its_control_group_is_noticed() {
     needs_cgroups!();
@@ -147,7 +147,7 @@ fn a_job_that_leaves_its_control_group_is_noticed() {
         return;
     };
     let corner = Corner::new();
-    // A process of the job, which is not its first.
+    // A process of the job other than its first.
     let leaves = format!("(exec sh -c 'echo $$ > {outside}; exec sleep 600') &");
     let script = format!("{leaves} {GOOD}; sleep 2.5");
     let ran = corner.launch(&[job("a", &script)], &[]);
@@ -209,7 +209,7 @@ fn a_working_directory_that_is_not_there_is_told_as_such() {
     corner.nothing_is_left();
 }
 
-/// A log that is a pipe is refused: it would be waited for, or be full.
+/// A log that is a pipe is refused: the launch would wait for a reader, or block when it is full.
 #[test]
 fn a_log_that_is_a_pipe_is_refused() {
     needs_cgroups!();

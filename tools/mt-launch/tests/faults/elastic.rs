@@ -10,9 +10,9 @@ use doc::EventKind;
 
 use crate::support::{Corner, Ran, needs_cgroups, ran};
 
-/// A training of steps of 10 samples, 50 ms each, that keeps to the contract of an elastic job: rank
-/// 0 speaks, and saves the step that it has reached. `SAVE` stands for what it does before that,
-/// `START` for what it does when it starts, `LOAD` for how it stands by.
+/// A training with steps of 10 samples, 50 ms each, that follows the contract of an elastic job: rank 0 reports, and
+/// saves the current step. `SAVE` is replaced by what it does before that, `START` by what it does when it starts,
+/// `LOAD` by how it stands by.
 const TRAINING: &str = r#"[ "$RANK" = 0 ] || { trap 'exit 0' TERM; while :; do sleep 0.05; done; }
 [ -z "$MT_POOL" ] || { LOAD; }
 n=$(cat $MT_TASK.step 2>/dev/null || echo 0)
@@ -26,7 +26,7 @@ while [ $n -lt $((MT_SAMPLES / 10)) ]; do
 done
 echo '{"mt":"done"}'"#;
 
-/// A decision as a controller writes it.
+/// A decision in the format of a controller.
 fn decision(seq: u32, gpus: &[(&str, u32)]) -> String {
     let gpus: Vec<String> = gpus.iter().map(|(t, g)| format!(r#""{t}":{g}"#)).collect();
     format!(
@@ -39,12 +39,12 @@ struct Case<'a> {
     corner: Corner,
     save: &'static str,
     start: &'static str,
-    /// Of a program that takes orders.
+    /// For a program that takes orders.
     load: Option<&'static str>,
     /// Name, time of arrival, steps.
     tasks: &'static [(&'static str, f64, u32)],
     arguments: &'static [&'static str],
-    /// Lines of arrivals that nobody can run.
+    /// Lines of invalid arrivals.
     refused: &'a str,
 }
 
@@ -106,7 +106,7 @@ impl Case<'_> {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Numbers of the steps that a training has told, over all its processes.
+    /// Numbers of the steps that a training has reported, over all its processes.
     fn steps(&self, task: &str) -> Vec<u32> {
         let number = |line: &str| {
             let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -122,13 +122,13 @@ impl Case<'_> {
     }
 }
 
-/// A line of a controller's script that reads events until one of a task has come.
+/// A line of a controller's script that reads events until one of a given task arrives.
 fn heard(event: &str, task: &str) -> String {
     format!("while read line; do case $line in *{event}*'\"{task}\"'*) break;; esac; done")
 }
 
-/// A controller's script: `a` has all four GPUs; after `first` three of them are those of `b`, until `b`
-/// is done. What comes after that is kept in `heard`.
+/// A controller's script: `a` has all four GPUs; after `first` three of them go to `b`, until `b` is done. Later
+/// events are kept in `heard`.
 fn three_of_four(first: String) -> String {
     let script = [
         decision(1, &[("a", 4)]),
@@ -141,8 +141,8 @@ fn three_of_four(first: String) -> String {
     script.join("\n")
 }
 
-/// Most GPUs that were held at one time, by the starts and ends of processes; `sizes` in the order
-/// of the starts.
+/// Maximum number of GPUs in use at one time, according to the starts and ends of processes; `sizes` in the order of
+/// the starts.
 fn most_held(ran: &Ran, sizes: &[(&str, u32)]) -> u32 {
     let mut starts = sizes.iter();
     let mut held: Vec<(String, u32)> = Vec::new();
@@ -192,7 +192,7 @@ fn a_controller_that_is_killed_harms_no_training() {
     let ran = case.run(&script.join("\n"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(ran.stderr.matches("the controller is gone").count(), 1);
-    // What it decided stands; who comes later gets what is free.
+    // Its last decision remains; later arrivals get free GPUs.
     assert_eq!((case.sizes("a"), case.sizes("b")), ("2".into(), "1".into()));
     assert_eq!(case.sizes("c"), "1");
     for (task, steps) in [("a", 30), ("b", 30), ("c", 10)] {
@@ -203,7 +203,7 @@ fn a_controller_that_is_killed_harms_no_training() {
 #[test]
 fn a_controller_that_babbles_or_decides_the_impossible_is_told_once_and_ignored() {
     needs_cgroups!();
-    // Long enough for all that the controller says, in 1.5 s, to be read.
+    // Long enough to read everything that the controller writes in 1.5 s.
     let case = case(&[("a", 0.0, 60)]);
     let script = [
         "echo hello; echo again".to_owned(),
@@ -256,7 +256,7 @@ fn a_training_that_ignores_sigterm_is_killed_and_goes_on_from_its_last_checkpoin
         why.contains("stopped without saving") && why.contains("signal 9"),
         "{why}"
     );
-    // It never saved, so it starts over, and that is told.
+    // It never saved, so it starts over, and this is reported.
     assert!(
         ran.stderr.contains("continues from an older checkpoint"),
         "{}",
@@ -306,7 +306,7 @@ fn an_arrival_during_a_reconfiguration_waits_for_its_end() {
     ];
     let ran = case.run(&script.join("\n"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    // Where the machine is slow, b may be here before the first reconfiguration has begun.
+    // On a slow machine, b may arrive before the first reconfiguration has begun.
     let sizes = case.sizes("a");
     assert!(sizes == "4 3 2" || sizes == "4 2", "{sizes}");
     assert_eq!(case.sizes("b"), "2");
@@ -478,7 +478,7 @@ fn arrivals_that_cannot_be_run_are_told_five_times_and_counted() {
     );
 }
 
-/// What a controller starts, in a session of its own, with an environment of its own, or both.
+/// Processes that a controller starts, in a separate session, with a separate environment, or both.
 const STARTS: &str = "setsid sleep 271828 & env -i setsid sleep 271828 & (setsid sleep 271828 &) &";
 
 fn sleepers() -> usize {
@@ -503,7 +503,7 @@ fn what_a_controller_starts_ends_with_the_launch() {
     let ran = case.run(&script.join("\n"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(sleepers(), 0);
-    // Killed, it cannot put anything away itself.
+    // When killed, it cannot clean up.
     let script = [
         STARTS.to_owned(),
         "sleep 0.5; kill -9 $PPID; sleep 100".to_owned(),
@@ -521,7 +521,7 @@ fn what_a_controller_starts_ends_with_the_launch() {
 fn a_training_of_long_steps_is_given_the_time_to_save() {
     needs_cgroups!();
     let mut case = case(&[("a", 0.0, 6)]);
-    // A step that takes longer than the grace: the shell notices SIGTERM when its `sleep` has ended.
+    // A step that takes longer than the grace period: the shell notices SIGTERM when its `sleep` has ended.
     case.start = "sleep() { (trap '' TERM; exec sleep 1); }";
     case.arguments = &["--grace", "0.3"];
     let script = [
@@ -536,8 +536,8 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
     case.assert_every_step_once("a", 6);
 }
 
-/// A GPU is lost under a training: it continues with what is left, and has the GPU again when that is found. What it
-/// had not saved is done again.
+/// A GPU of a training is lost: it continues on the remaining ones, and gets the GPU back when it is found. Unsaved
+/// steps are repeated.
 #[test]
 fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
     needs_cgroups!();
@@ -549,7 +549,7 @@ fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
         heard("lost", "x"),
         "cat > heard".to_owned(),
     ];
-    // The controller decides nothing of its own about the loss: the training has the three that are left.
+    // The controller makes no decision about the loss: the training keeps the remaining three.
     let script = script.join("\n").replace("*'\"x\"'*", "*");
     let script = script.replace(
         "cat > heard",

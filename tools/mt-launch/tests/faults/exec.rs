@@ -1,4 +1,4 @@
-//! `mt-launch exec`: the program is this process, and nothing of it remains.
+//! `mt-launch exec`: the program replaces this process, and leaves nothing behind.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -26,7 +26,7 @@ pub fn exec(corner: &Corner, arguments: &[&str]) -> Command {
     command
 }
 
-/// Waits until the attendant has put everything away.
+/// Waits until the attendant has cleaned up.
 pub fn nothing_remains(corner: &Corner) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while corner.processes() > 0 || !corner.run_dirs().is_empty() {
@@ -85,7 +85,7 @@ fn the_program_is_this_process_under_its_quota() {
     nothing_remains(&corner);
 }
 
-/// A program with a daemon of its own, which has left its session; it writes both numbers.
+/// A program with a daemon that has left its session; it writes both process numbers.
 const WITH_DAEMON: &str = "setsid sleep 600 & echo $! $$ > pids; wait";
 
 #[test]
@@ -108,7 +108,7 @@ fn what_a_killed_program_leaves_is_put_away() {
         let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::try_from(signal).unwrap()).unwrap();
         let status = ended(&mut child);
-        // With a log the tool itself ends by the signal's number, as a shell says it.
+        // With a log, the tool itself ends with the signal's number, as a shell reports it.
         let ended = status.signal().or(status.code().map(|code| code - 128));
         assert_eq!(ended, Some(signal), "{status:?}");
         nothing_remains(&corner);
@@ -157,8 +157,8 @@ fn the_log_says_what_was_predicted_and_what_came_out() {
     ] {
         assert_eq!(line[field].to_string(), wanted, "{line}");
     }
-    // Four steps after the first, in 0.4 s and what a loaded machine adds to it, or to the first, which is read late
-    // then.
+    // Four steps after the first, in 0.4 s. A loaded machine may delay them, or the first one, which is then read
+    // late.
     let rate = line["samples_per_s"].as_f64().unwrap();
     assert!((20.0..=200.0).contains(&rate), "{line}");
     nothing_remains(&corner);
@@ -228,7 +228,7 @@ impl Machine {
         command
     }
 
-    /// A client that stays until the file `go` is there; returns once it is a client.
+    /// A client that runs until the file `go` exists; returns when it is a client.
     pub fn client(&self, name: &str, arguments: &[&str]) -> Child {
         let connect = format!(
             "{} --connect $$ > {name}; env | grep ^CUDA_ >> {name}; echo end >> {name}; \
@@ -308,7 +308,7 @@ fn programs_share_one_daemon_that_ends_with_the_last() {
     );
     assert!(told.contains("CUDA_VISIBLE_DEVICES=GPU-abababab"), "{told}");
     assert!(machine.corner.log("second").starts_with("70\n"));
-    // One that is killed leaves as well as one that ends.
+    // A killed client counts as leaving, like one that ends.
     let pid = nix::unistd::Pid::from_raw(first.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
     assert_eq!(first.wait_with_output().unwrap().status.signal(), Some(9));

@@ -30,8 +30,7 @@ fn attendants(corner: &Corner) -> Vec<i32> {
     .collect()
 }
 
-/// Nobody waits for the program's end then: it continues, and the next one puts away what it has
-/// left.
+/// Nothing waits for the program's end then: it continues, and the next one cleans up what it has left.
 #[test]
 fn a_killed_attendant_harms_no_program() {
     let Some(machine) = Machine::new() else {
@@ -94,7 +93,7 @@ fn on_a_full_disk_a_program_on_the_gpu_keeps_its_status() {
     assert!(err.contains("warning: --log has no line"), "{err}");
     machine.no_daemon();
     nothing_remains(&machine.corner);
-    // No file can be written at all: what cannot be cleaned up later is not begun.
+    // No file can be written at all: nothing is started that cannot be cleaned up later.
     let mut limited = machine.exec(&[&ON_GPU[..], &["--share", "30", "touch", "begun"]].concat());
     let program = limited.get_program().to_owned();
     let words: Vec<_> = limited.get_args().map(ToOwned::to_owned).collect();
@@ -161,7 +160,7 @@ fn a_killed_daemon_costs_no_status_and_the_next_program_has_one() {
     nothing_remains(&machine.corner);
 }
 
-/// Whatever the limit is, the program runs or is not begun, and nothing stays.
+/// With any limit, the program either runs or is not started, and nothing is left.
 #[test]
 fn limits_of_descriptors_and_processes_leave_nothing_on_the_gpu() {
     let Some(machine) = Machine::new() else {
@@ -220,7 +219,7 @@ fn limits_of_descriptors_and_processes_leave_nothing_on_the_gpu() {
     fs::remove_dir(&group).ok();
 }
 
-/// A daemon of somebody else, which the launch attaches to.
+/// A daemon of somebody else, to which the launch attaches.
 fn theirs(fake: &FakeMps, corner: &Corner) -> std::path::PathBuf {
     let pipe = corner.path("theirs");
     fs::create_dir(&pipe).unwrap();
@@ -232,7 +231,7 @@ fn theirs(fake: &FakeMps, corner: &Corner) -> std::path::PathBuf {
     pipe
 }
 
-/// Ends daemon and servers, not their clients nor whoever attaches; how many there were.
+/// Ends daemon and servers, but not their clients or attached processes; returns how many there were.
 fn end_daemons(corner: &Corner) -> usize {
     let mut ended = 0;
     for pid in FakeMps::processes_below(corner.dir.path()) {
@@ -261,7 +260,7 @@ fn a_killed_launch_leaves_the_daemon_that_it_had_attached_to() {
     assert!(end_daemons(&corner) > 0, "the daemon is still there");
 }
 
-/// Jobs that live on without it end as they would: nobody here starts or ends a daemon of somebody else.
+/// Jobs that live on without the daemon end normally: the launch neither starts nor ends a daemon of somebody else.
 #[test]
 fn the_end_of_a_daemon_that_is_attached_to_ends_no_job_that_lives_on() {
     let Some((fake, corner)) = gpu() else { return };

@@ -345,7 +345,7 @@ fn jobs_get_what_they_are_kept_and_set_and_what_is_left_out_is_told() {
         "the samples of the plan, not of a launch around"
     );
     let log = corner.log("logs/a.log");
-    // `--env` stands above the workload, whose CORNER is another.
+    // `--env` overrides the workload, which has another CORNER.
     assert!(log.contains("seen 1 2  x=y."), "{log}");
     assert!(
         ran.stderr
@@ -368,7 +368,7 @@ fn without_progress_the_exit_status_decides() {
     let finished: Vec<bool> = ran.summary().tasks.iter().map(|t| t.finished).collect();
     assert_eq!(finished, [true, false]);
     assert!(ran.reasons(EventKind::Exit).contains("exit code 5"));
-    // The same jobs are no good where they are asked for their samples.
+    // The same jobs fail if they are required to report samples.
     let ran = corner.launch(&silent[..1], &["--restarts", "0"]);
     assert_eq!(ran.code, Some(1));
     let reasons = ran.reasons(EventKind::Exit);

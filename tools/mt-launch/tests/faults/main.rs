@@ -1,8 +1,7 @@
-//! What can go wrong with jobs, and what the user then sees, what remains and what is lost.
+//! What can go wrong with jobs: what the user sees, what is left behind and what is lost.
 //!
-//! Every scenario asserts that no process, control group and run directory remains
-//! (`Corner::nothing_is_left`). With `MT_FAULTS=full` (`make test-faults`) the soak is as long as
-//! a night is.
+//! Every scenario asserts that no process, control group and run directory is left (`Corner::nothing_is_left`). With
+//! `MT_FAULTS=full` (`make test-faults`) the soak takes as long as a night.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod contain;

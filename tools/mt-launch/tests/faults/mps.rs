@@ -1,4 +1,4 @@
-//! A fatal fault of one MPS client hits all: on a fake GPU with a fake MPS control.
+//! A fatal fault of one MPS client affects all clients, on a fake GPU with a fake MPS control program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,11 +36,11 @@ fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
     ran(command(fake, corner, arguments).output().unwrap())
 }
 
-/// A job that is a client for a while and leaves a file with its daemon's folder and processors.
+/// A job that is a client for a while and writes the daemon's folder and its processors to a file.
 pub fn client(fake: &FakeMps, name: &str) -> String {
     let worker = fake.worker().display().to_string();
-    // It ends after its own lines and not after a time: on a busy machine a second is too short
-    // for it to connect.
+    // It ends after its own lines and not after a fixed time: on a busy machine a second is too short for it to
+    // connect.
     format!(
         r#"echo "$CUDA_MPS_PIPE_DIRECTORY $(taskset -cp $$)" > {name}.told
            {{ "{worker}" & echo $! > {name}.pid; wait; }} | {{
@@ -60,7 +60,7 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     let good = format!(
         r#""{worker}" & w=$!; sleep 3; kill $w; echo '{{"mt":"done","samples":30}}'; exit 0"#
     );
-    // The others are clients by then: a server without clients recovers before anyone looks.
+    // The others are clients by then: a server without clients would recover before the check.
     let faulty = format!(
         r#"if [ ! -e faulted ]; then touch faulted; FAKE_CLIENTS=3 FAKE_MODE=faults exec "{worker}"; fi; {good}"#
     );
@@ -131,8 +131,8 @@ fn a_daemon_that_runs_already_is_used_and_left_running() {
     assert!(told.starts_with(&pipe.display().to_string()), "{told}");
     assert!(!fake.commands().contains("quit"), "{}", fake.commands());
     corner.nothing_is_left();
-    // The daemon is still there, the client is not. Its server goes with the control group of the client, if
-    // there is one, because the stand-in starts it from there; a real daemon starts it itself.
+    // The daemon still exists, the client does not. Its server ends with the client's control group, if there is one,
+    // because the stand-in starts it from there; a real daemon starts it itself.
     let left = FakeMps::processes_below(corner.dir.path());
     assert!((1..=2).contains(&left.len()));
     for pid in left {

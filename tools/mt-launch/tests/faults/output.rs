@@ -1,4 +1,4 @@
-//! What jobs print, where it goes, and who may see it.
+//! Output of jobs: where it goes, and who may see it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -88,7 +88,7 @@ fn a_log_on_a_full_disk() {
     if !std::path::Path::new("/dev/full").exists() {
         return;
     }
-    // A link is refused, so the device itself stands in for the disk.
+    // A link is refused, so the device itself replaces the disk.
     let full = std::process::Command::new("mknod")
         .args([
             corner.path("logs/a.log").as_os_str(),

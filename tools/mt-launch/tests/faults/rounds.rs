@@ -1,4 +1,4 @@
-//! Whole rounds: order and overlap of phases against the timeline, metrics, adaption.
+//! Whole rounds: order and overlap of phases compared with the timeline, metrics, adaption.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,8 +15,8 @@ use crate::support::{Corner, GOOD, Ran, job, needs_cgroups, ran};
 /// Bytes per second of the link in each direction.
 const RATE: f64 = 1e6;
 
-/// A server on the loopback that sends and takes bytes at [`RATE`]. It counts when two transfers
-/// of one direction run at once.
+/// A server on the loopback that sends and receives bytes at [`RATE`]. It counts how often two transfers of one
+/// direction run at once.
 fn link() -> (u16, Arc<AtomicI32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -32,7 +32,7 @@ fn link() -> (u16, Arc<AtomicI32>) {
     (port, clashes)
 }
 
-/// `down N` is answered by N bytes, `up N` and N bytes by a line.
+/// It answers `down N` with N bytes, and `up N` followed by N bytes with a line.
 fn serve(mut stream: TcpStream, busy: &[AtomicI32; 2], clashes: &AtomicI32) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
@@ -67,8 +67,8 @@ fn serve(mut stream: TcpStream, busy: &[AtomicI32; 2], clashes: &AtomicI32) -> O
 /// Samples per second of a job that trains 10 every 50 ms.
 const PACE: f64 = 200.0;
 
-/// A plan of three tasks whose compute takes its time whatever the processor does; `rate` is what
-/// is said of each of so many tasks that compute.
+/// A plan of three tasks whose compute takes the same time at any load; `rate` gives the claimed rate of each, by the
+/// number of tasks that compute.
 fn plan(port: u16, rate: fn(usize) -> f64) -> Plan {
     let sizes = [
         (900_000, 200, 500_000),
@@ -159,7 +159,7 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
     let planned_gain = 1.0 - planned / off;
     assert!(planned_gain > 0.2, "{planned_gain}");
     let mut seen = Vec::new();
-    // A busy machine may delay one round; not three in a row.
+    // A busy machine may delay one round, but not three in a row.
     for _ in 0..3 {
         let (ran, with) = measured(&corner, &["--keep-shares"]);
         let (_, without) = measured(&corner, &["--keep-shares", "--no-overlap"]);
@@ -185,7 +185,7 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
             return;
         }
     }
-    // Trainings that share the processors with as many others take longer, whatever was planned.
+    // Trainings that share the processors with as many others take longer than planned.
     let load = fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
@@ -195,8 +195,8 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
     panic!("(measured / planned, gain - planned gain): {seen:?}");
 }
 
-/// Where tasks that compute together are said to be far slower, the timeline holds some back, and
-/// so does the launch: on the simulator, whose rates are others, and of processes.
+/// If tasks that compute together are claimed to be far slower, the timeline holds some back, and so does the launch:
+/// on the simulator, which has other rates, and with processes.
 #[test]
 fn what_a_timeline_holds_back_is_held_back() {
     let (port, _) = link();
@@ -224,7 +224,7 @@ fn what_a_timeline_holds_back_is_held_back() {
         fs::write(corner.path("plan.json"), text).unwrap();
     };
     let simulate = || ran(corner.command(&["--device", "sim"]).output().unwrap());
-    // What a search would do only where it helps: the last download waits for the first upload.
+    // A search would only do this if it helps: the last download waits for the first upload.
     let mut apart = timeline.clone();
     apart.holds = vec![Hold {
         task: *timeline.download_order.last().unwrap(),
@@ -258,7 +258,7 @@ fn metrics_are_written_whole() {
     let ran = corner.launch(&[job("a", GOOD)], &["--prometheus", "/no/such/dir/m"]);
     assert_eq!(ran.code, Some(2), "told before anything is started");
     assert!(ran.stderr.contains("there is no folder /no/such/dir"));
-    // Later it is too late: metrics are not worth a night of training.
+    // A later failure is ignored: metrics are not worth a night of training.
     fs::create_dir(corner.path("there")).unwrap();
     let remover = format!("rmdir there; {GOOD}; sleep 1.5");
     let ran = corner.launch(&[job("a", &remover)], &["--prometheus", "there/m"]);

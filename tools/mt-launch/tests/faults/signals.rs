@@ -33,7 +33,7 @@ fn the_first_signal_stops_gracefully() {
     ] {
         needs_cgroups!();
         if sent == Signal::SIGHUP && hangups_are_ignored() {
-            // The launcher inherits that from `nohup make test`, and rightly continues.
+            // The launcher inherits this from `nohup make test`, and rightly continues.
             continue;
         }
         let corner = Corner::new();
@@ -114,7 +114,7 @@ fn the_next_start_cleans_up_after_a_launcher_and_its_guard_were_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(dirs[0].exists());
-    // Another that lives is left alone.
+    // Another run that is alive is left alone.
     let other = Corner::new();
     let living = other.start(&[job("x", ENDLESS)], &[], EventKind::Ready);
     let ran = corner.launch(&[job("a", GOOD)], &[]);
@@ -190,7 +190,7 @@ fn the_guard_touches_nothing_but_run_directories() {
     }
 }
 
-/// A process that SIGKILL does not end: one in a frozen group, as one inside a driver that hangs.
+/// A process that survives SIGKILL: one in a frozen group behaves like one inside a hanging driver.
 #[test]
 fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
     needs_cgroups!();
@@ -212,7 +212,7 @@ fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
     let output = child.wait_with_output().unwrap();
     let took = begun.elapsed();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The next start is not held up either, and says what is left.
+    // It does not block the next start, which reports what is left.
     let other = job("b", GOOD);
     corner.plan(&[other]);
     let next = support::ran(corner.command(&[]).output().unwrap());
@@ -222,7 +222,7 @@ fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
     assert!(said.contains("does not end, even after SIGKILL"), "{said}");
     assert_eq!(next.code, Some(0), "{}", next.stderr);
     assert!(next.stderr.contains("left where it is"), "{}", next.stderr);
-    // Once it can die, it does, and a start cleans up the rest.
+    // When it can die, it does, and the next start cleans up the rest.
     let deadline = Instant::now() + Duration::from_secs(20);
     while fs::remove_dir(&group).is_err() {
         assert!(Instant::now() < deadline, "the group stays");

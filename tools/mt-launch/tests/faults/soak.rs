@@ -1,4 +1,4 @@
-//! Many rounds, and a flood of progress: nothing grows, little is used.
+//! Many rounds, and a flood of progress: no resource grows.
 
 use std::fs;
 use std::process::Stdio;
@@ -65,7 +65,7 @@ fn a_soak_leaks_nothing() {
         first.0,
         last.0
     );
-    // Jobs that run at the moment of the look have three each.
+    // Jobs that run at the moment of the check have three each.
     assert!(last.1 <= first.1 + 3 * NAMES.len(), "{first:?} {last:?}");
 }
 
@@ -105,8 +105,7 @@ impl Level {
     }
 }
 
-/// `make soak`: for this many seconds as `MT_SOAK_S` says; nothing is higher in the last quarter of
-/// the time than it was in the first.
+/// `make soak`: for `MT_SOAK_S` seconds; nothing is higher in the last quarter of the time than it was in the first.
 #[test]
 fn a_soak_of_minutes_stays_flat() {
     let seconds = std::env::var("MT_SOAK_S").ok().and_then(|s| s.parse().ok());
@@ -158,7 +157,7 @@ fn a_soak_of_minutes_stays_flat() {
     );
     assert!(last.processes <= first.processes + 6, "processes grow");
     assert!(last.groups <= first.groups + 2, "control groups grow");
-    // Optimised; a build with checks takes about three times as long.
+    // Optimised; a debug build takes about three times as long.
     let most_ms = if cfg!(debug_assertions) { 8.0 } else { 2.0 };
     assert!(each_ms < most_ms, "{each_ms} ms for each start");
 }

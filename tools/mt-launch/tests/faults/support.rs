@@ -1,4 +1,4 @@
-//! Launches in a private corner, and a look at what they leave.
+//! Launches in a private folder, and checks of what they leave behind.
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -43,7 +43,7 @@ pub fn job(id: &'static str, script: &str) -> ScriptedTask {
     }
 }
 
-/// A script that trains as it is asked to.
+/// A script that trains according to its environment.
 pub const GOOD: &str = r#"echo '{"mt":"ready"}'; n=0
 while [ $n -lt $MT_SAMPLES ]; do n=$((n+10)); echo '{"mt":"step","samples":10,"loss":0.5}'; done
 echo '{"mt":"done","samples":'$n'}'"#;
@@ -52,7 +52,7 @@ echo '{"mt":"done","samples":'$n'}'"#;
 pub const ENDLESS: &str = r#"echo '{"mt":"ready"}'
 while :; do echo '{"mt":"step","samples":1}'; sleep 0.02; done"#;
 
-/// An event as it is in the output; fields that no test looks at are left out.
+/// An event in the output, without fields that no test uses.
 #[derive(Debug, Deserialize)]
 pub struct RunEvent {
     pub event: EventKind,
@@ -75,7 +75,7 @@ pub struct RunEvent {
     pub tasks: Vec<TaskSummary>,
 }
 
-/// What became of a task, as it is in the output.
+/// Outcome of a task in the output.
 #[derive(Debug, Deserialize)]
 pub struct TaskSummary {
     pub finished: bool,
@@ -109,7 +109,7 @@ impl Corner {
         Self { dir, mark }
     }
 
-    /// What the variable CORNER of every process of this corner is.
+    /// Value of the variable CORNER of every process of this folder.
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -118,7 +118,7 @@ impl Corner {
         self.dir.path().join(name)
     }
 
-    /// Writes a plan of jobs; every process of theirs has the mark of this corner.
+    /// Writes a plan of jobs; each of their processes has this folder's mark.
     pub fn plan(&self, jobs: &[ScriptedTask]) -> PathBuf {
         let mut planned = Vec::new();
         let mut tasks = Vec::new();
@@ -164,7 +164,7 @@ impl Corner {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mt-launch"));
-        // What else stands in the environment of the tests would be told as not passed on.
+        // Other variables in the environment of the tests would be reported as not passed on.
         let needed =
             |name: &str| name.starts_with("MT_") || ["PATH", "HOME", "TMPDIR"].contains(&name);
         let kept = std::env::vars().filter(|(name, _)| needed(name));
@@ -204,7 +204,7 @@ impl Corner {
         self.spawn(self.command(arguments), until)
     }
 
-    /// Like [`Corner::start`], of a command of the caller's.
+    /// Like [`Corner::start`], with the caller's command.
     pub fn spawn(&self, mut command: Command, until: EventKind) -> Child {
         command.arg("--output").arg(self.path("events.ndjson"));
         let child = command.spawn().unwrap();
@@ -328,7 +328,7 @@ impl Ran {
     }
 }
 
-/// Whether this machine lets us write a control group; says so if not.
+/// Whether a control group can be written on this machine; reports it if not.
 pub fn has_cgroups() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (mut run, _) = jobs::RunDir::create(&dir.path().join("runs"), "test").unwrap();

@@ -55,7 +55,7 @@ impl Bench {
         self.command(arguments).output().expect("the tool runs")
     }
 
-    /// Starts a profile that takes long, and waits until its workers are there.
+    /// Starts a long profile, and waits until its workers exist.
     fn start_long(&self, more: &[&str]) -> Child {
         let workload = self.workload();
         let child = self
@@ -107,14 +107,14 @@ fn a_profile_is_measured_and_its_cost_told() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert!(out.contains(r#""kind":"cuda","name":"Fake GPU","simulated":false,"units":80"#));
-    // Everything counts: each task alone, four pairs, and between them one task at a part share.
+    // Everything counts: each task alone, four pairs, and between them one task at a partial share.
     assert_eq!(
         out.matches(r#""samples_per_s""#).count(),
         2 + 2 * 4 + 1,
         "{out}"
     );
     assert!(err.contains("workers started for the pool at"), "{err}");
-    // The fake of NVML is not there, or another test's loader finds a real one.
+    // The fake of NVML is missing, or another test's loader finds a real one.
     assert!(
         out.contains(r#""gpu":{"#) != err.contains("NVML does not report how the GPU was used"),
         "{err}"
@@ -214,7 +214,7 @@ fn what_sigkill_leaves_is_cleaned_by_the_next_start() {
     assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
 }
 
-/// The guard needs no next start.
+/// The guard does not need another start.
 #[test]
 fn what_sigkill_or_sighup_leaves_goes_by_itself() {
     for signal in [Signal::SIGKILL, Signal::SIGHUP] {
@@ -281,8 +281,8 @@ fn a_daemon_attached_to_is_used_and_left_alone() {
     let output = attach(&bench);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(!bench.fake.commands().contains("quit"));
-    // The daemon is still there, the workers are not. Its server goes with the control group of the client, if
-    // there is one, because the stand-in starts it from there; a real daemon starts it itself.
+    // The daemon still exists, the workers do not. Its server ends with the client's control group, if there is one,
+    // because the stand-in starts it from there; a real daemon starts it itself.
     assert!((1..=2).contains(&bench.left().len()));
     for pid in bench.left() {
         kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();

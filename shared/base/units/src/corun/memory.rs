@@ -2,13 +2,11 @@ use crate::Batch;
 
 use crate::corun::Setting;
 
-/// Takes batch sizes down until a co-run fits into memory: among all steps of a task to its next
-/// smaller size in `sizes` (by task, in any order) the one that frees most, again and again.
-/// `need` says the bytes of a setting. Whether it fits at last; where it does not, nothing more
-/// can be freed.
+/// Reduces batch sizes until a co-run fits into memory: repeatedly takes, among the steps of a task to its next
+/// smaller size in `sizes` (by task, in any order), the one that frees most. `need` returns the bytes of a setting.
+/// Returns whether it fits in the end; if not, nothing more can be freed.
 ///
-/// For randomly drawn co-runs: of many tasks hardly any draw fits by itself, and plans will nearly
-/// fill the memory.
+/// For random co-runs: with many tasks few draws fit by themselves, and good plans nearly fill the memory.
 pub fn shrink_to_fit(
     active: &mut [Setting],
     sizes: &[Vec<Batch>],

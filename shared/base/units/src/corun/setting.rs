@@ -1,7 +1,7 @@
 use crate::{Batch, Share};
 
-/// Most tasks that share one device: a set of them is one machine word. MPS admits 48 clients per
-/// GPU up to CUDA 13.0 and 60 after, so no device reaches this limit.
+/// Maximum number of tasks that share one device: a set of them is one machine word. MPS admits 48 clients per GPU up
+/// to CUDA 13.0 and 60 after, so no device reaches this limit.
 pub const MAX_TASKS: usize = 64;
 
 /// Batch size and share of one task of a co-run.

@@ -7,9 +7,9 @@ use crate::search::Stop;
 /// below 1 ms.
 const CLOCK_EVERY: u64 = 64;
 
-/// Work that a search may still do: units (points, nodes, plays) and, where asked for, time.
+/// Remaining work of a search: units (points, nodes, plays) and, if requested, time.
 ///
-/// Once exhausted it stays so, so that nested loops all end.
+/// When it is used up it stays so, so that nested loops all end.
 #[derive(Debug, Clone)]
 pub struct Budget {
     spent: u64,
@@ -50,12 +50,12 @@ impl Budget {
         true
     }
 
-    /// Counts work that was done without asking.
+    /// Counts work that was already done.
     pub fn add(&mut self, units: u64) {
         self.spent = self.spent.saturating_add(units);
     }
 
-    /// Ends it: something else than its units has run out.
+    /// Ends it: something other than its units has run out.
     pub fn stop(&mut self) {
         self.stopped.get_or_insert(Stop::Budget);
     }

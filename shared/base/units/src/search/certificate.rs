@@ -2,9 +2,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Stop {
-    /// Every answer of the class was looked at.
+    /// Every answer of the class was evaluated.
     Enumerated,
-    /// Every answer of the class was looked at or excluded by a bound.
+    /// Every answer of the class was evaluated or excluded by a bound.
     Bounded,
     /// The answer meets a bound for every answer of the class.
     BoundMet,
@@ -17,24 +17,23 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Whether the answer is thereby proven to be the best of its class.
+    /// Whether this proves that the answer is the best of its class.
     #[must_use]
     pub const fn is_proof(self) -> bool {
         matches!(self, Stop::Enumerated | Stop::Bounded | Stop::BoundMet)
     }
 }
 
-/// Certificate of an answer: why the search stopped, a bound on any answer of a class, and which
-/// class that is. A proof without its class is a trap: "no order is faster" is not "no schedule
-/// is".
+/// Certificate of an answer: why the search stopped, a bound on any answer of a class, and the class itself. A proof
+/// without its class is misleading: "no order is faster" does not mean "no schedule is faster".
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct Certificate<C> {
     /// Why the search stopped.
     pub stop: Stop,
-    /// No answer of the class is better than this, where a bound is known.
+    /// No answer of the class is better than this, if a bound is known.
     pub bound: Option<f64>,
-    /// The answers that it is about.
+    /// The class of answers.
     pub class: C,
 }
 

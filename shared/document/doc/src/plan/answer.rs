@@ -30,15 +30,15 @@ pub struct Feasible {
     pub rv: TotalShare,
     /// Whether sharing is worth it; absent in plans of a version that did not judge it.
     pub verdict: Option<Verdict>,
-    /// When the tasks reach their targets, where the objective is that.
+    /// When the tasks reach their targets, if that is the objective.
     pub target: Option<Target>,
-    /// How far the plan is from what its model learnt from; absent where no model tells.
+    /// How far the plan is from its model's training data; absent if no model says so.
     pub prediction: Option<PredictionError>,
     /// What was maximised.
     pub objective: Objective,
     /// What had to hold.
     pub constraints: Constraints,
-    /// Distance from the balance asked for; absent where a task has no data volume.
+    /// Distance from the requested balance; absent if a task has no data volume.
     pub mismatch: Option<f64>,
     /// Objective without the batch constraints; absent if there are none, or several GPUs.
     pub unconstrained_objective: Option<f64>,
@@ -65,9 +65,9 @@ pub struct Feasible {
 pub struct Infeasible {
     /// The reasons; never empty.
     pub reasons: Vec<Infeasibility>,
-    /// What had to hold, where the writer says it.
+    /// The constraints, if the writer gives them.
     pub constraints: Option<Constraints>,
-    /// How it was found, where the writer says it.
+    /// How it was found, if the writer says so.
     pub search: Option<Search>,
 }
 
@@ -89,7 +89,7 @@ pub struct Decision {
     pub share: Share,
     /// Predicted throughput while all tasks run.
     pub throughput: Estimate,
-    /// Throughput alone on the whole device, as [`Constraints::solo`] says.
+    /// Throughput alone on the whole device, as [`Constraints::solo`] defines it.
     pub solo: SamplesPerSec,
 }
 
@@ -128,8 +128,8 @@ impl From<Decision> for Given {
     }
 }
 
-/// Which of the three a plan is: one with reasons is infeasible, one with anything that only a
-/// search can say was found, and every other was written by hand.
+/// Kind of a plan: infeasible if it has reasons, found by a search if it has anything that only a search can know,
+/// and otherwise hand-written.
 pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
     if !wire.infeasible.is_empty() {
         return infeasible(wire, c).map(Answer::Infeasible);
@@ -149,7 +149,7 @@ pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
     }
 }
 
-/// What only a plan that was found has, and whether this one has it.
+/// Fields that only a plan from a search has, and whether this one has them.
 fn results(wire: &wire::Plan) -> [(&'static str, bool); 13] {
     [
         ("objective", wire.objective.is_some()),
@@ -241,7 +241,7 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
     })
 }
 
-/// The value of a field that a plan of a search has, though one that is written by hand need not.
+/// The value of a field that a plan from a search always has, though a hand-written one may omit it.
 fn needed<T>(value: Option<T>, name: &str, c: &mut Checker) -> Option<T> {
     if value.is_none() {
         c.field(name, |c| {

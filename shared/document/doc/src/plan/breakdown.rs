@@ -4,7 +4,7 @@ use units::{Share, TaskId, TotalShare};
 
 use crate::{Checker, wire};
 
-/// What a change of one task's share would do, all else as it is.
+/// The effect of changing one task's share, everything else unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marginal {
     /// Task whose share changes.

@@ -42,14 +42,14 @@ pub struct Candidates {
     pub chosen: Chosen,
     /// The best measured co-run.
     pub measured: Candidate,
-    /// The best by the model; absent: by the model nothing keeps the constraints.
+    /// The best by the model; absent if nothing keeps the constraints under the model.
     pub predicted: Option<Candidate>,
 }
 
 /// A configuration and its objective, measured or predicted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Number of the configuration in the profile, where it was measured.
+    /// Number of the configuration in the profile, if it was measured.
     pub config: Option<u64>,
     /// Objective.
     pub objective: f64,

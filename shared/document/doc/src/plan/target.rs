@@ -4,10 +4,10 @@ use super::choice::{Choice, choice};
 use crate::checker::{optional, positive};
 use crate::{Checker, Code, wire};
 
-/// When the tasks reach their targets: the seconds that the objective of the plan counts.
+/// When the tasks reach their targets: the seconds of the plan's objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// Whether the plan is there sooner than one task after another.
+    /// Whether the plan reaches them sooner than one task after another.
     pub share: bool,
     /// Time with the plan.
     pub together: Seconds,
@@ -37,7 +37,7 @@ pub struct FastestSamples {
 pub struct TaskTarget {
     /// Name.
     pub id: TaskId,
-    /// Progress of a sample at the plan's batch size over one at the reference size: above 0.
+    /// Progress of a sample at the plan's batch size, relative to the reference size: above 0.
     pub efficiency: f64,
     /// Rounds to the target at the plan's batch size: above 0.
     pub rounds: f64,

@@ -14,7 +14,7 @@ pub struct PlanTask {
     pub gpu: Option<u32>,
     /// Samples of a round.
     pub samples: Option<Samples>,
-    /// Exponential average of the samples over rounds, where damped.
+    /// Exponential average of the samples over rounds, if damped.
     pub load: Option<Samples>,
     /// Bytes to move in a round.
     pub update_bytes: Option<UpdateBytes>,

@@ -34,7 +34,7 @@ pub struct Verdict {
 pub struct WorkAlone {
     /// Name of the task.
     pub id: TaskId,
-    /// Samples to train on, above 0; a fraction where the work is a mixture.
+    /// Samples to train on, above 0; a fraction if the work is a mixture.
     pub samples: f64,
     /// Batch size with the highest throughput alone.
     pub batch: Batch,
@@ -42,17 +42,17 @@ pub struct WorkAlone {
     pub solo: SamplesPerSec,
 }
 
-/// After how many rounds of a plan what was spent on it has come in again; displayed as a phrase.
+/// Number of rounds of a plan after which its cost is recovered; displayed as a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayOff {
     /// Against one task after another; `None`: never.
     pub one_after_another: Option<u64>,
-    /// The same against the best scheme of equal shares, which needs no profile.
+    /// The same relative to the best scheme of equal shares, which needs no profile.
     pub best_static: Option<(Scheme, Option<u64>)>,
 }
 
 impl Verdict {
-    /// When `cost` is made up for by rounds of the plan; `None` where the work is no round.
+    /// When rounds of the plan have recovered `cost`; `None` if the work is not a round.
     #[must_use]
     pub fn pay_off(&self, cost: Seconds) -> Option<PayOff> {
         let rounds = |rival: Seconds| {
@@ -118,7 +118,7 @@ pub(super) fn verdict(wire: &wire::Verdict, c: &mut Checker) -> Option<Verdict> 
     })
 }
 
-/// A task that is active but does not advance would never finish.
+/// A task that is active but makes no progress would never finish.
 pub(super) fn above_zero(rate: SamplesPerSec) -> Result<SamplesPerSec, UnitError> {
     if rate.get() > 0.0 {
         return Ok(rate);

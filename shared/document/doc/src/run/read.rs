@@ -62,7 +62,7 @@ impl Fields<'_> {
         self.c.unit(name, build(value))
     }
 
-    /// A quantity that the event may have; `None` only if it is none.
+    /// A quantity that the event may have; `None` only if it is invalid.
     fn may<W, T>(
         &mut self,
         name: &str,

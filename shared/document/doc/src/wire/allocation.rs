@@ -12,9 +12,8 @@ use super::{Provenance, wire_form};
 pub struct Allocation {
     /// `mt.allocation/1`.
     pub schema: String,
-    /// Number of the decision, from 1, increasing. Whoever carries out decisions reports with an
-    /// `ack` event which one it has taken; a decision older than the last one taken must be
-    /// ignored.
+    /// Number of the decision, from 1, increasing. The program that carries out decisions reports with an `ack` event
+    /// which one it has applied; a decision older than the last applied one must be ignored.
     pub seq: u64,
     /// When it was made: the time of the event that led to it, in seconds.
     pub time_s: f64,
@@ -41,7 +40,7 @@ pub struct Allocation {
     /// The larger of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_high_s: Option<f64>,
-    /// Pause that a training is expected to make when its processes change, in seconds.
+    /// Expected pause of a training when its processes change, in seconds.
     pub pause_s: f64,
     /// When every training is expected to be done; absent if that cannot be estimated.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -114,7 +114,7 @@ pub struct ClusterSharing {
     /// GPU type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Rate of each while both train, over its rate alone, above 0 and at most 1.
+    /// Rate of each while both train, relative to its rate alone, above 0 and at most 1.
     pub rates: [f64; 2],
 }
 

@@ -56,7 +56,7 @@ pub struct ListedDevice {
     /// Compute capability of a GPU, for example `9.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_capability: Option<String>,
-    /// Version of the driver, where it tells.
+    /// Version of the driver, if it reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Highest CUDA version of the driver, for example `12.6`.

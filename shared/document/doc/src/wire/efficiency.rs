@@ -65,7 +65,7 @@ pub struct GradientNoise {
     pub variance: f64,
 }
 
-/// The noise scale of one task, from all that its training reported.
+/// The noise scale of one task, from all reports of its training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredNoiseScale {

@@ -12,7 +12,7 @@ pub struct Model {
     pub schema: String,
     /// What was profiled.
     pub workload: Workload,
-    /// On what it was profiled.
+    /// The profiled workload.
     pub device: DeviceFingerprint,
     /// The predictor.
     pub predictor: ModelParams,
@@ -37,6 +37,6 @@ wire_form!(Model, "mt.model/1");
 pub struct Corun {
     /// Number of the configuration in the profile.
     pub config: u64,
-    /// What each task that ran had, and its throughput, in the order of the workload.
+    /// Settings and throughput of each task that ran, in the order of the workload.
     pub tasks: Vec<MeasuredTask>,
 }

@@ -95,7 +95,7 @@ wire_form!(Plan, "mt.plan/1");
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionError {
-    /// Which kind; for several GPUs that of the largest error, with unknown errors first.
+    /// The kind; with several GPUs, the kind with the largest error, where unknown errors count as largest.
     pub kind: Kind,
     /// Mean absolute error of a throughput of this kind, in percent; absent: too few could be held out to
     /// estimate it.
@@ -238,8 +238,8 @@ pub struct Verdict {
     pub tasks: Vec<WorkAlone>,
 }
 
-/// When the tasks reach their targets: the seconds that the objective counts, which are the weighted
-/// mean over the tasks (`progress`) or the last (`progress-last`).
+/// When the tasks reach their targets: the seconds of the objective, which are the weighted mean over the tasks
+/// (`progress`) or the last (`progress-last`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -280,7 +280,7 @@ pub struct FastestSamples {
 pub struct TaskTarget {
     /// Name of the task.
     pub id: String,
-    /// Progress of a sample at the plan's batch size over one at the reference size.
+    /// Progress of a sample at the plan's batch size, relative to the reference size.
     pub efficiency: f64,
     /// Rounds to the target at the plan's batch size.
     pub rounds: f64,

@@ -13,7 +13,7 @@ pub struct ProfileHeader {
     pub record: String,
     /// What was profiled.
     pub workload: Workload,
-    /// On what it was profiled.
+    /// The profiled workload.
     pub device: DeviceFingerprint,
     /// How the configurations were chosen.
     pub design: DesignKind,
@@ -72,7 +72,7 @@ pub struct Aim {
     pub starvation_floor: Option<f64>,
 }
 
-/// Identity of a device, so that a profile of another one is not mistaken for it.
+/// Identity of a device, so that a profile of another one is not used by mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFingerprint {

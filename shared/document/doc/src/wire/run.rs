@@ -32,7 +32,7 @@ pub struct RunEvent {
     /// Name of the GPU on which a task of a schedule is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// Name of the task that trains on that GPU already, where two share it.
+    /// Name of the task that already trains on that GPU, if two share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
     /// Process id.

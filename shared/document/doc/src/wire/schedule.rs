@@ -21,7 +21,7 @@ pub struct Schedule {
     pub flow_cost: f64,
     /// Mean of completion less arrival.
     pub mean_s: f64,
-    /// 95th percentile of completion less arrival: the value at rank `ceil(0.95 n)`.
+    /// 95th percentile of the time from arrival to completion: the value at rank `ceil(0.95 n)`.
     pub p95_s: f64,
     /// The last completion.
     pub makespan_s: f64,

@@ -68,7 +68,7 @@ pub enum Gpus {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// `cuda` where there is a GPU under MPS, else `sim`.
+    /// `cuda` if there is a GPU under MPS, otherwise `sim`.
     #[default]
     Auto,
     /// The GPU simulator.
@@ -274,8 +274,8 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Program and arguments; never passed through a shell. In an argument `{batch}`, `{share}` and
-    /// `{samples}` stand for what `MT_BATCH_SIZE`, `MT_SHARE_PERCENT` and `MT_SAMPLES` say.
+    /// Program and arguments; never passed through a shell. In an argument, `{batch}`, `{share}` and `{samples}` are
+    /// replaced by the values of `MT_BATCH_SIZE`, `MT_SHARE_PERCENT` and `MT_SAMPLES`.
     pub argv: Vec<String>,
     /// Variables to set beside those of the worker protocol.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -306,13 +306,13 @@ pub struct Job {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Regular expression that matches the program's own log lines; absent: the worker protocol. One
-    /// group says by its name what its number counts: `samples` since the line before, or since the
-    /// start `total` samples, `steps` of the batch size, or `epochs` of the task's `samples`. A group
-    /// `loss` may be there, too. Colours are taken out, and a line also ends in a carriage return.
+    /// Regular expression that matches the program's own log lines; absent: the worker protocol. The name of a group
+    /// says what its number counts: `samples` since the previous line, or since the start `total` samples, `steps` of
+    /// the batch size, or `epochs` of the task's `samples`. There may also be a group `loss`. Colours are removed,
+    /// and a carriage return also ends a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// It tells none: it trains from its start, and exit status 0 says that its samples are done.
+    /// It reports nothing: it trains from its start, and exit status 0 means that its samples are done.
     #[serde(default, skip_serializing_if = "is_default")]
     pub none: bool,
 }
@@ -332,10 +332,10 @@ pub struct Provenance {
     pub tool: String,
     /// Version of the tool.
     pub version: String,
-    /// Seed, where the tool used one.
+    /// Seed, if the tool used one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Device, where the tool used one.
+    /// Device, if the tool used one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }

@@ -46,8 +46,8 @@ fn rise(progress: &[(Batch, f64)]) -> Option<(usize, usize)> {
 }
 
 impl Efficiency {
-    /// Largest noise scale that is taken for one, in samples. The largest that is known is about 10^7
-    /// (Dota 2; McCandlish et al. 2018, figure 4); beyond 10^9 no batch size makes a difference.
+    /// Largest plausible noise scale, in samples. The largest known one is about 10^7 (Dota 2; McCandlish et al.
+    /// 2018, figure 4); beyond 10^9 no batch size makes a difference.
     pub const LARGEST_NOISE_SCALE: f64 = 1e9;
 
     pub(crate) fn from_wire(wire: &wire::Efficiency, c: &mut Checker) -> Option<Self> {
@@ -214,7 +214,7 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
         c.fault(Code::Conflict, problem, advice);
         return None;
     };
-    // Beyond 1e9 the reciprocal of rounds would say nothing; no training takes a thousand million.
+    // Beyond 1e9 the reciprocal of rounds would lose its precision; no training takes a thousand million.
     if !(value > 1e-9 && value < 1e9) {
         c.field(name, |c| {
             let problem = format_args!("{} is not a figure of {name}", shown(value));

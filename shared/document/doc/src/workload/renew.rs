@@ -38,7 +38,7 @@ impl Workload {
                 task.update_bytes = new.update_bytes;
                 task.weight = new.weight;
                 task.memory = new.memory.or(task.memory);
-                // The size that rounds hold for must be one that the model knows.
+                // The size that rounds refer to must be one that the model knows.
                 if task.batch_sizes.contains(&new.reference()) {
                     task.batch = Some(new.reference()).filter(|b| *b != task.batch_sizes[0]);
                     task.rounds_to_target = new.rounds_to_target;

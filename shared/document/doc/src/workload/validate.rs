@@ -371,7 +371,7 @@ fn check_argv(argv: &[String], c: &mut Checker) {
     }
 }
 
-/// The expression compiles and says by the name of a group what its number counts.
+/// The expression compiles, and the name of a group says what its number counts.
 fn progress_regex(text: &str, c: &mut Checker) {
     let advice = "write for example \"step (?P<samples>[0-9]+)\"; in JSON a backslash is \
                   written twice";

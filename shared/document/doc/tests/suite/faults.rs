@@ -1,4 +1,4 @@
-//! Every fault of a document is reported, each at its place.
+//! Every fault of a document is reported, each at its position.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ proptest! {
         let found = faults_of(&value);
         let found: BTreeSet<_> = found
             .iter()
-            // Two broken tasks may now bear one name; that is a fault of its own.
+            // Two broken tasks may now have the same name, which is a fault of its own.
             .filter(|f| f.code != Code::Duplicate)
             .map(|f| (f.path.clone(), f.code))
             .collect();
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// A plan is found, infeasible or by hand, and nothing in between.
+/// A plan is found by a search, infeasible or hand-written, and nothing in between.
 #[test]
 fn a_plan_is_one_of_three() {
     let plan = |fields: serde_json::Value| {
@@ -167,7 +167,7 @@ fn a_number_in_place_of_a_word_is_no_fault_of_syntax() {
     };
     assert_eq!(fault.path, "$.device.kind");
     assert_ne!(fault.code, Code::Syntax);
-    // Too large for each deviation to be told: the first is.
+    // Too large for reporting each deviation: the first is reported.
     workload["id"] = json!("x".repeat(3 << 20));
     let [fault] = &faults_of(&workload)[..] else {
         panic!("one fault");
@@ -206,7 +206,7 @@ fn every_code_can_be_looked_up() {
     assert_eq!(Code::from_number(0), None);
 }
 
-/// One task with an efficiency, and what is found wrong with it first.
+/// One task with an efficiency, and the first fault found in it.
 fn efficiency_fault(efficiency: Value, more: Value) -> Option<(String, Code)> {
     let mut task =
         json!({"id":"a","model":"vgg16","batch_sizes":[8,32,128],"efficiency":efficiency});
@@ -234,7 +234,7 @@ fn of_an_efficiency() {
             none.clone(),
         ),
         (law(), json!({"batch": 32, "rounds_to_target": 12.5})),
-        // What was measured on satellite images: 4 rounds, then 3, of which 1.33 times is noise.
+        // Measured on satellite images: 4 rounds, then 3; the rise of 1.33 is noise.
         (rows(&[(8, 4.0), (32, 3.0), (128, 10.0)]), none.clone()),
         (
             json!({"table": [{"batch": 64, "progress": 0.5}, {"batch": 8, "progress": 1}]}),

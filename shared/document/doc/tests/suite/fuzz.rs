@@ -17,13 +17,13 @@ fn corpus(own: &str) -> Vec<PathBuf> {
     [own].into_iter().chain(tools.map(of_tool)).collect()
 }
 
-/// A fault without what differs from input to input.
+/// A fault without the parts that differ from input to input.
 fn class(error: &ReadError) -> String {
     match error {
         ReadError::Faults(faults) => {
             let fault = &faults.faults[0];
             let path: String = fault.path.chars().filter(|c| !c.is_ascii_digit()).collect();
-            // Paths hold names from the input, of any length.
+            // Paths contain names from the input, of any length.
             format!(
                 "{:?} {}",
                 fault.code,

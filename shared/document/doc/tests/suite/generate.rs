@@ -1,4 +1,4 @@
-//! Random documents of every kind that are valid in all they say.
+//! Random valid documents of every kind.
 
 mod cluster;
 mod model;
@@ -19,8 +19,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// Any digits before any power of ten of which a quantity, at most 1e30, can hold the square: plans
-/// multiply some numbers.
+/// Any digits multiplied by any power of ten whose square fits into a quantity (at most 1e30): plans multiply some
+/// numbers.
 fn digits(first: std::ops::Range<f64>) -> impl Strategy<Value = f64> {
     (first, -300..14_i32).prop_map(|(m, e)| m * 10_f64.powi(e))
 }
@@ -63,7 +63,7 @@ pub fn name() -> impl Strategy<Value = String> {
     "[A-Za-z0-9_][A-Za-z0-9._-]{0,12}"
 }
 
-/// 1 to 4 names that differ.
+/// 1 to 4 distinct names.
 pub fn names() -> impl Strategy<Value = Vec<String>> {
     vec(name(), 1..=4).prop_map(|mut names| {
         for (i, name) in names.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
-//! Bytes that are no document: refused with a place, never a panic.
+//! Invalid bytes: refused with a position, never a panic.
 
 use doc::*;
 use proptest::prelude::*;
 
 use crate::generate;
 
-/// Reads `bytes` in every way there is; the fault, if any, must say where.
+/// Reads `bytes` in every possible way; the fault, if any, must have a position.
 fn read_all(bytes: &[u8]) {
     let frames = || Frames::new(bytes, "t");
     look(AnyDocuments::new(frames()));

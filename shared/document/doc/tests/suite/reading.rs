@@ -1,4 +1,4 @@
-//! What a reader answers to good and bad input.
+//! A reader's response to good and bad input.
 
 use doc::{
     Any, AnyDocuments, Code, Documents, Frames, Measurements, Plan, Profiles, ReadError, Workload,

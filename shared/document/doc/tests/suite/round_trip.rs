@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::{generate, schema};
 
-/// Writes, reads, validates and writes again; each step must keep everything.
+/// Writes, reads, validates and writes again; each step must preserve everything.
 fn round_trip<D>(wire: &D::Wire) -> Result<(), TestCaseError>
 where
     D: Document + std::fmt::Debug + PartialEq,
@@ -132,7 +132,7 @@ proptest! {
     fn queue_events(wire in generate::queue_event()) {
         round_trip::<QueueEvent>(&wire)?;
         fits_schema(&wire)?;
-        // A live system may leave the schema out: the line is written as it was.
+        // A live system may omit the schema: the line is written back unchanged.
         let mut bare = wire;
         bare.schema = None;
         let bytes = serde_json::to_vec(&bare).unwrap();
@@ -255,7 +255,7 @@ fn rounds_that_are_alike_are_one_entry_and_come_back_each_for_itself() {
             );
         }
     }
-    // A few tasks each stand for themselves.
+    // A few tasks each have their own entry.
     let few = long_schedule(10_000).to_wire();
     assert_eq!(few.assignments.len(), 10_000);
 }

@@ -13,7 +13,7 @@ use crate::rows::BenchError;
 /// Co-runs measured, as many as in the paper.
 const CO_RUNS: usize = 125;
 
-/// Learns from every task alone at each batch size, and from random co-runs of all.
+/// Learns from every task alone at each batch size, and from random co-runs of all tasks.
 pub fn learn(case: &Case) -> Result<Predictor, BenchError> {
     let tasks = &case.problem.tasks;
     let mut rng = StdRng::seed_from_u64(125);

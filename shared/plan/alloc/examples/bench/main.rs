@@ -1,7 +1,7 @@
 //! Measures the allocation.
 //!
-//! `--json` prints rows as one list, `--problems` the problems as JSON for solvers in other
-//! languages; without either, a table. Names of measurements leave the others out.
+//! `--json` prints the rows as one list, and `--problems` the problems as JSON for solvers in other languages;
+//! otherwise it prints a table. If measurements are named, only these are made.
 
 mod gp;
 mod problems;

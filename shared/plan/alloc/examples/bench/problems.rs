@@ -1,4 +1,4 @@
-//! The problems that the benchmarks and the peers solve.
+//! The problems that the benchmarks and other solvers solve.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub struct Case {
     pub problem: Problem,
 }
 
-/// What the searches of this crate find.
+/// Results of the searches of this crate.
 pub struct Answer {
     pub value: f64,
     pub proven: bool,
@@ -25,7 +25,7 @@ pub struct Answer {
     pub local_ms: f64,
 }
 
-/// What makes a case.
+/// Parameters of a case.
 #[derive(Clone, Copy)]
 pub struct Recipe {
     pub name: &'static str,
@@ -37,11 +37,11 @@ pub struct Recipe {
     pub floor: f64,
     pub mismatch: Option<f64>,
     pub objective: ObjectiveKind,
-    /// Tasks press on others only while they compute, as in the fitted law.
+    /// Tasks affect others only while they compute, as in the fitted law.
     pub busy: bool,
 }
 
-/// A recipe without constraints beyond the sum of the shares.
+/// Parameters without constraints except on the sum of the shares.
 pub const fn plain(name: &'static str, tasks: usize, rv_percent: u32) -> Recipe {
     Recipe {
         name,
@@ -56,9 +56,9 @@ pub const fn plain(name: &'static str, tasks: usize, rv_percent: u32) -> Recipe 
     }
 }
 
-/// The problems that the peers get too. The floors are four fifths of the highest least relative
-/// throughput that can be had, the bounds on the mismatch half of what the best allocation without
-/// constraints has: both exclude it.
+/// The problems that other solvers also get. The floors are four fifths of the highest possible minimum of the
+/// relative throughputs, and the bounds on the mismatch half of the mismatch of the best allocation without
+/// constraints: both exclude that allocation.
 pub const RECIPES: [Recipe; 6] = [
     plain("n3", 3, 200),
     plain("n5", 5, 250),
@@ -86,7 +86,7 @@ pub const FRONT: Recipe = Recipe {
     ..plain("front", 3, 200)
 };
 
-/// Tasks that differ tenfold in weight, as the models of the paper do.
+/// Tasks whose weights differ tenfold, like the models of the paper.
 pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
     let mut rng = StdRng::seed_from_u64(20_220 + recipe.tasks as u64);
     let n = recipe.tasks;
@@ -137,7 +137,7 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
                     .map(|p| TotalShare::from_hundredths(p * 100)),
                 floor: recipe.floor,
                 mismatch: recipe.mismatch,
-                // What the solvers that these cases are written out for compare with.
+                // Results for comparison with other solvers on these cases.
                 solo: doc::SoloRate::SameBatch,
                 ..Limits::default()
             },
@@ -146,9 +146,8 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
     })
 }
 
-/// A case as JSON for solvers in other languages, with the answer of this one; floats as Rust
-/// prints them, which is exact. `front` are the milliseconds and points of its front, where that
-/// is asked for.
+/// A case as JSON for solvers in other languages, with our result; floats as printed by Rust, which is exact. `front`
+/// are the milliseconds and points of its front, if requested.
 pub fn json(case: &Case, ours: &Answer, front: Option<(f64, usize)>) -> String {
     let list = |values: Vec<String>| format!("[{}]", values.join(","));
     let laws = &case.law.tasks;

@@ -1,4 +1,4 @@
-//! Rounds of few tasks: the proof beside the local search.
+//! Rounds of few tasks: the proof compared with the local search.
 
 use allocation::{Effort, Problem, Round, SearchOptions, solve};
 use doc::{Documents, Frames, ObjectiveKind, Proof};
@@ -7,15 +7,15 @@ use testkit::bench::Row;
 use crate::problems::{Case, Recipe, case, plain};
 use crate::rows::{BenchError, Opaque, best, median_ms};
 
-/// Name, tasks, batch sizes, kind of device: one that keeps the shares of tasks, or that divides them among those
-/// that compute.
+/// Name, tasks, batch sizes, kind of device: one where tasks keep their shares, or where computing tasks get the
+/// shares of idle ones.
 const ROUNDS: [(&str, usize, u32, &str); 3] = [
     ("round_n3", 3, 3, "sim"),
     ("round_n3_divided", 3, 3, "cpu"),
     ("round_n4", 4, 1, "sim"),
 ];
 
-/// A row for each round: all its choices at a step of 5 %, none of them known to add up.
+/// A row for each round: all its choices at a step of 5 %, without the knowledge that rates are additive.
 pub fn rows() -> Result<Vec<Row>, BenchError> {
     ROUNDS.into_iter().map(row).collect()
 }

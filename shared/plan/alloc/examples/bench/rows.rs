@@ -60,7 +60,7 @@ pub fn best(outcome: &Outcome) -> Result<&Solution, BenchError> {
     Ok(outcome.solutions.first().ok_or_else(none)?)
 }
 
-/// Measures what is named, or everything.
+/// The named measurements, or all.
 pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let mut rows = Vec::new();
@@ -108,7 +108,7 @@ pub fn answer(case: &Case) -> Result<Answer, BenchError> {
     })
 }
 
-/// Proof by bounds against the prediction of every point where that ends, and the local search.
+/// Proof by bounds compared with predicting every point (if that is feasible) and with the local search.
 fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, BenchError> {
     let case = case(recipe)?;
     let ours = answer(&case)?;
@@ -154,7 +154,7 @@ fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, BenchError> {
     ])
 }
 
-/// What the constraints cost against the best without them; fails where they cost nothing.
+/// The cost of the constraints, relative to the best without them; an error if they cost nothing.
 fn price(case: &Case, value: f64) -> Result<String, BenchError> {
     let mut free = case.problem.clone();
     if free.limits.floor == 0.0 && free.limits.mismatch.is_none() {
@@ -221,7 +221,7 @@ fn front() -> Result<(Row, f64, usize), BenchError> {
     Ok((row, ms, points))
 }
 
-/// The problems as JSON for solvers in other languages, with the answers of this one.
+/// The problems as JSON for solvers in other languages, with our results.
 pub fn problems() -> Result<String, BenchError> {
     let mut lines = Vec::new();
     for recipe in RECIPES {

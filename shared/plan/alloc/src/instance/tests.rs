@@ -23,8 +23,7 @@ fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
     }
 }
 
-/// Whoever is asked first, one task is said to fall short exactly where the whole point does; of a sum no task says
-/// it.
+/// In any order, some task falls short exactly if the whole point does; for a sum, no single task can.
 #[test]
 fn one_task_falls_short_where_the_minimum_does() {
     let mut rng = SmallRng::seed_from_u64(3);

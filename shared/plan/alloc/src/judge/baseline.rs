@@ -17,7 +17,7 @@ pub enum Scheme {
     Temporal,
     /// Parts of equal size, `100/n` % each.
     Isolated,
-    /// Everyone may use everything: 100 % each.
+    /// Every task may use the whole device: 100 % each.
     Sharing,
     /// NVIDIA's static advice: `100/(0.5 n)` %, at most 100.
     Nvidia,
@@ -42,7 +42,7 @@ pub struct SchemeResult {
     pub raw: f64,
     /// `sum P_i / S_i`.
     pub fairness: f64,
-    /// Whether floor, memory and mismatch hold (share step and `R_v` are the scheme's own).
+    /// Whether floor, memory and mismatch hold (the scheme has its own share step and `R_v`).
     pub feasible: bool,
 }
 
@@ -57,7 +57,7 @@ impl Scheme {
         Scheme::Aggressive,
     ];
 
-    /// The scheme as documents say it.
+    /// The scheme's name in documents.
     #[must_use]
     pub const fn in_document(self) -> doc::Scheme {
         match self {
@@ -85,8 +85,8 @@ impl Scheme {
         Share::from_hundredths(hundredths)
     }
 
-    /// Predicts the scheme at the given batch sizes, with the same predictor and judged by the
-    /// same objective and constraints as a plan.
+    /// Predicts the scheme at the given batch sizes with the plan's predictor, and evaluates it with the plan's
+    /// objective and constraints.
     pub fn predict<C: Throughput + ?Sized>(
         self,
         rates: &C,
@@ -112,7 +112,7 @@ impl Scheme {
             .map(|(i, &b)| problem.solo(rates, i, b))
             .collect();
         let p = match self {
-            // Equal work one after another: everyone advances once per sum of the solo times.
+            // Equal work one after another: every task makes one step of progress per sum of the solo times.
             Scheme::Temporal => vec![1.0 / solo.iter().map(|s| 1.0 / s).sum::<f64>(); n],
             _ => together(rates, &settings),
         };
@@ -158,9 +158,8 @@ impl Scheme {
         })
     }
 
-    /// For plans that optimise progress and choose batch sizes, a scheme also has its own: starting from
-    /// those of the plan, one task's is changed as long as the objective improves. Otherwise it uses those
-    /// of the plan.
+    /// For plans that optimise progress and choose batch sizes, a scheme also has its own: starting from those of the
+    /// plan, one task's size is changed as long as the objective improves. Otherwise it uses the plan's sizes.
     pub(crate) fn at_its_best<C: Throughput + ?Sized>(
         self,
         rates: &C,
@@ -187,15 +186,15 @@ impl Scheme {
                     }
                 }
             }
-            // Rounding of sums is no gain; where a task does not advance both are minus infinity.
+            // Rounding of sums is no gain; if a task makes no progress, both are minus infinity.
             if best <= before || best - before <= TOLERANCE * best.abs() {
                 return self.predict(rates, problem, &sizes);
             }
         }
     }
 
-    /// The objective of the scheme, a time with rounds in the orders that choices are ranked by. `lengths`
-    /// caches the lengths of rounds of some of the tasks, which recur with many sizes of the others.
+    /// The objective of the scheme; for a time, rounds have the orders by which choices are ranked. `lengths` caches
+    /// the lengths of rounds of some of the tasks, which recur with many sizes of the others.
     fn rank<C: Throughput + ?Sized>(
         self,
         rates: &C,

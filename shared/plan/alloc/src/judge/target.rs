@@ -1,4 +1,4 @@
-//! When the tasks of a plan reach their targets, and when they would one after another.
+//! When the tasks of a plan reach their targets, and when they would do so one after another.
 
 use doc::{Baseline, Choice, FastestSamples, Target, TaskTarget, Workload};
 use units::corun::{Setting, Throughput};
@@ -13,8 +13,8 @@ use crate::quantities::seconds;
 use crate::rates::Subset;
 use crate::tolerance::INTERVAL;
 
-/// The times to target of a plan made of `parts`, one for each GPU; `fastest` is the choice of the shortest
-/// round. `None` where the objective is none of them, or a task does not advance.
+/// The times to target of a plan with the given `parts`, one for each GPU; `fastest` is the choice of the shortest
+/// round. `None` if the objective is not a time to target, or a task makes no progress.
 pub(crate) fn target<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -81,11 +81,10 @@ pub(crate) fn target<C: Throughput + ?Sized>(
     }))
 }
 
-/// 95 % interval of the time to target `together`; its upper end is absent where the interval of a rate reaches
-/// 0.
+/// 95 % interval of the time to target `together`; its upper end is absent if the interval of a rate includes 0.
 ///
-/// The throughputs come from one model and are taken to err together. The efficiency of each task comes from
-/// its own training, so these errors are independent of each other and of the model's, and the relative
+/// The throughputs come from one model, so their errors are assumed to be fully correlated. The efficiency of each
+/// task comes from its own training, so these errors are independent of each other and of the model's. The relative
 /// deviations that each causes alone add in squares (propagation of errors, to first order).
 fn interval<C: Throughput + ?Sized>(
     rates: &C,
@@ -97,7 +96,7 @@ fn interval<C: Throughput + ?Sized>(
         let times = each_time(rates, problem, parts, deviations, other)?;
         Some(problem.joined_times(&times))
     };
-    // Holds may make a round longer where rates rise.
+    // Holds may make a round longer if rates rise.
     let low = at(INTERVAL, None).unwrap_or(together).min(together);
     let high = at(-INTERVAL, None).map(|high| high.max(together));
     let (mut below, mut above) = (0.0, 0.0);
@@ -113,7 +112,7 @@ fn interval<C: Throughput + ?Sized>(
         below += most(-1.0).powi(2);
         above += most(1.0).powi(2);
     }
-    // Without errors of efficiencies the ends are those of the rates to the last digit.
+    // Without errors of efficiencies, the ends are exactly those of the rates.
     let joined = |end: f64, sign: f64, others: f64| match others > 0.0 {
         true => together * (sign * ((end / together).ln().powi(2) + others).sqrt()).exp(),
         false => end,
@@ -124,8 +123,8 @@ fn interval<C: Throughput + ?Sized>(
     )
 }
 
-/// Seconds until each task reaches its target, with rates this many standard deviations above their
-/// means; `other` replaces the law of one task.
+/// Seconds until each task reaches its target, with rates this many standard deviations above their means; `other`
+/// replaces the law of one task.
 fn each_time<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

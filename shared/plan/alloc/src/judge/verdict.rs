@@ -1,4 +1,4 @@
-//! Is sharing worth it? The same work done together and one task after another.
+//! Is sharing worth it? Compares the time of the same work together and one task after another.
 
 use doc::{Verdict, WorkAlone, WorkKind, Workload};
 use units::corun::{Setting, Throughput};
@@ -13,11 +13,10 @@ use crate::rates::Subset;
 use crate::round::Round;
 use crate::tolerance::INTERVAL;
 
-/// The verdict on a plan made of `parts`, one for each GPU.
+/// The verdict on a plan with the given `parts`, one for each GPU.
 ///
-/// The work is the samples of a round where every task has a volume, and otherwise what the plan
-/// trains in one second: then together is one second, and one after another says how long that
-/// mixture takes alone.
+/// The work is the samples of a round if every task has a volume, and otherwise what the plan trains in one second.
+/// In that case *together* takes one second, and *one after another* is how long that mixture takes alone.
 pub(crate) fn verdict<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -122,15 +121,14 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
         }
     }
 
-    /// The ends of the interval keep the order of the mean. More throughput ends sooner, so the
-    /// upper ends of the rates give the lower end of the time. `None` where a task does not
-    /// advance.
+    /// The ends of the interval keep the order of the mean. Higher rates end sooner, so the upper ends of the rates
+    /// give the lower end of the time. `None` if a task makes no progress.
     fn interval(&self, settings: &[Setting]) -> Option<Times> {
         let order = match self.round {
             Some(round) => Some((round, round.played(self.rates, settings).ok()?)),
             None => None,
         };
-        // An end of the interval at which a task does not advance is no end.
+        // The interval has no end where a task makes no progress.
         let at = |deviations: f64| match &order {
             Some((round, played)) => {
                 let shifted = round.shifted(self.rates, settings, played, deviations);
@@ -141,14 +139,14 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
         let mean = at(0.0)?;
         Some(Times {
             mean,
-            // Holds may make a round longer where rates rise.
+            // Holds may make a round longer if rates rise.
             low: at(INTERVAL).unwrap_or(mean).min(mean),
             high: at(-INTERVAL).map(|high| high.max(mean)),
         })
     }
 }
 
-/// The schemes of equal shares. Ties go to the first, which caps least.
+/// The schemes of equal shares. If equal, the first is taken, which limits tasks least.
 const STATIC: [Scheme; 5] = [
     Scheme::Sharing,
     Scheme::Aggressive,
@@ -157,7 +155,7 @@ const STATIC: [Scheme; 5] = [
     Scheme::Isolated,
 ];
 
-/// The batch size with the highest throughput alone, the smallest of equals.
+/// The batch size with the highest throughput alone; of equal ones, the smallest.
 fn best_alone<C: Throughput + ?Sized>(
     rates: &C,
     task: usize,

@@ -21,7 +21,7 @@ use crate::search::roughly;
 
 /// The change of share that `--explain` tries.
 const EXPLAINED_CHANGE: Share = Share::from_hundredths(500);
-/// The plan of a workload for which nothing needs to be searched, because `reason` forbids all.
+/// The plan of a workload that needs no search, because `reason` rules out every choice.
 pub(crate) fn refused(workload: &Workload, limits: &Limits, reason: Infeasibility) -> Plan {
     let none = Infeasible {
         reasons: vec![reason],
@@ -44,7 +44,7 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
     }
 }
 
-/// The result and its comparisons; without alternatives. Searches use the first rates, everything else the second,
+/// The result and its comparisons, without alternatives. Searches use the first rates, everything else the second,
 /// which have no penalty.
 pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
     (penalised, rates): (&DomainPenalty<'_, C>, &R),
@@ -85,7 +85,7 @@ pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
         objective: Objective { kind, value },
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),
-        // A search that proves nothing may stay below what the constraints leave.
+        // A search without a proof may miss what the constraints allow.
         unconstrained_objective: unconstrained(penalised, problem, &request.options, gpus)?
             .map(|open| open.max(value)),
         target: target(rates, workload, problem, parts, &baselines, fastest)?,
@@ -217,7 +217,8 @@ fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
     rates.std_errors(&active)
 }
 
-/// Every scheme at the batch sizes of the plan, or for progress at its own best; on several GPUs, on the same tasks of each.
+/// Every scheme at the batch sizes of the plan, or for progress at its own best; with several GPUs, on the same tasks
+/// of each.
 fn baselines<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -255,7 +256,7 @@ fn baselines<C: Throughput + ?Sized>(
     Ok(all)
 }
 
-/// The theoretical maximum with free batch sizes, where they are not free.
+/// The theoretical maximum with free batch sizes, if they are not free.
 fn unconstrained<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -273,8 +274,7 @@ fn unconstrained<C: Throughput + ?Sized>(
     Ok(best.map(|s| s.objective))
 }
 
-/// The plan of the shortest round, regardless of the value of a sample, for comparison with a plan
-/// for progress.
+/// The plan of the shortest round, regardless of the value of a sample, for comparison with a plan for progress.
 fn fastest_samples<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

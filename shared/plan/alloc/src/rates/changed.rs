@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
 
-/// The rates of `inner`, this many standard deviations above their means. There is no law of
-/// interference: that of `inner` need not hold for these.
+/// The rates of `inner`, this many standard deviations above their means. They have no law of interference: that of
+/// `inner` need not hold for them.
 pub(crate) struct Shifted<'a, C: ?Sized> {
     pub(crate) inner: &'a C,
     pub(crate) deviations: f64,
@@ -38,25 +38,24 @@ impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
     }
 }
 
-/// What [`Remembered`] keeps at most: rates of about 24 bytes, with the setting of each, and
-/// [`CORUN`] of them for a co-run. The most choices that are enumerated, 216,000 of 3 tasks, are 1.5
-/// million. Once it is full, further co-runs are predicted again each time.
+/// Capacity of [`Remembered`]: rates of about 24 bytes, with the setting of each, and [`CORUN`] of them for a co-run.
+/// The most choices that are enumerated, 216,000 of 3 tasks, have 1.5 million. Once it is full, further co-runs are
+/// predicted again each time.
 const MOST_KEPT: usize = 2_000_000;
-/// Of each co-run in the table besides its rates: two vectors and the place, about 100 bytes.
+/// Memory of a co-run in the table besides its rates: two vectors and the table entry, about 100 bytes.
 const CORUN: usize = 4;
 
-/// The rates of `inner`; each co-run is predicted once. The plan, what it is compared with and both
-/// fronts look at the same choices where these are enumerated: of 3 tasks that took 24 seconds where
-/// one sweep took 6. Neighbouring choices of a round differ in one task, so most of the sets of
-/// tasks that they pass through are the same.
+/// The rates of `inner`; each co-run is predicted once. The plan, its rivals and both fronts evaluate the same
+/// choices if these are enumerated: without the table this took 24 seconds for 3 tasks, and one sweep took 6.
+/// Neighbouring choices of a round differ in one task, so most sets of tasks that they meet are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
     known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,
 }
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
-    /// Where nothing is looked at twice (`again`), nothing is kept, and neither where interference
-    /// adds up: such rates are sums, sooner computed than looked up.
+    /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
+    /// rates are sums, which are faster to compute than to look up.
     pub(crate) fn new(inner: &'a C, again: bool) -> Self {
         let known = (again && inner.interference().is_none()).then(Mutex::default);
         Self { inner, known }
@@ -69,7 +68,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     }
 }
 
-/// A thread that panicked left the table whole: rows are inserted at once.
+/// Even after a panic in another thread the table is consistent: rows are inserted at once.
 fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -164,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the co-runs that it is asked for; a rate is the task's number and share.
+    /// Counts the co-runs that are requested; a rate is the task's number plus its share.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
@@ -208,7 +207,7 @@ mod tests {
         known.means_many(2, &list, &mut once);
         assert_eq!(counting.0.load(Ordering::Relaxed), 2);
         assert_eq!(once, again);
-        // Two co-runs of one task are not one of two.
+        // Two solo runs are not one co-run of two tasks.
         let mut alone = [0.0; 2];
         known.means_many(1, &list[..2], &mut alone);
         assert!(alone != again[..2]);

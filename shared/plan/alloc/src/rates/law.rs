@@ -5,31 +5,29 @@ use units::corun::{SampleTime, Setting, Throughput};
 /// Constants of one task of an [`InterferenceLaw`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskLaw {
-    /// Seconds of each step that no share shortens.
+    /// Seconds of each step that do not depend on the share.
     pub step_s: f64,
     /// Seconds of a sample on the whole GPU.
     pub sample_s: f64,
-    /// How the share counts: the work takes `1 / R^exponent` times as long.
+    /// Exponent of the share: the work takes `1 / R^exponent` times as long.
     pub exponent: f64,
 }
 
-/// Co-run throughput by a law with a few constants:
-/// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`, `P_i = B_i / t_i`
-/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The demand
-/// `w_j` is `R_j`, or with `busy` that times the part of its undisturbed step in which task j
-/// computes.
+/// Co-run throughput by a law with a few constants: `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`,
+/// `P_i = B_i / t_i` (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The demand `w_j` is
+/// `R_j`; with `busy` it is multiplied by the fraction of its undisturbed step in which task j computes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterferenceLaw {
     /// Constants of each task.
     pub tasks: Vec<TaskLaw>,
     /// `c_ij`, row by row; 0 or more, the diagonal 0.
     pub coupling: Vec<f64>,
-    /// Whether a task presses on others only while it computes.
+    /// Whether a task affects others only while it computes.
     pub busy: bool,
 }
 
 impl InterferenceLaw {
-    /// The law of some of the tasks.
+    /// The law for some of the tasks.
     #[must_use]
     pub fn restricted(&self, members: &[usize]) -> Self {
         let n = self.tasks.len();

@@ -7,9 +7,9 @@ use units::Batch;
 /// Rates of every set of tasks that was met at one choice.
 pub(crate) type Rows = RefCell<HashMap<Set, Vec<f64>>>;
 
-/// Rates of a choice, from those of a choice that differs from it little: what the change makes of each
-/// task's rate alone and beside all others says, in proportion to the number of co-runners, what it makes of
-/// it in between. Two predictions instead of one for every set that is met.
+/// Rates of a choice, extrapolated from those of a similar choice. The ratio of each task's rates is predicted alone
+/// and beside all others; between these, it is interpolated in the number of co-runners. This takes two predictions
+/// instead of one for every set that is met.
 pub(crate) struct Nearby<'a, R> {
     base: &'a R,
     batches: &'a [Batch],

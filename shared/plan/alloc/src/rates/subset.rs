@@ -1,7 +1,7 @@
 use units::corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
-/// The tasks `members` of another co-run, renumbered from 0.
+/// A subset `members` of the tasks of another co-run, renumbered from 0.
 pub(crate) struct Subset<'a, C: Throughput + ?Sized> {
     inner: &'a C,
     members: &'a [usize],

@@ -1,4 +1,4 @@
-//! What is said where nothing is feasible, against the slow twin.
+//! The advice if nothing is feasible, compared with the slow twin.
 
 use allocation::{Effort, InterferenceLaw, Limits, Problem, SearchOptions, Setting, Task, solve};
 use doc::{BatchPolicy, ConstraintKind, Infeasibility};
@@ -40,7 +40,7 @@ proptest! {
         }
     }
 
-    /// What is named as reachable is the least, however the search knows the rates.
+    /// The value named as reachable is the minimum, with additive interference and without.
     #[test]
     fn advice_names_the_least_bound((law, problem) in case()) {
         for infeasible in [
@@ -59,7 +59,7 @@ proptest! {
         }
     }
 
-    /// A search that proves nothing finds what it named, when asked for it literally.
+    /// If a search proves nothing, it still finds a plan at the value that it named.
     #[test]
     fn advice_of_a_local_search_can_be_followed((law, problem) in case()) {
         let options = SearchOptions { effort: Effort::Local, starts: 2, max_points: 300, ..SearchOptions::default() };
@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// The problem with the one constraint relaxed as advised; `None` where others must be relaxed too.
+/// The problem with the one constraint relaxed as advised; `None` if others must be relaxed, too.
 fn following(problem: &Problem, reason: &Infeasibility) -> Option<Problem> {
     if !reason.advice.ends_with("alone is enough") {
         return None;
@@ -106,7 +106,7 @@ fn larger() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
                     step: Share::from_hundredths(5_000),
                     floor: limits.floor.min(floor),
                     mismatch,
-                    // A sum that is no multiple of the step says nothing of the search.
+                    // A sum that is no multiple of the step does not test the search.
                     rv: limits.rv.filter(|rv| rv.hundredths() % 5_000 == 0),
                     ..limits
                 };
@@ -125,8 +125,8 @@ fn larger() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// With more tasks than can be enumerated in the points that there are, what is named is the
-    /// least that there is, and following it to the letter is answered by a plan.
+    /// With more tasks than the budget can enumerate, the named value is the minimum, and a problem with exactly that
+    /// value has a plan.
     #[test]
     fn advice_on_many_tasks_is_the_least_and_can_be_followed((law, problem) in larger()) {
         let few = SearchOptions { max_points: 1_000, ..SearchOptions::default() };

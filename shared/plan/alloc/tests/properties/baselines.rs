@@ -31,7 +31,7 @@ fn largest(problem: &Problem) -> Vec<Batch> {
 proptest! {
     #[test]
     fn temporal_shares_the_time((law, mut problem) in case()) {
-        // At the reference sizes the rates alone would be others.
+        // At the reference sizes the solo rates would be different.
         problem.limits.policy = doc::BatchPolicy::Free;
         let batches = largest(&problem);
         let got = Scheme::Temporal.predict(&law, &problem, &batches).unwrap();

@@ -1,4 +1,4 @@
-//! The slow twin of the search: every choice, judged by the definitions.
+//! The slow twin of the search: every choice, evaluated by the definitions.
 
 use allocation::Problem;
 use doc::{Balance, BatchPolicy, ObjectiveKind};
@@ -18,9 +18,9 @@ pub struct Feasible {
     pub mismatch: f64,
 }
 
-/// The slow twin of [`allocation::solve()`]: looks at every choice with plain loops, no tables and no
-/// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
-/// value and one choice that has it; `None` if none is feasible.
+/// The slow twin of [`allocation::solve()`]: evaluates every choice with plain loops, without tables and bounds, by
+/// the definitions of the objectives and constraints. Returns the best value and one choice that has it; `None` if
+/// none is feasible.
 #[must_use]
 pub fn brute_force<C: Throughput + ?Sized>(
     rates: &C,
@@ -35,7 +35,7 @@ pub fn brute_force<C: Throughput + ?Sized>(
     best
 }
 
-/// Shows every feasible choice, by plain loops.
+/// Visits every feasible choice, by plain loops.
 pub fn every_feasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -77,7 +77,7 @@ fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl 
     }
 }
 
-/// What a choice reaches; `None` if a constraint does not hold.
+/// The results of a choice; `None` if a constraint does not hold.
 fn judge<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -140,8 +140,8 @@ fn objective<C: Throughput + ?Sized>(
     }
 }
 
-/// Seconds until the last task has trained on its samples: recursively, the first to end leaves
-/// what is left to the others.
+/// Seconds until the last task has trained on its samples, recursively: the first to end leaves the device to the
+/// others.
 fn round_s<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Setting]) -> f64 {
     fn rest<C: Throughput + ?Sized>(rates: &C, settings: &[Setting], work: &[f64]) -> f64 {
         if settings.is_empty() {
@@ -173,8 +173,8 @@ fn round_s<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     rest(rates, settings, &work)
 }
 
-/// Minus the mean or last time to target where all tasks have samples, else the mean or least progress
-/// relative to the most alone, by the definitions.
+/// Minus the mean or last time to target if all tasks have samples; otherwise the mean or minimum of progress
+/// relative to the maximum alone, by the definitions.
 fn progress<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -201,7 +201,7 @@ fn progress<C: Throughput + ?Sized>(
             mean(&all)
         };
     }
-    // The rounds that are left of each task; who has none has left.
+    // The rounds that each task still needs; a task that needs none has left.
     let mut left: Vec<(Setting, f64)> = settings
         .iter()
         .map(|s| (*s, tasks[s.task].progress.rounds / worth(s.task, s.batch)))

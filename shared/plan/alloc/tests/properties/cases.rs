@@ -69,7 +69,7 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
     )
 }
 
-/// A noise scale, rounds to the target, and a part in the mean.
+/// A noise scale, rounds to the target, and a weight in the mean.
 fn progress() -> impl Strategy<Value = Progress> {
     (1.0..500.0_f64, 1.0..50.0_f64, 0.1..1.0_f64).prop_map(|(scale, rounds, part)| Progress {
         law: Some(Law::of_noise_scale(scale, Batch::new(16).unwrap())),
@@ -134,7 +134,7 @@ pub(crate) fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
     })
 }
 
-/// Progress per second, of tasks without volumes.
+/// Progress per second, for tasks without volumes.
 pub(crate) fn progress_by_rate() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
     let last = any::<bool>();
     (case(), last).prop_map(|((law, mut problem), last)| {

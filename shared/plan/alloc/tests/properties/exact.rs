@@ -16,7 +16,7 @@ proptest! {
         let options = SearchOptions::default();
         let bounded = solve(&law, &problem, &options).unwrap();
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
-        // With no combination of batch sizes there is nothing to bound.
+        // Without combinations of batch sizes there is nothing to bound.
         if expected.is_some() {
             let progress = matches!(
                 problem.objective,
@@ -69,7 +69,7 @@ proptest! {
             if let Some(best) = outcome.solutions.first() {
                 let (value, _) = expected.clone().unwrap();
                 prop_assert!(best.objective <= value + 1e-9 * value.abs());
-                // Proven only where it meets a bound, and then it is the optimum.
+                // Proven only if it meets a bound, and then it is the optimum.
                 match outcome.report.proof {
                     Proof::NotProven => {}
                     Proof::Bounded => prop_assert!(best.objective >= value - 1e-8 * value.abs()),
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// On most problems the local search finds the optimum itself.
+/// On most problems the local search itself finds the optimum.
 #[test]
 fn local_search_mostly_reaches_the_optimum() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! Fronts against a list of every point.
+//! Fronts compared with a list of every point.
 
 use allocation::{Effort, Problem, SearchOptions, Solution, fairness_front, mismatch_front};
 use doc::{Balance, ObjectiveKind, Proof};
@@ -26,7 +26,7 @@ fn all_points<C: Throughput>(rates: &C, problem: &Problem) -> Vec<[f64; 4]> {
     found
 }
 
-/// The front is right if nothing found beats all points of it, and it holds no beaten point.
+/// The front is right if no point beats all of its points, and none of its points is beaten.
 fn check(
     front: &[Solution],
     points: &[[f64; 4]],

@@ -1,5 +1,5 @@
-//! The shortest round, and the shortest time to target, against their slow twin: every choice, every order of
-//! transfers, every way to hold compute back, each played by a plain simulation.
+//! The shortest round, and the shortest time to target, compared with their slow twin: every choice, every order of
+//! transfers, and every hold of compute, each played by a plain simulation.
 
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
@@ -45,8 +45,8 @@ fn workload(device: &str, tasks: &[allocation::Task], volumes: &Volumes) -> Work
     Documents::new(frames).next().unwrap().unwrap()
 }
 
-/// A round of `n` tasks with shares of 50 and 100 %, on a device that keeps the shares of tasks or gives them
-/// to those that compute.
+/// A round of `n` tasks with shares of 50 and 100 %, on a device where tasks keep their shares, or where computing
+/// tasks get the shares of idle ones.
 fn round(n: usize) -> impl Strategy<Value = (InterferenceLaw, Problem, Workload)> {
     let volumes = prop::collection::vec((100_u64..40_000, 0_u64..60, 0_u64..60), n);
     let floor = prop_oneof![Just(0.0), 0.0..0.3_f64];
@@ -107,8 +107,8 @@ impl Twin<'_> {
         seconds
     }
 
-    /// What the objective makes of a choice, in seconds: rounds follow one another, and who has had as many as it
-    /// needs leaves.
+    /// The objective of a choice in seconds: rounds follow one another, and a task leaves when it has had all that it
+    /// needs.
     fn seconds(&mut self, settings: &[Setting]) -> f64 {
         if self.problem.objective == ObjectiveKind::Round {
             return self.length(settings);
@@ -154,7 +154,7 @@ fn shortest(law: &InterferenceLaw, problem: &Problem, workload: &Workload) -> Op
     best
 }
 
-/// As many as `PROPTEST_CASES` says, else 40.
+/// The number that `PROPTEST_CASES` gives, or 40.
 fn cases() -> ProptestConfig {
     let known = std::env::var_os("PROPTEST_CASES").is_some();
     match known {
@@ -179,7 +179,7 @@ proptest! {
             match (truth, found.solutions.first()) {
                 (Some(truth), Some(best)) => {
                     prop_assert!(close(truth, -best.objective), "{} not {}", -best.objective, truth);
-                    // The value of the plan is what its settings are worth.
+                    // The value of the plan equals the value of its settings.
                     prop_assert!(close(problem.worth(&law, &best.settings), best.objective));
                 }
                 (None, None) => {}
@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// What cannot be had is refused, and not answered by a local search.
+/// An exact search that is not possible is refused, and not replaced by a local one.
 #[test]
 fn an_exact_search_of_a_round_of_five_tasks_is_refused() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! The ways of a late device against every choice of batch sizes and shares, each with the largest part of
+//! The options of a late device, compared with every choice of batch sizes and shares, each with the largest part of
 //! the samples that it has time for.
 
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
@@ -98,7 +98,7 @@ fn plan(predictor: &Predictor, model: &Model, kind: ObjectiveKind) -> Plan {
     plan
 }
 
-/// The plan with other batch sizes and shares, as if written by hand.
+/// The plan with other batch sizes and shares, as if hand-written.
 fn with(plan: &Plan, settings: [Setting; 2]) -> Plan {
     let mut text = plan.clone();
     let given = settings.map(|s| doc::Given {

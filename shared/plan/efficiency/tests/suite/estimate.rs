@@ -1,4 +1,4 @@
-//! Synthetic gradients: mean G, one sample's covariance known, so that the noise scale is.
+//! Synthetic gradients with mean G and known covariance of one sample's gradient, so that the noise scale is known.
 
 use efficiency::{GradientNorms, Law, Moments, NoiseScale, Unknown};
 use rand::rngs::StdRng;
@@ -18,7 +18,7 @@ fn normal(rng: &mut StdRng) -> f64 {
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// Means of the gradients of `parts` parts of `size` samples; `S / |G|^2 = phi`, `|G|^2 = 1`.
+/// Mean gradients of `parts` parts of `size` samples; `S / |G|^2 = phi`, `|G|^2 = 1`.
 fn gradients(rng: &mut StdRng, phi: f64, parts: usize, size: u64) -> Vec<Vec<f64>> {
     let sigma = (phi / DIMENSIONS as f64 / size as f64).sqrt();
     let mut part = || -> Vec<f64> {
@@ -68,7 +68,7 @@ fn estimate(
 #[test]
 fn the_noise_scale_is_found_within_its_error() {
     let mut rng = StdRng::seed_from_u64(5);
-    // The larger the noise beside a batch of 32, the more steps it takes to see the gradient in it.
+    // The larger the noise compared with a batch of 32, the more steps are needed to see the gradient in it.
     for (phi, steps) in [(4.0, 30), (40.0, 30), (400.0, 240)] {
         let (mut inside, mut ratios) = (0, 0.0);
         let trials = 50;
@@ -78,7 +78,7 @@ fn the_noise_scale_is_found_within_its_error() {
             inside += i32::from(low <= phi && phi <= high);
             ratios += found.samples / phi;
         }
-        // 50 trials at 95 %: 47.5 in the mean, and three standard deviations are 4.6.
+        // 50 trials at 95 %: 47.5 on average, and three standard deviations are 4.6.
         assert!(
             inside >= 42,
             "phi {phi}: the interval holds {inside} of {trials} times"
@@ -151,8 +151,8 @@ fn a_gradient_that_is_lost_in_noise_gives_no_figure() {
 
 #[test]
 fn blocks_of_drifting_steps_have_a_larger_error() {
-    // The noise scale doubles while it is measured: what it is on average is known less well than by
-    // as many steps of one noise scale.
+    // The noise scale doubles while it is measured: its average is known less well than from the same number of steps
+    // with a constant noise scale.
     let mut rng = StdRng::seed_from_u64(9);
     let mut run = |drift: f64| {
         let blocks: Vec<Moments> = (0..20)
@@ -200,7 +200,7 @@ fn a_gradient_that_shrinks_by_orders_of_magnitude_hides_no_noise_scale() {
     let mut rng = StdRng::seed_from_u64(10);
     let (mut inside, mut ratios) = (0, 0.0);
     for _ in 0..50 {
-        // A thousandth after eleven blocks, which in one sum are nothing beside the first.
+        // A thousandth after eleven blocks, which a single sum would hardly notice beside the first.
         let blocks = shrinking(&mut rng, &[40.0; 11], 0.5);
         let found = NoiseScale::of(&blocks, batch(32)).unwrap();
         let [low, high] = found.interval;
@@ -211,7 +211,7 @@ fn a_gradient_that_shrinks_by_orders_of_magnitude_hides_no_noise_scale() {
     assert!((ratios - 1.0).abs() < 0.05, "{ratios}");
 }
 
-/// A training at another batch size, stretch by stretch: the slow way to the samples that it needs.
+/// A training at another batch size, stretch by stretch: the slow way to compute the samples that it needs.
 #[test]
 fn of_a_noise_scale_that_grows_it_is_the_one_that_tells_how_many_samples_are_needed() {
     let mut rng = StdRng::seed_from_u64(11);

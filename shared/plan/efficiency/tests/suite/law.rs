@@ -1,4 +1,4 @@
-//! What holds of every law.
+//! Properties of every law.
 
 use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
 use efficiency::{Law, Reached, fit};
@@ -53,7 +53,7 @@ proptest! {
         }
     }
 
-    /// Another reference size changes the unit and nothing else.
+    /// Another reference size changes only the unit.
     #[test]
     fn ratios_do_not_depend_on_the_reference(curve in curve(), sizes in prop::array::uniform4(1..100_000_u64)) {
         let efficiency = Efficiency { curve, source: EfficiencySource::Learnt };

@@ -61,7 +61,7 @@ fn the_paper_s_policy_gives_three_of_four_to_the_older() {
     );
 }
 
-/// The launcher returns a training whose processes do not start to the number of GPUs before.
+/// If a training's processes do not start, the launcher returns it to the previous number of GPUs.
 #[test]
 fn a_number_of_gpus_with_which_a_training_could_not_go_on_is_not_tried_again() {
     let mut allocator = allocator(Policy::Ours, 4);
@@ -254,7 +254,7 @@ fn a_lost_gpu_is_taken_from_somebody_and_a_found_one_is_given_out() {
         a.take(&arrive(0.0, arrival("b"))).unwrap();
         let lost = |gpu| TrainingNews::Lost { gpu };
         assert_eq!(gpus(&a.take(&at(1.0, lost(2))).unwrap()), (3, 3));
-        // Told twice it is lost once.
+        // Reporting it twice loses it once.
         assert_eq!(a.take(&at(2.0, lost(2))).unwrap(), None);
         for (gpu, left) in [(0, 2), (1, 1), (3, 0)] {
             assert_eq!(gpus(&a.take(&at(3.0, lost(gpu))).unwrap()), (left, left));

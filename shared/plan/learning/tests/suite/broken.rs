@@ -1,4 +1,4 @@
-//! A training that gets nowhere beside others that do.
+//! A training without progress beside others that make progress.
 
 use doc::{Allocation, TrainingNews};
 use learning::{Policy, Stuck, trend};
@@ -12,7 +12,7 @@ fn wave(step: u64) -> f64 {
     0.02 * (2.0 * (step as f64 * 12.9898).sin().fract())
 }
 
-/// Ways to be broken, each after a beginning that looks sound.
+/// Ways to be broken, each after a start that looks sound.
 const LAWS: [(&str, Loss); 3] = [
     ("rising", |k| Some(1.0 + 0.002 * k as f64 + wave(k))),
     ("flat", |k| Some((2.0 - 0.01 * k as f64).max(1.2) + wave(k))),
@@ -21,14 +21,14 @@ const LAWS: [(&str, Loss); 3] = [
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Two to four trainings on four to eight GPUs, of which one is broken; its place is answered.
+/// Two to four trainings on four to eight GPUs, one of which is broken; returns its index.
 fn case(seed: u64) -> (u32, Vec<Length>, usize) {
     let mut rng = StdRng::seed_from_u64(seed);
     let tasks = rng.random_range(2..=4);
     let gpus = rng.random_range(4..=8);
     let broken = rng.random_range(0..tasks);
     let length = |i: usize| {
-        // The broken one has to fail beside others: it comes first, and they are long enough.
+        // The broken one must fail beside others: it arrives first, and they are long enough.
         let arrives = if i == broken {
             0.0
         } else {
@@ -54,11 +54,11 @@ fn play(
     (ends.iter().sum(), decisions, lengths[broken].0)
 }
 
-/// Random cases of each kind. Of 24, ours came to 0.82 of equal shares with each, the paper's rule to 1.38,
-/// 1.35 and 0.89.
+/// Random cases of each kind. For 24 cases, ours took 0.82 of the time of equal shares for each kind, the paper's
+/// rule 1.38, 1.35 and 0.89.
 const CASES: u64 = 6;
 
-/// Sums of the completion times of those that are sound, against equal shares and the paper's rule.
+/// Sums of the completion times of the sound ones, compared with equal shares and the paper's rule.
 #[test]
 fn what_gets_nowhere_holds_nobody_up() {
     for (name, law) in LAWS {
@@ -95,7 +95,7 @@ fn what_gets_nowhere_holds_nobody_up() {
     }
 }
 
-/// Beside a sound training whose length is known.
+/// Beside a sound training with a known length.
 fn beside(policy: Policy, law: Loss, patience: u64) -> Vec<(u32, u32, String)> {
     let mut allocator = patient(policy, 4, patience);
     let mut news = arrival("bad");
@@ -186,7 +186,7 @@ fn what_recovers_is_ranked_again() {
     assert!(after.iter().any(|s| !s.2.contains("bad ")), "{seen:?}");
 }
 
-/// Recorded trainings that all reach their targets: how often one is wrongly taken for stuck.
+/// Recorded trainings that all reach their targets: how often one is wrongly treated as stuck.
 #[test]
 fn recorded_trainings_are_seldom_taken_for_stuck() {
     let Some(curves) = curves() else {

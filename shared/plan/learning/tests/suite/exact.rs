@@ -2,9 +2,9 @@
 
 use learning::{Active, Problem};
 
-/// The least value of the objective over all allocations that change only when a job completes,
-/// and an allocation of the first phase that reaches it. Time grows as the product over phases of
-/// `C(gpus + n - 1, n - 1)`: for four jobs on eight GPUs 70,000 phases.
+/// The minimum of the objective over all allocations that change only when a job completes, and an allocation of the
+/// first phase that reaches it. Time grows as the product over phases of `C(gpus + n - 1, n - 1)`: for four jobs on
+/// eight GPUs 70,000 phases.
 #[must_use]
 pub fn optimum(problem: &Problem) -> (f64, Vec<u32>) {
     let left: Vec<f64> = problem.jobs().iter().map(|j| j.work).collect();
@@ -24,7 +24,7 @@ struct Exact<'a> {
     completions: Vec<f64>,
     best: f64,
     first: Vec<u32>,
-    /// The first phase of what is being tried.
+    /// The first phase of the current attempt.
     chosen: Vec<u32>,
 }
 
@@ -48,8 +48,8 @@ impl Exact<'_> {
         });
     }
 
-    /// Calls `then` with every division of `free` GPUs among `jobs`. Idle GPUs need no division
-    /// of their own: a job leaves those idle that slow it down.
+    /// Calls `then` with every division of `free` GPUs among `jobs`. Idle GPUs need no division of their own: a job
+    /// does not use those that slow it down.
     fn divide(
         &mut self,
         jobs: &[usize],

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use learning::{History, Point, REACHED_REPORTS, remaining};
 
-/// The recorded losses of every training, or `None` where the data is not beside the workspace.
+/// The recorded losses of every training, or `None` if the data are not beside the workspace.
 pub fn curves() -> Option<Vec<Vec<Point>>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../../shared/data/algoperf/loss_curves.csv");
@@ -37,8 +37,8 @@ pub fn target_and_end(curve: &[Point]) -> (f64, f64) {
     (target, curve[hit.unwrap()].step)
 }
 
-/// Of all trainings that are at `part` of their way: the percentage forecast within a factor of two,
-/// the percentage whose rest lies in the 90 % interval, and how many they are.
+/// Over all trainings at `part` of their length: the percentage forecast within a factor of two, the percentage whose
+/// remaining length is in the 90 % interval, and their number.
 fn score(curves: &[Vec<Point>], part: f64) -> (f64, f64, usize) {
     let (mut within, mut inside, mut all) = (0, 0, 0);
     for curve in curves.iter().filter(|c| c.len() >= 40) {
@@ -70,8 +70,8 @@ fn history(points: &[Point]) -> History {
     history
 }
 
-/// Bounds a few percent below what was measured. An answer that does not look at the losses, only at
-/// the steps made, does well at one moment and fails at another: all three count.
+/// Bounds a few percent below the measured values. A forecast that ignores the losses and only uses the steps made is
+/// good at one moment and fails at another: all three count.
 #[test]
 fn remaining_steps_are_within_a_factor_of_two_and_intervals_hold_the_truth() {
     let Some(curves) = curves() else {

@@ -1,4 +1,4 @@
-//! Planning against its slow twin, decisions from events, forecasts on recorded trainings.
+//! Planning compared with its slow twin, decisions from events, forecasts on recorded trainings.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod allocator;

@@ -1,4 +1,4 @@
-//! Plans against the optimum over all allocations of all phases.
+//! Plans compared with the optimum over all allocations of all phases.
 
 use learning::{Active, Objective, Policy, Problem, RemainingTraining, allocate, keeping, plan};
 use proptest::prelude::*;
@@ -87,8 +87,8 @@ fn simple_rules_are_worse() {
     }
 }
 
-/// Two trainings of the same speed-up exponent: what the paper splits 3:1, and where that changes
-/// on eight GPUs. The exact optimum agrees with the rounded shares away from the borders.
+/// Two trainings with the same speed-up exponent: what the paper splits 3:1, and where that changes on eight GPUs.
+/// The exact optimum agrees with the rounded shares away from these limits.
 #[test]
 fn the_split_of_two_trainings_follows_the_exponent() {
     let split = |p: f64, gpus: u32| {
@@ -134,7 +134,7 @@ proptest! {
         for policy in [Policy::Equal, Policy::Srpt, Policy::Optimus, Policy::Hesrpt, Policy::Paper] {
             let rule = plan(&problem, policy);
             prop_assert!(rule.gpus.iter().sum::<u32>() <= gpus);
-            // The paper's rule is not among the starts: it knows no speed.
+            // The paper's rule is not among the starts, because it does not use speeds.
             if policy != Policy::Paper {
                 prop_assert!(ours.value <= rule.value * (1.0 + 1e-9), "{policy:?}");
             }

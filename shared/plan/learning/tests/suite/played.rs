@@ -70,16 +70,16 @@ pub const PAUSE: f64 = 2.0;
 /// Steps between two reports.
 const REPORT: f64 = 10.0;
 
-/// Trainings on a virtual clock that obey every decision at once, and pause for it.
+/// Trainings on a virtual clock that carry out every decision at once, and pause for it.
 pub struct Machine<'a> {
     pub gpus: u32,
-    /// Seconds of a step of a training (by its place) on some GPUs while others have so many.
+    /// Seconds of a step of a training (by index) on some GPUs while the others have the given numbers.
     pub step_s: &'a dyn Fn(usize, u32, u32) -> f64,
     /// Standard deviation of the logarithm of the time between two reports.
     pub noise: f64,
-    /// Whether trainings say how fast they are on every number of GPUs when they come.
+    /// Whether trainings declare their speed on every number of GPUs when they arrive.
     pub known: bool,
-    /// A training (by its place) that never ends, with its loss by step.
+    /// A training (by index) that never ends, with its loss by step.
     pub broken: Option<(usize, Loss)>,
 }
 
@@ -121,8 +121,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Plays trainings under a policy; their lengths are declared, or only their target losses.
-    /// Answers completion times and decisions.
+    /// Simulates trainings under a policy; either their lengths are declared, or only their target losses. Returns
+    /// completion times and decisions.
     pub fn play(
         &self,
         policy: Policy,
@@ -162,7 +162,7 @@ impl Machine<'_> {
                 }
             }
         }
-        // What is broken has not ended, and counts for nothing.
+        // The broken training has not ended, and is not counted.
         let ends = tasks.iter().map(|t| t.end.unwrap_or(0.0));
         (ends.collect(), decisions)
     }
@@ -182,7 +182,7 @@ impl Machine<'_> {
         1.0 / (self.step_s)(i, task.gpus, beside) * (self.noise * normal(seed)).exp()
     }
 
-    /// The event that is due of a training.
+    /// The event of a training that is due.
     fn happened(
         &self,
         task: &mut Task,
@@ -215,7 +215,7 @@ impl Machine<'_> {
         {
             return None;
         }
-        // A step that was told is not told again.
+        // A reported step is not reported again.
         task.made = near + 2e-6;
         if broken.is_none() && near >= total as f64 {
             task.end = Some(now);
@@ -228,7 +228,7 @@ impl Machine<'_> {
         Some(progress(now, name, near as u64, task.gpus, loss))
     }
 
-    /// When something happens next.
+    /// When the next thing happens.
     fn next(&self, tasks: &[Task], lengths: &[Length], now: f64) -> f64 {
         let times = tasks.iter().zip(lengths).enumerate().map(|(i, (t, l))| {
             if t.end.is_some() {

@@ -1,4 +1,4 @@
-//! What the allocator may cost where it is wrong: never much more than equal shares.
+//! The cost of the allocator when it is wrong: never much more than equal shares.
 
 use learning::Policy;
 use rand::rngs::StdRng;
@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::played::{Length, Machine, PAUSE, step_s};
 
-/// Seconds of a step on some GPUs while others have so many.
+/// Seconds of a step on some GPUs while the others have the given numbers.
 type Law = fn(u32, u32) -> f64;
 
 /// Machines on which the paper's rule is wrong, as well as those on which it is right.
@@ -36,13 +36,13 @@ const LAWS: [(&str, Law); 8] = [
     }),
 ];
 
-/// Random machines of each kind. Of 60 (43 s): without noise 2 (lengths declared) and 3 (forecast) cost more
-/// than four pauses against equal shares, at worst 4.8 %, and the mean was 2.1 and 1.8 % less.
+/// Random machines of each kind. Of 60 (43 s), without noise, 2 (lengths declared) and 3 (forecast) cost more than
+/// four pauses compared with equal shares, at worst 4.8 %; on average ours took 2.1 and 1.8 % less.
 const CASES: u64 = 20;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Sum of completion times less that of equal shares, as a part of these, and in seconds.
+/// Sum of completion times minus that of equal shares, as a fraction of these, and in seconds.
 fn excess(machine: &Machine<'_>, lengths: &[Length], declared: bool) -> (f64, f64) {
     let sum = |policy| {
         machine
@@ -55,8 +55,8 @@ fn excess(machine: &Machine<'_>, lengths: &[Length], declared: bool) -> (f64, f6
     ((ours - equal) / equal, ours - equal)
 }
 
-/// A random machine and trainings: 2 to 4 on 4 to 8 GPUs, steps that take longer beside others, over the
-/// ranges of the paper's models and a factor of ten around them.
+/// A random machine and trainings: 2 to 4 on 4 to 8 GPUs, with steps that take longer beside others, over the ranges
+/// of the paper's models and a factor of ten around them.
 struct Case {
     gpus: u32,
     laws: Vec<[f64; 4]>,
@@ -89,8 +89,8 @@ impl Case {
         }
     }
 
-    /// By how much ours is longer than equal shares: as a part, and in seconds. Where speeds are known
-    /// beforehand they do not depend on what runs beside.
+    /// How much longer ours takes than equal shares: as a fraction, and in seconds. If speeds are known beforehand
+    /// they do not depend on co-runners.
     fn excess(&self, noise: f64, declared: bool, known: bool) -> (f64, f64) {
         let step_s = |i: usize, g: u32, beside: u32| {
             let [c0, c1, v, bus] = self.laws[i];
@@ -109,9 +109,9 @@ impl Case {
     }
 }
 
-/// What a wrong bet costs: two trainings pause for it and for its way back, and between them lie the
-/// steps by which it shows that it was wrong. All is paid where lengths are declared; where they are
-/// forecast from losses alone, a training may wait because another is wrongly taken for shorter.
+/// The cost of a wrong bet: two trainings pause for it and for its way back, and in between are the steps that show
+/// that it was wrong. If lengths are declared, that is all. If they are forecast from losses, a training may also
+/// wait because another is wrongly expected to be shorter.
 const DECLARED: f64 = 0.03;
 const FORECAST: f64 = 0.08;
 
@@ -158,7 +158,7 @@ fn on_random_machines_better_than_equal_shares_and_never_much_worse() {
     }
 }
 
-/// Nothing has to be tried and nothing can prove wrong: none of these 120 cases is longer.
+/// Nothing has to be tried and no assumption can be wrong: none of these 120 cases is longer.
 #[test]
 fn with_lengths_and_speeds_known_never_worse_by_more_than_a_reconfiguration() {
     for seed in 0..120 {

@@ -1,7 +1,7 @@
 //! Measures the ordering.
 //!
-//! `--json` prints rows as one list, `--rounds` the rounds with fixed rates as JSON for solvers in
-//! other languages; without either, a table. Names of measurements leave the others out.
+//! `--json` prints the rows as one list, and `--rounds` the rounds with fixed rates as JSON for solvers in other
+//! languages; otherwise it prints a table. If measurements are named, only these are made.
 
 #[path = "../../tests/suite/common/laws.rs"]
 mod common;

@@ -25,7 +25,7 @@ pub struct Predicted {
     pub batches: Vec<Vec<Batch>>,
 }
 
-/// Rates that count how often they are asked for.
+/// Rates that count how often they are queried.
 pub struct Counted<'a> {
     pub inner: &'a dyn Rates,
     pub calls: Cell<u64>,

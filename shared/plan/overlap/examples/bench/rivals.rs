@@ -1,4 +1,4 @@
-//! What the search is compared with: all orders, and an iterated local search of its own code.
+//! Rivals of the search: all orders, and an iterated local search with its own code.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::rows::BenchError;
 
-/// Plays orders of downloads on a full-duplex link with uploads first come first served.
+/// Plays orders of downloads on a full-duplex link, with uploads first come first served.
 pub struct Simulator<'a> {
     jobs: &'a [RoundTask],
     /// Rates of every set of tasks met so far.
@@ -97,9 +97,8 @@ pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, BenchEr
     Ok(best)
 }
 
-/// The best that an iterated local search finds in a given time, or before it if it reaches
-/// `enough`: swaps and insertions, first improvement, three random swaps as the perturbation, from a
-/// random order.
+/// The best round that an iterated local search finds in a given time, or until it reaches `enough`: swaps and
+/// insertions, first improvement, perturbation by three random swaps, from a random order.
 pub fn iterated_local_search(
     instance: &Instance,
     rates: &dyn Rates,

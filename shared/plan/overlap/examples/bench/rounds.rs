@@ -1,4 +1,4 @@
-//! The rounds that are measured, from light to heavy compute.
+//! The measured rounds, from light to heavy compute.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use overlap::{FixedRates, Instance, Link, OrderOptions, Rates, RoundTask, lower_
 use crate::common::{FormulaRates, fixed_rates, formula_rates, rng, round};
 use crate::rows::BenchError;
 
-/// Compute against transfers: a third, about the same, three times.
+/// Compute relative to transfers: a third, about the same, three times.
 const BALANCES: [f64; 3] = [0.3, 1.0, 3.0];
 
 /// A round and its rates.
@@ -19,7 +19,7 @@ pub struct Round<R> {
 
 /// Rounds of `n` tasks with one rate per task, `count` of each balance.
 pub fn fixed(n: usize, count: u64) -> Result<Vec<Round<FixedRates>>, BenchError> {
-    // Without interference the processor is n tasks wide; this makes it as busy as the links.
+    // Without interference the processor could run all n tasks at once; this makes it as busy as the links.
     let work = n as f64 / 2.0;
     cases("fixed", n, count, work, fixed_rates)
 }
@@ -55,7 +55,7 @@ fn cases<R>(
     Ok(all)
 }
 
-/// The rounds with fixed rates as JSON, with this project's answer and its milliseconds.
+/// The rounds with fixed rates as JSON, with our result and its milliseconds.
 pub fn export() -> Result<String, BenchError> {
     let mut lines = Vec::new();
     for n in [8, 12, 20] {

@@ -13,13 +13,13 @@ use crate::paper::{Counted, Predicted};
 use crate::rivals::{all_orders, iterated_local_search};
 use crate::rounds::{self, Round};
 
-/// Relative difference below which two times are the same.
+/// Relative difference below which two times are equal.
 const SAME: f64 = 1e-9;
 
-/// Whatever went wrong.
+/// Any error.
 pub type BenchError = Box<dyn std::error::Error>;
 
-/// Measures what is named, or everything.
+/// The named measurements, or all.
 pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
     let mut rows = Vec::new();
@@ -66,8 +66,8 @@ fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, Ben
     Ok(solve(instance, rates, &OrderOptions::default())?)
 }
 
-/// Exact solution against all orders of downloads in which nothing waits: never behind them, and
-/// ahead only where it holds a task back.
+/// The exact solution compared with all orders of downloads without waiting: never worse, and better only if it holds
+/// a task back.
 fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, BenchError> {
     let (mut ours, mut theirs, mut proven, mut ahead) = (Vec::new(), Vec::new(), 0, 0);
     for Round {
@@ -101,8 +101,8 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, BenchError> {
     ))
 }
 
-/// Time and gap against an iterated local search of 2 seconds, which ends sooner where it meets
-/// the lower bound: it cannot get further.
+/// Time and gap compared with an iterated local search of 2 seconds. That search stops early if it meets the lower
+/// bound, because it cannot improve further.
 fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2], BenchError> {
     const SECONDS: u64 = 2;
     let count = rounds.len() as f64;
@@ -186,7 +186,7 @@ fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, BenchError> {
     ))
 }
 
-/// A thousand devices through the tools, and whether their memory depends on how many they are.
+/// A thousand devices through the tools, and whether the tools' memory depends on their number.
 fn federation_rows() -> Result<Vec<Row>, BenchError> {
     const DEVICES: usize = 1000;
     let mut rows = Vec::new();

@@ -11,13 +11,13 @@ use crate::{Instance, Link, OverlapError, Rates};
 pub struct Estimate {
     /// Its seconds.
     pub makespan_s: f64,
-    /// The transfers that there is a choice of, as [`estimate_along`] takes them.
+    /// The transfers whose order can be chosen, as [`estimate_along`] takes them.
     pub sequence: Vec<usize>,
 }
 
-/// A round in which nothing waits, in the best of the heuristic orders and of `known` after a short
-/// descent of `plays` rounds: an upper bound on what [`crate::solve()`] finds, for ranking many plans. It
-/// asks for the rates of those sets of tasks alone that occur, and proves nothing.
+/// A round without waits, in the best of the heuristic orders and `known`, after a short descent of `plays` rounds.
+/// It is an upper bound on the result of [`crate::solve()`], for ranking many plans. It queries only the rates of
+/// sets of tasks that occur, and proves nothing.
 pub fn estimate(
     instance: &Instance,
     rates: &dyn Rates,
@@ -56,9 +56,8 @@ pub fn estimate(
     })
 }
 
-/// Seconds of the round of a sequence that [`estimate`] gave of the same tasks, perhaps at other
-/// settings; infinite once it is clear that they are not below `below_s`. It asks for the rates of a fifth
-/// of the sets or fewer.
+/// Seconds of the round in a sequence from [`estimate`] for the same tasks, perhaps at other settings; infinite once
+/// it is certain that they are not below `below_s`. It queries the rates of a fifth of the sets or fewer.
 pub fn estimate_along(
     instance: &Instance,
     rates: &dyn Rates,

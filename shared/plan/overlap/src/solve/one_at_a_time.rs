@@ -1,9 +1,9 @@
 //! Full-duplex rounds in which transfers go one at a time, as on a half-duplex link.
 //!
-//! If a download waits for an upload, its task also computes later. Like a hold of compute, this
-//! may help the others. But it may end when no compute ends, so a search over holds of compute
-//! alone misses these rounds. Every half-duplex round is also a valid full-duplex round, so any
-//! such round can be used; but the best of them need not be the best full-duplex round.
+//! Why they can be shorter: if a download waits for an upload, its task also computes later. Like a hold of compute,
+//! this may speed up the other tasks. But an upload may end at a time when no compute ends, so a search over holds of
+//! compute alone misses these rounds. Every half-duplex round is also a valid full-duplex round, so the half-duplex
+//! search can be used; its best round need not be the best full-duplex round.
 
 use doc::{Hold, PhaseKind};
 use units::search::Budget;
@@ -17,8 +17,8 @@ use crate::player::Player;
 use crate::round::{Holds, Order, Transfer, compute_holds, play};
 use crate::{Instance, Link};
 
-/// Limit on simulated rounds in the descent over sequences of transfers. One sweep of `n` tasks
-/// takes about `8 n^2`.
+/// Limit on simulated rounds in the descent over sequences of transfers. One sweep of `n` tasks takes about `8 n^2`,
+/// so this is several sweeps for 16 tasks (2,048 each).
 const ALTERNATING_PLAYS: u64 = 10_000;
 
 /// The same tasks on a half-duplex link.
@@ -27,10 +27,10 @@ pub(super) fn one_link(instance: &Instance) -> Option<Instance> {
 }
 
 impl Search<'_, '_> {
-    /// Tries every sequence of transfers, with every hold of compute that may end before the best
-    /// round so far. With more than a few tasks, it first searches without holds: there partial
-    /// rounds can be compared and the search is short, and the round that it finds prunes more of
-    /// the search with holds than it costs.
+    /// Tries every sequence of transfers, with every hold of compute that may end before the best round so far. With
+    /// more than a few tasks, it first searches without holds: only there can partial rounds be compared, which makes
+    /// that search short. The round that it finds saves more time in the search with holds, by pruning, than it
+    /// costs.
     pub(super) fn alternate(&mut self, levels: &[u8], floor: &Floor, nodes: &mut Budget) {
         let Some(half) = one_link(self.instance) else {
             return;
@@ -38,8 +38,8 @@ impl Search<'_, '_> {
         let first = mitten(&half, &floor.compute);
         let few = half.len() <= UNPRICED_TASKS;
         for waits in [false, true].into_iter().skip(usize::from(few)) {
-            // Prune by the bounds of the half-duplex link, which include the sum of all transfers: if the best
-            // so far meets them, no round of this kind is shorter.
+            // The bounds of the half-duplex link include the sum of all transfers, so they are higher than the
+            // full-duplex ones. If the best round so far meets them, no round of this kind is shorter: stop.
             if meets(self.best_s, floor, &half) {
                 return;
             }
@@ -53,7 +53,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Descends over sequences of transfers from the best simple one, then over holds of compute.
+    /// Descends over sequences of transfers from the best heuristic one, then over holds of compute. For rounds with
+    /// too many tasks to try every sequence.
     pub(super) fn alternate_by_descent(&mut self, levels: &[u8]) {
         let Some(half) = one_link(self.instance).filter(|_| self.instance.link() == Link::Full)
         else {
@@ -92,9 +93,9 @@ impl Search<'_, '_> {
     }
 }
 
-/// The orders of both directions, and the holds that make transfers start one at a time in this
-/// sequence: each waits for the one before it, unless the order of its own direction already
-/// implies that.
+/// The orders of both directions, and the holds that make transfers start one at a time in this sequence: each waits
+/// for the previous one. No hold is needed if that one has the same direction (the order implies it) or belongs to
+/// the same task (its phases are in order anyway).
 fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
     let phase = |transfer: &Transfer| match *transfer {
         Transfer::Download(i) => (i, PhaseKind::Download),
@@ -120,7 +121,8 @@ fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
     (order, holds)
 }
 
-/// The makespan, and the holds that are needed: without any of them the round would end later.
+/// The makespan, and the necessary holds: without any of them the round would end later. Fewer holds are easier to
+/// carry out, and removing one may even shorten the round.
 fn needed(
     instance: &Instance,
     rates: &mut RateCache<'_>,

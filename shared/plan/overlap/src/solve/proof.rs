@@ -8,8 +8,8 @@ use crate::bounds::Floor;
 use crate::round::{Order, overlap_off_cached, play};
 
 impl Outcome {
-    /// This outcome, or the round of `other` where that is shorter: a search of some of the same
-    /// batch sizes, so that the bound, and what is proven of a class of schedules, stay this one's.
+    /// This outcome, or the round of `other` if that is shorter. `other` searched some of the same batch sizes, so
+    /// the bound and the proof are still those of this outcome.
     pub(super) fn or_shorter(self, other: Self) -> Self {
         let points = self.points + other.points;
         if other.schedule.makespan_s >= self.schedule.makespan_s * (1.0 - SAME) {

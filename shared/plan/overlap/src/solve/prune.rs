@@ -8,10 +8,9 @@ use crate::bounds::Floor;
 use crate::cache::RateCache;
 use crate::{Instance, Link, OverlapError, Rates};
 
-/// Whether a round may end before `below_s`, in any order and with any holds that [`crate::solve()`]
-/// looks at. It takes a tenth of the time, for ranking many plans most of which are worse than one
-/// that is known. `false` is proven; `true` may be wrong where `nodes` run out or transfers share
-/// the link.
+/// Whether a round may end before `below_s`, in any order and with any holds that [`crate::solve()`] considers. It
+/// takes a tenth of the time of solving, for ranking many plans of which most are worse than a known one. `false` is
+/// proven; `true` may be wrong if `nodes` run out or transfers share the link.
 pub fn may_end_before(
     instance: &Instance,
     rates: &dyn Rates,
@@ -30,7 +29,7 @@ pub fn may_end_before(
     Ok(may)
 }
 
-/// The bound of the processor, a linear program, takes longer than to try all orders of few tasks.
+/// The bound of the processor, a linear program, takes longer than trying all orders of few tasks.
 fn shorter(
     instance: &Instance,
     cache: &mut RateCache<'_>,
@@ -41,13 +40,13 @@ fn shorter(
     if meets(below_s, floor, instance) {
         return false;
     }
-    // Where rates do not depend on co-runners, holding something back never helps.
+    // If rates do not depend on co-runners, holding something back never helps.
     let waits = !(cache.source_independent() || cache.is_independent());
     let first = mitten(instance, &floor.compute);
     let mut nodes = Budget::new(nodes, None);
     let how = (false, waits);
-    // The search keeps rounds below `below_s` alone, so that it is cut nearly everywhere; one that ran out of nodes
-    // has shown nothing, and the round may be shorter.
+    // The search keeps only rounds below `below_s`, so nearly everything is pruned. If it runs out of nodes, nothing
+    // is shown, and the round may be shorter.
     let mut may = |instance: &Instance| {
         let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
         !steps.is_empty() || nodes.exhausted()

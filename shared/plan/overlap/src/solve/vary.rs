@@ -6,14 +6,14 @@ use crate::bounds::Floor;
 use crate::player::Player;
 
 impl Search<'_, '_> {
-    /// Batch sizes by descent: one task's at a time while that helps, with the order following by
-    /// descent; then a search at the sizes found.
+    /// Batch sizes by descent: one task's size at a time while that helps, with a descent over the order each time;
+    /// then a search at the sizes found.
     pub(super) fn vary_one_by_one(&mut self, counts: &[usize]) {
         let mut levels = vec![0u8; counts.len()];
         self.levels(&levels);
         let mut since = 0;
         let mut task = 0;
-        // Until no task gains by another size, all others keeping theirs.
+        // Until no task gains by another size while the others keep theirs.
         while since < counts.len() && !self.timed_out {
             let before = self.best_s;
             let kept = levels[task];
@@ -29,7 +29,7 @@ impl Search<'_, '_> {
             since = if self.best_s < before { 0 } else { since + 1 };
             task = (task + 1) % counts.len();
         }
-        // The first sizes had their search at the start.
+        // The first sizes were searched at the start.
         if levels.iter().any(|&l| l != 0) {
             self.levels(&levels);
         }
@@ -55,7 +55,7 @@ impl Search<'_, '_> {
         self.keep(value, levels, || order);
     }
 
-    /// A lower bound for every batch combination: each task at the best of its rates alone.
+    /// A lower bound for every batch combination: each task at its highest solo rate.
     fn any_batches_bound(&mut self, counts: &[usize]) -> f64 {
         let n = self.instance.len();
         let mut fastest = vec![0.0_f64; n];

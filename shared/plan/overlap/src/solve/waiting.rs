@@ -9,29 +9,28 @@ use crate::branch::Step;
 use crate::player::Player;
 use crate::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
 
-/// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
-/// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
+/// Nodes of branch and bound over holds, up to [`SMALL_TASKS`]: a round of 5 tasks has at most 33,000, for each
+/// combination of batch sizes that its bound does not exclude.
 const SMALL_WAITING_NODES: u64 = 1_000_000;
-/// Up to this many tasks, trying all orders and holds takes less time than the linear program of
-/// the processor's bound: choices of 3 tasks were compared in a third of the time without it.
+/// Up to this many tasks, trying all orders and holds takes less time than the linear program of the processor's
+/// bound: choices of 3 tasks were compared in a third of the time without it.
 pub(super) const UNPRICED_TASKS: usize = 3;
-/// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
-/// sweeps improve.
+/// Plays of the descent over holds. A sweep takes n (n - 1) / 2 of them, and few sweeps improve.
 const WAITING_PLAYS: u64 = 20_000;
 
 impl Search<'_, '_> {
-    /// Searches for what to hold back. If co-running slows tasks down by more than overlap gains, a
-    /// round ends sooner if some compute waits: two together, then the third.
+    /// Searches for holds. If co-running slows tasks down by more than overlap gains, a round ends sooner if some
+    /// compute waits: first two together, then the third.
     ///
-    /// First by descent from the best round that never waits; then, of few tasks, by branch and
-    /// bound over orders and holds, which proves the result for [`Schedules::Waiting`], and on a
-    /// full-duplex link for [`Schedules::Alternating`] too. If rates do not depend on co-runners,
-    /// starting earlier never delays another, so never waiting is optimal ([`Schedules::Any`]).
+    /// First by descent from the best round that never waits. Then, with few tasks, by branch and bound over orders
+    /// and holds, which proves the result for [`Schedules::Waiting`], and on a full-duplex link also for
+    /// [`Schedules::Alternating`]. If rates do not depend on co-runners, starting earlier never delays another task,
+    /// so never waiting is optimal ([`Schedules::Any`]).
     pub(super) fn wait(&mut self, counts: &[usize], total: usize) {
         if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
             return;
         }
-        // To look whether they depend takes all sets, which only a proof is worth.
+        // Checking whether they do takes all sets, which is only worth it for a proof.
         let looked_at = total <= 1 && self.options.nodes > 0;
         if self.rates.source_independent() || (looked_at && self.rates.is_independent()) {
             self.class = Schedules::Any;
@@ -85,7 +84,7 @@ impl Search<'_, '_> {
         self.take_held(value, levels, held, compute_holds(&holds));
     }
 
-    /// Remembers a round with holds if it ends sooner.
+    /// Takes over a round with holds if it ends sooner.
     pub(super) fn take_held(&mut self, value: f64, levels: &[u8], order: Order, holds: Holds) {
         let before = self.best_s;
         // A gain within rounding is not worth a wait.
@@ -96,8 +95,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Tries every order and hold of one batch combination that may end before the best so far:
-    /// those of compute alone, then those with transfers one at a time.
+    /// Tries every order and hold of one batch combination that may end before the best so far: first holds of
+    /// compute alone, then transfers one at a time.
     fn hold_exactly(&mut self, levels: &[u8], compute: &mut Budget, both: &mut Budget) {
         if !levels.is_empty() {
             self.rates.set_levels(levels);
@@ -132,7 +131,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Until the end of whose compute these decisions hold that of each of `n` tasks.
+/// For each of `n` tasks, the task until the end of whose compute these decisions hold its own.
 pub(super) fn held_by(steps: &[Step], n: usize) -> ComputeHolds {
     let mut until = vec![None; n];
     for step in steps {

@@ -4,9 +4,9 @@ use doc::{Hold, PhaseKind};
 use overlap::{Instance, Link, Order, OverlapError, Rates, Set, Transfer, simulate};
 use units::Batch;
 
-/// The least makespan of all orders, in seconds, by trying them all: both permutations on a
-/// full-duplex link, every sequence of transfers on a half-duplex one. With
-/// `single` the uploads keep the order of the downloads. Tries `n!^2` orders.
+/// The minimum makespan of all orders, in seconds, by trying them all: both permutations on a full-duplex link, every
+/// sequence of transfers on a half-duplex one. With `single` the uploads keep the order of the downloads. Tries
+/// `n!^2` orders.
 pub fn brute_force(
     instance: &Instance,
     rates: &dyn Rates,
@@ -44,10 +44,9 @@ pub fn brute_force(
     Ok(best)
 }
 
-/// The least makespan of all schedules of [`overlap::Schedules::Alternating`] on a full-duplex link, by
-/// trying every order of downloads, and every sequence of transfers one at a time, with every way
-/// to hold compute back, each played by a plain simulation of its own. Tries `n!^2 (1 + (2n)! / 2^n /
-/// n!)` rounds.
+/// The minimum makespan of all schedules of [`overlap::Schedules::Alternating`] on a full-duplex link: tries every
+/// order of downloads, and every sequence of transfers one at a time, with every hold of compute, each played by its
+/// own plain simulation. Tries `n!^2 (1 + (2n)! / 2^n / n!)` rounds.
 pub fn brute_force_waiting(
     instance: &Instance,
     rates: &dyn Rates,
@@ -79,7 +78,7 @@ pub fn brute_force_waiting(
         .into_iter()
         .map(|downloads| (downloads, None, Vec::new()));
     for (downloads, uploads, transfers) in together.chain(apart) {
-        // Digit `k` of the code says until whose end the k-th download is held; `k`: nobody's.
+        // Digit `k` of the code gives the task until whose end the k-th download is held; `k` itself means no hold.
         let codes: usize = (1..=n).product();
         for mut code in 0..codes {
             let mut holds = transfers.clone();
@@ -126,9 +125,9 @@ fn one_at_a_time(
     }
 }
 
-/// Makespan of a full-duplex round with the given orders of downloads and uploads (absent: first
-/// come first served), in which a phase starts when its turn has come, what it is held until has
-/// ended, and, of compute, `earliest[i]` seconds have passed. Phase by phase, without tables.
+/// Makespan of a full-duplex round with the given orders of downloads and uploads (absent: first come first served).
+/// A phase starts when it is next in the order, the phase until whose end it is held has ended, and, for compute,
+/// `earliest[i]` seconds have passed. Phase by phase, without tables.
 pub fn plain_makespan(
     instance: &Instance,
     rates: &dyn Rates,
@@ -138,7 +137,7 @@ pub fn plain_makespan(
     earliest: &[f64],
 ) -> Result<f64, OverlapError> {
     let (jobs, n) = (instance.jobs(), instance.len());
-    // Seconds of transfers and samples of compute that are left; whether each has begun; its end.
+    // Remaining seconds of transfers and samples of compute; whether each has begun; its end.
     let mut left: Vec<[f64; 3]> = (jobs.iter())
         .map(|j| [j.download_s, j.work, j.upload_s])
         .collect();
@@ -146,7 +145,7 @@ pub fn plain_makespan(
     let mut end = vec![[f64::INFINITY; 3]; n];
     let mut now = 0.0_f64;
     while end.iter().any(|e| e[2].is_infinite()) {
-        // What takes no time may let another begin at once.
+        // A phase that takes no time may allow another to begin at once.
         while begin(
             &mut begun,
             &mut end,
@@ -183,7 +182,7 @@ pub fn plain_makespan(
     Ok(end.iter().fold(0.0, |m: f64, e| m.max(e[2])))
 }
 
-/// Begins what may begin now, for [`plain_makespan`]; whether there was anything.
+/// Begins what may begin now, for [`plain_makespan`]; returns whether there was anything.
 fn begin(
     begun: &mut [[bool; 3]],
     end: &mut [[f64; 3]],
@@ -219,7 +218,7 @@ fn begin(
     any
 }
 
-/// When each task has computed; that does not depend on the order of uploads.
+/// When the compute of each task ends, which does not depend on the order of uploads.
 fn compute_ends(
     instance: &Instance,
     rates: &dyn Rates,
@@ -257,7 +256,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Tries every transfer that may follow `made`; `play`s all that are whole.
+/// Tries every transfer that may follow `made`; calls `play` with all complete sequences.
 fn extend(
     n: usize,
     single: bool,

@@ -6,7 +6,7 @@ pub use laws::{fixed_rates, rng, round};
 use overlap::{OrderOptions, Rates, TableRates};
 use rand::rngs::SmallRng;
 
-/// OrderOptions of a search among the orders alone.
+/// OrderOptions of a search over orders only.
 pub fn never_waiting() -> OrderOptions {
     OrderOptions {
         waits: false,
@@ -14,7 +14,7 @@ pub fn never_waiting() -> OrderOptions {
     }
 }
 
-/// Random [`laws::FormulaRates`] as a table, of which nothing is known beforehand.
+/// Random [`laws::FormulaRates`] as a table whose properties are unknown.
 pub fn co_run_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     let rates = laws::formula_rates(rng, n);
     let mut table = TableRates::new();

@@ -31,7 +31,7 @@ fn compare(case: u64, n: usize, link: Link, rates: &dyn Rates, single: bool) {
 #[test]
 fn full_duplex_equals_brute_force_on_200_rounds() {
     for case in 0..200 {
-        // 50 rounds of each size, half of each with either kind of rates.
+        // 50 rounds of each size, half of them with each kind of rates.
         let n = 3 + case as usize % 4;
         let mut rng = rng(case);
         if case / 4 % 2 == 0 {

@@ -1,4 +1,4 @@
-//! What must hold between the answers to related rounds.
+//! Relations that must hold between the results for related rounds.
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{

@@ -1,4 +1,4 @@
-//! The bound that excludes choices before their orders are tried, against all orders and holds.
+//! The bound that excludes choices before their orders are tried, compared with all orders and holds.
 
 use crate::common::{co_run_rates, rng, round};
 use overlap::{Link, QuickBound, Rates};
@@ -13,7 +13,7 @@ fn no_round_that_can_be_is_excluded_and_half_of_those_a_sixth_shorter_are() {
         let mut rng = rng(case + 36_000);
         let link = [Link::Full, Link::Half, Link::Shared][case as usize / 4 % 3];
         let (rates, instance) = (co_run_rates(&mut rng, n), round(&mut rng, n, link));
-        // Every hold of four tasks takes minutes: the best order alone is later or equal.
+        // Trying every hold of four tasks takes minutes; the best order without holds is no sooner.
         let truth = match link {
             Link::Full if n < 4 => brute_force_waiting(&instance, &rates, &[]),
             _ => brute_force(&instance, &rates, &[], false),

@@ -38,7 +38,7 @@ fn batch_sizes_are_the_best_of_all_combinations() {
         let n = 3 + case as usize % 2;
         let link = [Link::Full, Link::Half, Link::Shared][case as usize % 3];
         let instance = round(&mut rng(case), n, link);
-        // Those of idle tasks count where rates are always those of all together.
+        // With rates that are always those of all tasks together, the batch sizes of idle tasks count.
         let together = AllActive {
             inner: BatchRates,
             everyone: (1 << n) - 1,
@@ -67,7 +67,7 @@ fn batch_sizes_are_the_best_of_all_combinations() {
     }
 }
 
-/// Rates that a batch size changes by no more than rounding does.
+/// Rates that a batch size changes by no more than rounding.
 struct EqualRates;
 
 impl Rates for EqualRates {
@@ -112,7 +112,7 @@ fn many_batch_combinations_are_never_worse_than_the_plan() {
         let b = solve(&instance, &BatchRates, &varied).unwrap();
         assert!(b.schedule.makespan_s <= a.schedule.makespan_s);
         assert!(b.lower_bound_s <= b.schedule.makespan_s);
-        // On a half-duplex link the transfers alone take as long.
+        // On a half-duplex link the transfers alone take that long.
         assert_eq!(b.proven(), link == Link::Half, "{link:?}");
         let replay = simulate(&instance, &BatchRates, &b.batches, &b.order).unwrap();
         assert_eq!(replay, b.schedule);
@@ -164,9 +164,9 @@ fn an_option_that_widens_the_choice_never_lengthens_the_round() {
     assert!(shorter.iter().all(|&times| times > 0), "{shorter:?}");
 }
 
-/// What the link alone needs is a bound whatever the rates are, so that meeting it is a proof even
-/// where too many sets of tasks leave open whether co-runners speed a task up. The sum of the
-/// transfers rounds differently from their ends: 16 tasks of 51.14 s were "not proven" by 1e-14.
+/// The time that the link alone needs is a bound for any rates. So meeting it is a proof, even if there are too many
+/// sets of tasks to know whether co-runners speed a task up. The sum of the transfers rounds differently from their
+/// ends: 16 tasks of 51.14 s were "not proven" by 1e-14.
 #[test]
 fn a_round_as_long_as_its_transfers_is_proven() {
     let job = |i: usize| RoundTask {
@@ -187,7 +187,7 @@ fn a_round_as_long_as_its_transfers_is_proven() {
     );
 }
 
-/// As many tasks as a workload may have.
+/// The maximum number of tasks in a workload.
 #[test]
 fn sixty_four_tasks_are_ordered() {
     for link in [Link::Full, Link::Half, Link::Shared] {
@@ -239,7 +239,7 @@ fn a_search_cut_short_gives_its_best_with_a_gap() {
 #[test]
 fn search_without_proof_finds_the_best_of_small_rounds() {
     for case in 0..24 {
-        // All orders of a half-duplex link are many more.
+        // A half-duplex link has many more orders.
         let (link, n) = [(Link::Full, 6), (Link::Half, 4)][case as usize / 2 % 2];
         let mut rng = rng(case + 300);
         let instance = round(&mut rng, n, link);
@@ -324,11 +324,10 @@ fn faults_are_told() {
     ));
 }
 
-/// FedMT Table I: 400 Mbit/s each way, sizes of section VI-D. The paper does not give the data
-/// volumes; here the tasks of a round are balanced, so that all would end together if they
-/// started together, and two tasks train 1.6 times, three 2.1 times as fast as one (Tables IV
-/// and V have 1.2 to 1.7 and 2.1 to 2.4). The time without overlap is the paper's by
-/// construction; the speed-up is the outcome.
+/// FedMT Table I: 400 Mbit/s each way, sizes of section VI-D. The paper does not give the data volumes. Here the
+/// tasks of a round are balanced, so that all end together if they start together, and two tasks train 1.6 times,
+/// three 2.1 times as fast as one (Tables IV and V have 1.2 to 1.7 and 2.1 to 2.4). The time without overlap is the
+/// paper's by construction; the speed-up is the result.
 #[test]
 fn overlap_speeds_up_as_in_table_one() {
     let rows = [

@@ -1,4 +1,4 @@
-//! Rounds in which some compute is held back on purpose.
+//! Rounds in which some compute is deliberately held back.
 
 use crate::brute::{brute_force_waiting, plain_makespan};
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
@@ -12,8 +12,8 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-/// Rates that co-running hurts more than it overlaps: each further task makes all slower by the
-/// same factor, up to five times.
+/// Rates for which co-running costs more than overlap gains: each further task makes all slower by the same factor,
+/// up to five times.
 fn hurting_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     let solo: Vec<f64> = (0..n).map(|_| rng.random_range(300.0..2000.0)).collect();
     let factor: f64 = rng.random_range(1.2..5.0);
@@ -90,7 +90,7 @@ fn a_round_may_end_before_what_it_exceeds_and_before_nothing_else() {
     }
 }
 
-/// Whatever idles: random orders, and compute that starts at random times.
+/// With any idling: random orders, and compute that starts at random times.
 #[test]
 fn lower_bounds_hold_for_any_idling() {
     for case in 0..60 {
@@ -125,7 +125,7 @@ fn a_half_duplex_round_may_wait_too() {
         let found = seconds(&instance, &rates, &OrderOptions::default());
         let straight = solve(&instance, &rates, &never_waiting()).unwrap();
         assert!(found.schedule.makespan_s <= straight.schedule.makespan_s * (1.0 + 1e-12));
-        // The link of a full-duplex round is a relaxation.
+        // The full-duplex link of a round is a relaxation.
         let full = Instance::new(instance.jobs().to_vec(), Link::Full).unwrap();
         let wider = seconds(&full, &rates, &OrderOptions::default());
         assert!(wider.schedule.makespan_s <= found.schedule.makespan_s * (1.0 + 1e-9));
@@ -164,7 +164,7 @@ fn nothing_waits_where_corunners_do_not_matter() {
     }
 }
 
-/// 13 tasks that run faster together: the rate alone is not the highest.
+/// 13 tasks that run faster together, so the solo rate is not the highest.
 #[test]
 fn corunners_that_speed_up_do_not_break_the_bound() {
     let mut rng = rng(13_000);
@@ -272,7 +272,7 @@ fn held_transfers_start_at_the_end_that_they_wait_for() {
     rates.insert(2, vec![0.0, 1.0]);
     rates.insert(3, vec![0.5, 0.5]);
     let jobs = [(1.0, 4.0, 2.0), (3.0, 5.0, 1.0)];
-    // 0 computes alone from 1 to 4, half as fast with 1 until 6; 1 has 4 samples left at 6.
+    // 0 computes alone from 1 to 4, then half as fast with 1 until 6; 1 has 4 samples left at 6.
     assert_eq!(played(&jobs, &rates, &[]), 11.0);
     // 1 downloads from 7 to 10, computes to 15.
     assert_eq!(played(&jobs, &rates, &[hold(1, Download, 0, Upload)]), 16.0);
@@ -310,7 +310,7 @@ fn full_and_half(seed: u64) -> (f64, f64, bool) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Half duplex is a restriction: what it allows full duplex plays by waiting.
+    /// Half duplex is a restriction: full duplex can play the same rounds by waiting.
     #[test]
     fn a_full_duplex_round_is_never_longer_than_a_half_duplex_one(seed in any::<u64>()) {
         let (full, half, _) = full_and_half(seed);
@@ -324,8 +324,8 @@ fn transfers_wait_where_that_ends_a_round_sooner() {
     assert!(helped > 0, "waiting of transfers must matter somewhere");
 }
 
-/// Six tasks of which at most two should compute together, at first: with compute held alone the round
-/// takes 56.498 s, on a half-duplex link 56.433 s.
+/// Six tasks of which at most two should compute together at first: with holds of compute alone the round takes
+/// 56.498 s, on a half-duplex link 56.433 s.
 #[test]
 fn six_tasks_end_as_soon_as_on_half_duplex() {
     let job = |work: f64, down: f64, up: f64| RoundTask {

@@ -9,7 +9,7 @@ use testkit::bench::Row;
 pub struct Score {
     /// Mean absolute error of the total, percent.
     pub mape: f64,
-    /// True total of the chosen held-out configuration over that of the best.
+    /// True total of the chosen held-out configuration relative to the best.
     pub completion: f64,
 }
 

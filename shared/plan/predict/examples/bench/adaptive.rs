@@ -1,8 +1,7 @@
 //! Samples until the chosen configuration is within 2 % of the exhaustive best.
 //!
-//! Batch sizes 32 to 256, shares in steps of 10 %: 64,000 configurations, all simulated. Solo runs
-//! are given and not counted. A design is done at the first sample after which the model's choice
-//! is within 2 % of the best.
+//! Batch sizes 32 to 256, shares in steps of 10 %: 64,000 configurations, all simulated. Solo runs are given and not
+//! counted. A design is done at the first sample after which the model's choice is within 2 % of the best.
 
 use predict::design::{Design, Goal, Step};
 use predict::{Dataset, FitOptions, Method, Sample, fit};
@@ -120,7 +119,7 @@ fn quantile(v: &mut [usize], q: f64) -> f64 {
     v[((v.len() - 1) as f64 * q).round() as usize] as f64
 }
 
-/// Seeds of each mix beside the usual ones: of 15 runs the 90th percentile is the second worst.
+/// Additional seeds of each mix: with 15 runs the 90th percentile is the second worst.
 const MORE_SEEDS: u64 = 20;
 
 pub fn rows(trial: bool) -> Result<Vec<Row>, Failure> {

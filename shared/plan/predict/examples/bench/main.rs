@@ -1,8 +1,8 @@
 //! Measures the predictor on simulated profiles.
 //!
-//! `--json`: as [`testkit::bench`] says. `--data FOLDER` keeps the simulated profiles there as CSV,
-//! for the peers in `benches/peers`. `--trial` takes other mixes and seeds, to try ideas on.
-//! `accuracy`, `speed`, `unseen`, `adaptive`: only these.
+//! `--json`: in the form of [`testkit::bench`]. `--data FOLDER` keeps the simulated profiles there as CSV, for the
+//! peers in `benches/peers`. `--trial` uses other mixes and seeds, for trying ideas. `accuracy`, `speed`, `unseen`,
+//! `adaptive`: only these.
 
 mod accuracy;
 mod adaptive;

@@ -1,9 +1,8 @@
-//! Simulated profiles: what the figures of this crate are measured on.
+//! Simulated profiles, the basis of this crate's figures.
 //!
-//! Batches 32 to 256, shares in steps of 10 %, a simulated RTX 3090. A measurement is the truth
-//! times `1 + 0.015 z`, z standard normal; the held-out configurations are compared without
-//! noise. Every seed has its own solo runs (one per task and batch) and its own training
-//! configurations, of which the first n are used.
+//! Batches 32 to 256, shares in steps of 10 %, a simulated RTX 3090. A measurement is the true value multiplied by `1
+//! + 0.015 z`, z standard normal; the held-out configurations are compared without noise. Every seed has its own solo
+//! runs (one per task and batch) and its own training configurations, of which the first n are used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +26,7 @@ const NOISE: f64 = 0.015;
 /// Name and models of each mix.
 pub type Mixes = [(&'static str, &'static [&'static str]); 4];
 
-/// What the figures are reported on.
+/// The mixes of the reported figures.
 const MIXES: Mixes = [
     ("light", &["resnet18", "vgg16", "mobilenet_v3_large"]),
     ("middle", &["resnet34", "resnet50", "shufflenet_v2_x1_0"]),
@@ -38,8 +37,8 @@ const MIXES: Mixes = [
     ),
 ];
 
-/// Other mixes, with other seeds: what ideas are tried on, so that the figures reported are of
-/// configurations that no choice was made by.
+/// Other mixes, with other seeds, for trying ideas, so that no choice depends on the configurations of the reported
+/// figures.
 const TRIALS: Mixes = [
     (
         "trial_light",
@@ -61,7 +60,7 @@ const TRIALS: Mixes = [
 /// Added to the seeds of the trials.
 const TRIAL_SEED: u64 = 5000;
 
-/// A configuration with what a device would show and what is true.
+/// A configuration with its measurement and its true value.
 #[derive(Debug, Clone)]
 pub struct Measured {
     pub active: Vec<Setting>,
@@ -79,7 +78,7 @@ pub struct Mix {
     pub held_out: Vec<Measured>,
 }
 
-/// What a profile shows of it.
+/// Its profile.
 pub fn sample(m: &Measured) -> Sample {
     Sample {
         active: m.active.clone(),

@@ -78,7 +78,7 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// Median microseconds of a co-run, asked one by one and in runs of 100, short enough that most are not
+/// Median microseconds of a co-run, predicted one by one and in runs of 100, which are so short that most are not
 /// interrupted.
 fn predictions(mix: &Mix, model: &Predictor) -> (f64, f64) {
     let mut out = vec![0.0; mix.tasks.len()];

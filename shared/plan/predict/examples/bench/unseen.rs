@@ -1,4 +1,4 @@
-//! Error and intervals where a batch size, or a task, never ran with others.
+//! Error and intervals for a batch size, or a task, that never ran with others.
 
 use predict::{Dataset, FitOptions, Method, Predictor, fit, fit_by_merit};
 use rand::rngs::StdRng;
@@ -8,7 +8,7 @@ use units::corun::Setting;
 
 use crate::mixes::{BATCHES, Bed, Failure, MOST_SAMPLES, Measured, Mix, alone, draw, sample};
 
-/// Models of which pairs run, and how many pairs.
+/// Models whose pairs run, and the number of pairs.
 const MODELS: [&str; 6] = [
     "resnet18",
     "vgg16",

@@ -1,4 +1,4 @@
-//! Candidates: random draws, and single changes of the best.
+//! Candidates: random draws, and single changes of the best ones.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,9 @@ use units::corun::Setting;
 use super::space::{Design, coruns_per_fit};
 use crate::predictor::Predictor;
 
-/// Candidates looked at in a step; fewer of many tasks, in proportion to what predicting one costs.
+/// Candidates evaluated per step; with many tasks fewer, in proportion to the cost of a prediction.
 pub(super) const CANDIDATES: usize = 3000;
-/// Draws for each candidate that constraints may refuse.
+/// Draws per candidate, because constraints may reject some.
 const TRIES: usize = 50;
 
 impl Design<'_> {
@@ -34,8 +34,7 @@ impl Design<'_> {
         None
     }
 
-    /// Random candidates, the given ones, and then all single changes of the best few, by value,
-    /// best first.
+    /// Random candidates, the given ones, and all single changes of the best few, sorted by value, best first.
     pub(super) fn ranked(
         &self,
         model: &Predictor,
@@ -57,8 +56,8 @@ impl Design<'_> {
         }
         self.values(model, &mut all);
         best_first(&mut all);
-        // Climb from the best few until none of their neighbours is new among the best. Three, so that one ridge
-        // of the model does not take all the looks; twelve turns change every batch size and share of six tasks
+        // Climb from the best few until none of their neighbours gets among the best. Three, so that one ridge of the
+        // model does not use up all evaluations. Twelve turns can change every batch size and share of six tasks
         // once. Both were chosen by hand.
         let most = seen.len() + self.neighbours_looked_at();
         for _ in 0..12 {
@@ -81,12 +80,12 @@ impl Design<'_> {
         all
     }
 
-    /// Candidates that are drawn.
+    /// Number of random candidates.
     pub(super) fn candidates(&self) -> usize {
         CANDIDATES / coruns_per_fit(self.batches.len())
     }
 
-    /// Neighbours after which a climb of many tasks ends; one of few tasks ends by its turns. One
+    /// Number of neighbours after which a climb of many tasks ends; with few tasks the number of turns ends it. One
     /// configuration of 64 tasks has 1,500 neighbours.
     fn neighbours_looked_at(&self) -> usize {
         match coruns_per_fit(self.batches.len()) {
@@ -114,7 +113,7 @@ impl Design<'_> {
     }
 }
 
-/// Sorts by value, equal ones by configuration.
+/// Sorts by value; equal ones by configuration.
 pub(super) fn best_first(all: &mut [(f64, Vec<Setting>)]) {
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
 }

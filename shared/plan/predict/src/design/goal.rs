@@ -7,18 +7,18 @@ use math::stats::{normal_cdf, normal_pdf};
 pub enum Goal {
     /// Total throughput.
     Raw,
-    /// Total of throughput relative to solo.
+    /// Sum of throughputs relative to solo.
     Fairness,
-    /// Total throughput times a weight for each task.
+    /// Total throughput, with a weight for each task.
     Weighted(Vec<f64>),
-    /// Least throughput relative to solo.
+    /// Smallest throughput relative to solo.
     MaxMin,
-    /// Samples of each task; the time until all are done is to be short.
+    /// Samples of each task; the time until all are done is minimised.
     Round(Vec<f64>),
 }
 
 impl Goal {
-    /// Value of throughputs; larger is better. `solo` are the rates alone.
+    /// Value of throughputs; larger is better. `solo` are the solo rates.
     #[must_use]
     pub fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {
         let relative = rates.iter().zip(solo).map(|(p, s)| p / s);
@@ -27,7 +27,7 @@ impl Goal {
             Goal::Fairness => relative.sum(),
             Goal::Weighted(w) => rates.iter().zip(w).map(|(p, w)| p * w).sum(),
             Goal::MaxMin => relative.fold(f64::INFINITY, f64::min),
-            // Rounds per second of the slowest.
+            // Rounds per second of the slowest task.
             Goal::Round(d) => rates
                 .iter()
                 .zip(d)
@@ -36,8 +36,8 @@ impl Goal {
         }
     }
 
-    /// By how much throughputs are expected to improve on `best`, where each is normal with the
-    /// standard deviation given and they are independent.
+    /// Expected improvement of the value over `best`, if each throughput is normal with the given standard deviation
+    /// and they are independent.
     pub(super) fn expected_improvement(
         &self,
         rates: &[f64],
@@ -74,24 +74,24 @@ pub fn expected_above(gap: f64, s: f64) -> f64 {
         return gap.max(0.0);
     }
     let z = gap / s;
-    // Far below the best the two terms cancel to a rounding error, which may be negative.
+    // Far below the best, the two terms cancel up to a rounding error, which may be negative.
     (s * (z * normal_cdf(z) + normal_pdf(z))).max(0.0)
 }
 
-/// Points of the integral below: a fifth of a deviation apart where the deviations are alike.
+/// Points of the integral below: a fifth of a deviation apart if the deviations are alike.
 const POINTS: usize = 48;
-/// Standard deviations beyond which a normal is taken for certain.
+/// Standard deviations beyond which the value of a normal variable is treated as certain.
 const TAIL: f64 = 5.0;
 
-/// `E max(0, min_i X_i - best)`, the integral from `best` of `prod_i P(X_i > t)`, of normal `X_i`
-/// given by mean and standard deviation.
+/// `E max(0, min_i X_i - best)` of normal `X_i` with the given means and standard deviations: the integral of `prod_i
+/// P(X_i > t)` from `best`.
 fn of_least(each: &[(f64, f64)], best: f64) -> f64 {
     let top = each.iter().map(|(m, s)| m + TAIL * s);
     let top = top.fold(f64::INFINITY, f64::min);
     if top <= best {
         return 0.0;
     }
-    // Up to here all of them are certain to be above.
+    // Up to here, all of them are certain to be larger.
     let certain = each.iter().map(|(m, s)| m - TAIL * s);
     let from = certain.fold(f64::INFINITY, f64::min).clamp(best, top);
     let width = (top - from) / POINTS as f64;

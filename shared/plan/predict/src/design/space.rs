@@ -1,4 +1,4 @@
-//! What may be measured, for which goal, and its value under a model.
+//! What may be measured, for which goal, and the value of a configuration under a model.
 
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -15,47 +15,44 @@ pub struct Design<'a> {
     pub shares: Vec<Share>,
     /// Purpose of the configuration.
     pub goal: Goal,
-    /// How often the goal has to be met at these batch sizes: rounds to a target, by which its value is divided.
-    /// Only ratios count; 1 for what does not depend on batch sizes.
+    /// Relative number of rounds to the target at these batch sizes, by which the value is divided. Only ratios
+    /// count; 1 if it does not depend on batch sizes.
     pub rounds: &'a dyn Fn(&[Setting]) -> f64,
-    /// Least throughput of every task relative to alone that the best is to keep, 0 to 1.
+    /// Floor: throughput relative to alone that every task must keep in the best, 0 to 1.
     pub floor: f64,
-    /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
-    /// not asked about.
+    /// Configurations that may be chosen: constraints on batch sizes, shares and memory. Solo runs are not checked.
     pub admissible: &'a dyn Fn(&[Setting]) -> bool,
-    /// Takes the batch sizes of a drawn configuration down, to others of `batches`, until it fits
-    /// into memory; it may fit already.
+    /// Reduces the batch sizes of a drawn configuration, within `batches`, until it fits into memory; it may already
+    /// fit.
     pub shrink: &'a dyn Fn(&mut [Setting]),
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
-    /// Co-runs spread over what looks promising, before expected improvement.
+    /// Number of co-runs spread over what looks promising, before expected improvement.
     pub starts: usize,
-    /// An earlier model of the same tasks, from before a small change of the device or the tasks.
-    /// Its predictions are learnt from beside the first measurements, and each new measurement
-    /// replaces one of them.
+    /// An earlier model of the same tasks, from before a small change of the device or the tasks. The design also
+    /// learns from its predictions at first; each new measurement replaces one of them.
     pub earlier: Option<&'a Predictor>,
     /// Seed of every random choice.
     pub seed: u64,
 }
 
-/// Up to this many tasks a model is fitted after every co-run, and all candidates are looked at.
+/// Up to this many tasks, a model is fitted after every co-run and all candidates are evaluated.
 const FEW_TASKS: usize = 8;
 
-/// Co-runs that are chosen by one model of this many tasks, since a fit costs far more than in
-/// proportion to their number. With it a profile of 40 co-runs takes 15 CPU seconds of 32 alexnets
-/// and 39 of 64.
+/// Number of co-runs chosen with one fit, for this many tasks: the cost of a fit grows faster than the number of
+/// tasks. With this, a profile of 40 co-runs takes 15 CPU seconds for 32 alexnets and 39 for 64.
 #[must_use]
 pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
 }
 
-/// Factor on the standard deviation: a process of few points is overconfident.
+/// Factor on the standard deviation: a process with few points is overconfident.
 const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
 const EVALUATIONS: usize = 15;
 
 impl Design<'_> {
-    /// Rates alone that throughput is compared with, as in plans: at the best batch size.
+    /// Solo rates to which throughput is relative, as in plans: at the best batch size.
     fn solos(&self, model: &Predictor, active: &[Setting]) -> Vec<f64> {
         let best = |a: &Setting| {
             let sizes = self.batches[a.task].iter();
@@ -65,8 +62,8 @@ impl Design<'_> {
         active.iter().map(best).collect()
     }
 
-    /// Value for the goal where every task keeps the floor; elsewhere less than any such value:
-    /// minus how far the least throughput lies below the floor.
+    /// Value for the goal if every task keeps the floor. Otherwise it is less than any such value: minus the amount
+    /// by which the smallest throughput misses the floor.
     fn worth(&self, active: &[Setting], rates: &[f64], solo: &[f64]) -> f64 {
         let least = Goal::MaxMin.value(rates, solo);
         if least < self.floor {
@@ -105,7 +102,7 @@ impl Design<'_> {
         let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        // Every goal is proportional to the rates, so the division may come before or after.
+        // Every goal is proportional to the rates, so dividing before or after gives the same.
         let rounds = (self.rounds)(active);
         let gain = self
             .goal
@@ -113,7 +110,7 @@ impl Design<'_> {
         kept * gain / rounds
     }
 
-    /// Probability that every task keeps the floor, their rates taken as independent.
+    /// Probability that every task keeps the floor, assuming independent rates.
     fn keeps_floor(&self, rates: &[f64], errors: &[f64], solo: &[f64]) -> f64 {
         if self.floor <= 0.0 {
             return 1.0;

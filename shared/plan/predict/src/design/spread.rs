@@ -11,16 +11,15 @@ use super::space::{Design, coruns_per_fit, quick};
 use crate::dataset::{Dataset, Sample};
 use crate::fit::fit;
 
-/// Draws, best by what is known, that the next of the first co-runs is chosen from.
+/// Number of draws, the best according to the current model, from which each of the first co-runs is chosen.
 ///
-/// Nearly all of a space is far worse than its best, and what it teaches of the best is little:
-/// co-runs spread over all of it left the next dozen to find the region that solo runs and one or
-/// two co-runs already point to.
+/// Nearly all of a space is far worse than its best, and teaches little about the best. With co-runs spread over all
+/// of it, the next dozen had to find the region that solo runs and one or two co-runs already point to.
 const PROMISING: usize = CANDIDATES / 100;
 
-/// Among new random draws that the current model (learnt from at least the solo runs) ranks best, the one
-/// farthest from every co-run; then more until there is a [`coruns_per_fit`], each the farthest from those
-/// before it, too. Empty: nothing new can be drawn.
+/// Among new random draws that the current model (learnt from at least the solo runs) ranks best, the one farthest
+/// from every co-run; then more until there are [`coruns_per_fit`], each farthest from the earlier ones, too. Empty
+/// if nothing new can be drawn.
 pub(super) fn spread(
     design: &Design<'_>,
     data: &Dataset,
@@ -33,8 +32,8 @@ pub(super) fn spread(
         .filter(|active| seen.insert(active.clone()))
         .map(|active| (0.0, active))
         .collect();
-    // Where no model can be had yet, as when the solo runs of a task failed, co-runs anywhere
-    // are what may lead to one.
+    // No model is possible yet, for example because the solo runs of a task failed: co-runs anywhere may make one
+    // possible.
     if let Ok(model) = fit(data, Method::Blend, &quick()) {
         design.values(&model.predictor, &mut all);
         super::climb::best_first(&mut all);
@@ -50,7 +49,7 @@ pub(super) fn spread(
         .collect();
     let mut chosen: Vec<Vec<Setting>> = Vec::new();
     while chosen.len() < coruns_per_fit(design.batches.len()) {
-        // The first of equally far ones, which is the best of them.
+        // The first of equally far ones, which has the best value.
         let farthest = (0..left.len()).min_by(|&a, &b| left[b].0.total_cmp(&left[a].0));
         let Some(at) = farthest else { break };
         let (_, next) = left.remove(at);
@@ -62,8 +61,7 @@ pub(super) fn spread(
     chosen
 }
 
-/// Squared distance in ranks of the shares and batch sizes of the tasks that both have, each axis
-/// from 0 to 1.
+/// Squared distance in ranks of the shares and batch sizes of common tasks, with each axis from 0 to 1.
 fn distance(design: &Design<'_>, x: &[Setting], y: &[Setting]) -> f64 {
     let rank = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
     let ranks = |a: &Setting| {

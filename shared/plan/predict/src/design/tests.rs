@@ -4,7 +4,7 @@ use super::*;
 use crate::{FitOptions, TaskSpec};
 use units::Batch;
 
-/// A device on which the best total is neither full sharing nor an even split.
+/// A device whose best total is neither full sharing nor an even split.
 fn device(active: &[Setting]) -> Vec<f64> {
     active
         .iter()
@@ -73,7 +73,7 @@ fn run_for(
     (data, last)
 }
 
-/// A choice that has to be made twice as often is worth half, and expected to gain half.
+/// A choice that needs twice as many rounds has half the value, and half the expected gain.
 #[test]
 fn rounds_divide_what_a_choice_is_worth() {
     let rates = [30.0, 50.0];
@@ -228,8 +228,7 @@ fn values_of_goals() {
     assert!((certain - 0.05).abs() < 1e-9, "{certain}");
 }
 
-/// Co-runs until the choice of the model is near the best of a device on which task 0 became
-/// slower.
+/// Co-runs until the model's choice is near the best of a device on which task 0 became slower.
 fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
     let changed = |active: &[Setting]| {
         let mut rates = device(active);
@@ -298,8 +297,7 @@ fn a_model_from_before_a_small_change_saves_measurements() {
     assert!(warm + 3 <= cold, "{warm} with the model, {cold} without");
 }
 
-/// A model of many tasks chooses several co-runs, all different and new, spread ones as well as those
-/// that promise most.
+/// A model of many tasks chooses several co-runs at once, all different and new, both spread ones and promising ones.
 #[test]
 fn one_model_of_many_tasks_chooses_a_lot() {
     const TASKS: usize = 17;

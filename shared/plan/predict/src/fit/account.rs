@@ -1,4 +1,4 @@
-//! Report of a fit beside the model.
+//! The report of a fit.
 
 use doc::Method;
 
@@ -10,10 +10,10 @@ use crate::report::{TaskReport, Worst};
 use crate::rows::Rows;
 use crate::validation::{self, HeldOut, total_error_percent, trimmed};
 
-/// Configurations that the report calls the worst.
+/// Number of worst configurations in the report.
 const MOST_WORST: usize = 5;
 
-/// Error with half of the configurations and with all but a fold; `left` are what each predicts.
+/// Error with half of the configurations, and with all but one fold; `left` are the predictions of both.
 pub(super) fn learning_curve(
     data: &Dataset,
     folds: usize,

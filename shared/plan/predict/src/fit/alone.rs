@@ -9,14 +9,14 @@ use crate::structured::Form;
 use crate::trust::PartSpread;
 use crate::validation::{conformal, scale_of_parts};
 
-/// Parts that are held out one after another. Two would leave half of the levels to learn from;
-/// each costs a fit of the laws to the solo runs.
+/// Number of parts that are held out one after another. Two would leave half of the levels to learn from; each costs
+/// a fit of the laws to the solo runs.
 const PARTS: usize = 3;
-/// Left-out runs below which nothing is said: the largest error of fewer holds less than 90 %.
+/// Minimum number of left-out runs for an estimate: the largest error of fewer runs covers less than 90 %.
 const LEAST: usize = 9;
 
 impl PartSpread {
-    /// From solo runs that are held out: single ones, and all of a task at one share.
+    /// From held-out solo runs: single ones, and all runs of a task at one share.
     pub fn of(data: &Dataset, form: Form) -> Result<Self, PredictError> {
         let alone: Vec<Sample> = data
             .samples
@@ -59,7 +59,7 @@ fn is_alone(s: &Sample) -> bool {
     s.active.len() == 1 && s.throughput[0] > 0.0
 }
 
-/// Part shares at which each task ran alone, ascending.
+/// Partial shares at which each task ran alone, ascending.
 fn levels(data: &Dataset) -> Vec<Vec<Share>> {
     let mut levels = vec![Vec::new(); data.tasks.len()];
     for s in &data.samples {
@@ -75,12 +75,12 @@ fn levels(data: &Dataset) -> Vec<Vec<Share>> {
     levels
 }
 
-/// A measurement repeats to a tenth of a percent at best.
+/// Measurements repeat to a tenth of a percent at best.
 fn at_least(spread: f64) -> f64 {
     spread.max(1e-3)
 }
 
-/// Errors of the runs of each part, left out one after another; `None`: of no part.
+/// Errors of the runs of each part, left out one after another; `None` marks runs of no part.
 fn left_out(
     data: &Dataset,
     form: Form,

@@ -12,17 +12,17 @@ use crate::validation::{
     self, Calibration, FromFullFit, HeldOut, VERY_SURE, cross_validate, pool_weights, sure_gain,
 };
 
-/// A later family must be better by this factor to be chosen, or surely: errors of few
-/// configurations differ by chance, and a mean of models has the smaller risk.
+/// A later family is chosen only if it is better by this factor or significantly better: errors of few configurations
+/// differ by chance, and a mean of models has the smaller risk.
 const WORTH: f64 = 0.7;
 /// Result of cross-validation: the family, and its predictions of held-out data.
 pub(crate) struct Checks {
     pub(crate) method: Method,
-    /// Part of the way that answers are moved towards the process of all tasks.
+    /// Weight of the process of all tasks, as a part of the way from the family's own prediction.
     pub(crate) weights: Weights,
-    /// The same towards the process of sums.
+    /// The same for the process of sums.
     pub(crate) sum_weight: f64,
-    /// The same towards the line where more tasks run than were measured together.
+    /// The same for the line that extrapolates to more tasks than were measured together.
     pub(crate) line_weight: f64,
     folds: usize,
     /// Error of each family in percent.
@@ -34,12 +34,12 @@ pub(crate) struct Checks {
     /// For co-runs of the most tasks.
     pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
-    /// Factor on standard deviations where there were too few co-runs to leave any out.
+    /// Factor on standard deviations if there were too few co-runs to leave any out.
     pub(super) few: f64,
 }
 
 impl Checks {
-    /// Without validation: the family that is preferred.
+    /// Without validation: the preferred family.
     pub(super) fn none(families: &[Method]) -> Self {
         Self {
             method: choose(families, &[]),
@@ -56,7 +56,7 @@ impl Checks {
         }
     }
 
-    /// Chooses among `families` by what each predicts of held-out configurations.
+    /// Chooses among `families` by their predictions of held-out configurations.
     pub(super) fn of(
         checked: &Dataset,
         known: &FromFullFit<'_>,
@@ -83,7 +83,7 @@ impl Checks {
             let moved = moved_as(&left, method, (weights, 0.0));
             (weights, validation::sum_weight(&moved, method))
         };
-        // Each family as it would answer: with the process of all tasks if it has one.
+        // The predictions of each family in use: with the process of all tasks if it has one.
         let tried = families.iter().map(|m| {
             let moved = moved_as(&left, *m, both_of(*m));
             let errors = validation::total_errors(checked, &moved, *m);
@@ -120,12 +120,12 @@ impl Checks {
         })
     }
 
-    /// How far the process of all tasks is off in what was left out, where nothing of what is unseen could be.
+    /// Errors of the process of all tasks on left-out configurations, if nothing unseen could be left out.
     pub(super) fn scale_of_pool(&self) -> f64 {
         self.few * validation::scale_of_pool(&self.left, self.method)
     }
 
-    /// All but what is said of single tasks and of what was never measured.
+    /// Everything except what concerns single tasks or unmeasured configurations.
     pub(super) fn report(
         &self,
         data: &Dataset,

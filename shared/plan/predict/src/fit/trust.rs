@@ -8,10 +8,10 @@ use crate::model::{Regressors, overconfidence};
 use crate::trust::{PartSpread, Trust};
 use crate::validation::{self, Calibration, HeldOut};
 
-/// Standard deviation of the logarithm where nothing was validated.
+/// Standard deviation of the logarithm if nothing was validated.
 const UNVALIDATED: f64 = 0.1;
 
-/// How sure the predictions of every task are.
+/// The uncertainty of the predictions of every task.
 pub(super) fn trust_of_all(
     data: &Dataset,
     tasks: &[Regressors],
@@ -35,7 +35,7 @@ pub(super) fn trust_of_all(
     trust
 }
 
-/// How sure the predictions of task `i` are; all but its cross-validated error.
+/// The uncertainty of the predictions of task `i`, without its cross-validated error.
 fn trust_of(
     data: &Dataset,
     i: usize,

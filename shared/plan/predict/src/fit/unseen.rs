@@ -14,22 +14,22 @@ use crate::pool::{Pool, PoolRows};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 use crate::validation::{self, FromFullFit, Part, RegressorsToFit, VERY_SURE, trimmed};
 
-/// Most parts that are held out: each costs as much as a fit. Twelve were half of what a fit with
-/// cross-validation took.
+/// Maximum number of held-out parts: each costs as much as a fit. Twelve took half the time of a fit with
+/// cross-validation.
 const MOST_PARTS: usize = 6;
-/// Least parts that say anything of the next: of two, one outlier is half of the evidence.
+/// Minimum number of parts to predict the next: of two, one outlier is half of the evidence.
 const LEAST_PARTS: usize = 3;
-/// Least co-runs of a part, for its error to be more than that of one measurement, and least that must
-/// be left to learn from: with fewer than ten, the error is that of too little data and not of what
-/// was left out. Other values were not compared.
+/// Minimum number of co-runs in a part, so that its error does not depend on one measurement; and minimum number of
+/// co-runs that must remain to learn from: with fewer than ten, the error is due to too little data instead of the
+/// missing part. Other values were not compared.
 const LEAST_LEFT: usize = 3;
 const LEAST_KEPT: usize = 10;
-/// Least tasks that ran with others, for one to be left out: three must remain, so that what is
-/// alike between tasks can be told from what one pair does.
+/// Minimum number of tasks that ran with others, for one of them to be left out: three must remain, so that effects
+/// common to all tasks can be distinguished from those of one pair.
 const LEAST_TASKS: usize = 4;
 
-/// Left-out throughputs that the factor 1 counts for: the median of ten that scatter by 40 % is off by
-/// 15 %, which is more than it gains.
+/// Prior weight of the factor 1, in left-out throughputs: the median of ten that scatter by 40 % is off by 15 %,
+/// which is more than the factor gains.
 const FACTOR_PRIOR: f64 = 40.0;
 
 /// A throughput of a part that was held out.
@@ -43,11 +43,10 @@ struct HeldOutRate {
 }
 
 impl Unseen {
-    /// How the process of all tasks, learnt from all `data`, serves models of the family `method`,
-    /// from parts of `checked` that are left out. The held-out parts of `checks` serve for unseen
-    /// tasks and batch sizes if none of those can be held out. Where too few parts can be left out
-    /// a batch size counts as known; a task that never ran with others has no model of its own that
-    /// is worth anything.
+    /// How well the process of all tasks, learnt from all `data`, complements models of the family `method`,
+    /// estimated by leaving out parts of `checked`. If no task or batch size can be left out, the held-out parts of
+    /// `checks` are used. If too few parts can be left out, a batch size counts as known. A task that never ran with
+    /// others has no useful model of its own.
     pub fn learn(
         data: &Dataset,
         checked: &Dataset,
@@ -106,7 +105,7 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             if s.active.len() > 1 && *p > 0.0 {
                 let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
-                // For two copies at one batch size, the co-run counts once.
+                // Two copies at one batch size: count the co-run once.
                 if own.last() != Some(&k) {
                     own.push(k);
                 }
@@ -116,13 +115,13 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
     v
 }
 
-/// Samples of each part to leave out: a batch size of a task that has others.
+/// Samples of each part to leave out: a batch size of a task that also has others.
 fn by_batch(data: &Dataset) -> Vec<Vec<usize>> {
     let tables = co_runs(data).into_iter().filter(|t| t.len() > 1);
     some(data, tables.flat_map(BTreeMap::into_values).collect())
 }
 
-/// The same: a task.
+/// The same for whole tasks.
 fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
     let tables = co_runs(data).into_iter().filter(|t| !t.is_empty());
     // Copies of a model may run in one co-run at several batch sizes.
@@ -138,7 +137,7 @@ fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
     some(data, parts)
 }
 
-/// At most [`MOST_PARTS`] of those large and small enough, evenly.
+/// At most [`MOST_PARTS`] of those that are neither too small nor too large, spread evenly.
 fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let all = data.samples.iter().filter(|s| s.active.len() > 1).count();
     parts.retain(|p| p.len() >= LEAST_LEFT && all - p.len() >= LEAST_KEPT);
@@ -147,7 +146,7 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 }
 
 impl PoolCorrection {
-    /// From parts that were held out, one after another.
+    /// From parts that are held out, one after another.
     fn learn(left: &[Vec<HeldOutRate>]) -> Option<PoolCorrection> {
         let parts = left.len();
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
@@ -172,7 +171,7 @@ impl PoolCorrection {
         Some(best)
     }
 
-    /// Expected error of the kind that the parts belong to.
+    /// Expected error for configurations of this kind.
     fn kind_error(&self, kind: Kind, left: &[Vec<HeldOutRate>]) -> Option<KindError> {
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
         Some(KindError {
@@ -198,10 +197,9 @@ impl PoolCorrection {
         trimmed(self.errors(left))
     }
 
-    /// The factor `f` that makes `sum |f p / m - 1|` least over predictions `p` of `m`: the
-    /// median of `m / p` with weights `p / m`. Where predictions scatter it is below 1, because
-    /// twice too much is worse than half. Without the twentieth that is farthest off: those may
-    /// be bad measurements.
+    /// The factor `f` that minimises `sum |f p / m - 1|` over predictions `p` of `m`: the median of `m / p` with
+    /// weights `p / m`. It is below 1 if predictions scatter, because twice too much is a larger error than half. The
+    /// twentieth with the largest errors is left out, as it may be bad measurements.
     fn least_error_factor(&self, left: &[&HeldOutRate]) -> f64 {
         let mut r: Vec<f64> = left
             .iter()
@@ -220,7 +218,7 @@ impl PoolCorrection {
     }
 }
 
-/// `work` of every part, in their order, by as many threads as there are processors.
+/// `work` of every part, in order, on as many threads as there are processors.
 fn in_parallel<P: Sync, R: Send>(
     parts: &[P],
     work: impl Fn(&P) -> Option<R> + Sync,
@@ -232,7 +230,7 @@ fn in_parallel<P: Sync, R: Send>(
         let some = |part| move || <[P]>::iter(part).map(work).collect::<Vec<_>>();
         let start = |part| {
             let handle = std::thread::Builder::new().spawn_scoped(scope, some(part));
-            // If no thread can be created, this one does its part.
+            // If no thread can be created, this one does the work.
             handle.map_err(|_| part)
         };
         let running: Vec<_> = parts.chunks(each).map(start).collect();
@@ -247,7 +245,7 @@ fn in_parallel<P: Sync, R: Send>(
     })
 }
 
-/// Leaves out one part after another; `None`: too few could be.
+/// Leaves out one part after another; `None` if there are too few.
 fn leave_all_out(
     data: &Dataset,
     parts: &[Vec<usize>],
@@ -303,7 +301,7 @@ mod tests {
         error: None,
     };
 
-    /// Predictions of 1 second where `measured` seconds came out.
+    /// Predictions of 1 second; the measured values are `measured` seconds.
     fn left(measured: &[f64]) -> Vec<HeldOutRate> {
         let one = |m: &f64| HeldOutRate {
             ln_step: m.ln(),

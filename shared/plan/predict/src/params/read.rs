@@ -24,8 +24,8 @@ impl Predictor {
         Self::from_params(&model.predictor, &model.workload)
     }
 
-    /// The predictor of the parameters, checked: every number in range, every list as long as
-    /// the tasks and features ask for.
+    /// The predictor of the parameters, checked: every number in range, and every list as long as the tasks and
+    /// features require.
     pub fn from_params(params: &ModelParams, workload: &Workload) -> Result<Self, PredictError> {
         let n = workload.tasks.len();
         length("$.predictor.tasks", params.tasks.len(), n)?;
@@ -226,8 +226,8 @@ fn line_weight(params: &ModelParams) -> Result<f64, PredictError> {
     Err(bad("$.predictor.domain.line_weight", problem))
 }
 
-/// `None` where the model does not say which numbers of tasks ran together: it was written before
-/// models did, or nothing ran together.
+/// `None` if the model does not say which numbers of tasks ran together: it is from an older version, or nothing ran
+/// together.
 fn domain(params: &ModelParams) -> Result<Option<Domain>, PredictError> {
     if params.domain.crowds.is_empty() {
         return Ok(None);

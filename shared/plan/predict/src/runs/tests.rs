@@ -119,7 +119,7 @@ fn what_is_short_or_says_no_time_is_no_measurement() {
 #[test]
 fn a_process_that_was_started_again_counts_from_its_first_progress() {
     let mut again = run();
-    // The stretch of `b` alone is of a second process.
+    // The stretch of `b` alone belongs to a second process.
     let at = again.iter().position(|l| l.contains("reshare")).unwrap();
     again.splice(
         at..,
@@ -159,7 +159,7 @@ fn a_run_joins_the_profile_of_its_device_and_tasks() {
 }
 
 proptest! {
-    /// Whatever the rates and however often progress is told, they are found again.
+    /// All rates are recovered, however often progress is reported.
     #[test]
     fn rates_are_found_again(
         rates in (50.0..2000.0_f64, 50.0..2000.0_f64),

@@ -62,7 +62,7 @@ fn squash(u: f64, (lo, hi): (f64, f64)) -> (f64, f64) {
 
 fn unsquash(v: f64, (lo, hi): (f64, f64)) -> f64 {
     if v == lo {
-        // The derivative of `squash` is 0 here, so the search leaves a value on its bound there.
+        // The derivative of `squash` is 0 here, so the search leaves a value at this bound.
         return -40.0;
     }
     let s = ((v - lo) / (hi - lo)).clamp(1e-6, 1.0 - 1e-6);
@@ -329,7 +329,7 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The weak pulls (regularisation) on one law.
+/// Weak pulls (regularisation) on one law: without them, parameters that no row informs would be arbitrary.
 struct Pulls<'a> {
     /// Usual slow-downs by the co-runners, from an earlier pass.
     slowdown: Option<&'a [f64]>,
@@ -338,8 +338,9 @@ struct Pulls<'a> {
     free_exponent: bool,
 }
 
-/// Huber weights at 2 robust standard deviations, at most three reweightings, with weak pulls
-/// towards the usual values for tasks with few co-runs.
+/// Huber weights beyond 2 robust standard deviations, a usual value: errors up to there count in full, larger ones
+/// only in proportion to their size, so one broken run cannot bend the law. At most three fits with new weights. Weak
+/// pulls towards the usual values decide for tasks with few co-runs.
 fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     let usual = usual_theta(&start, pulls);
     let free_exponent = pulls.free_exponent;
@@ -380,7 +381,7 @@ fn evaluations(tasks: usize) -> usize {
     (40 * 8 / tasks.max(8)).max(10)
 }
 
-/// Targets of the weak pulls; the first two parameters have none.
+/// Targets of the weak pulls, the starting values of [`Law::start`]; the first two parameters have none.
 fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     let (overlap, exponent) = pulls.form.usual();
     let mut u = law.theta();

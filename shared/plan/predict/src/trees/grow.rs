@@ -3,21 +3,21 @@
 
 use super::{DEPTH, LEAVES, SPLITS, Trees};
 
-/// Trees of one model: at [`RATE`], `0.9^150` of a residual that every tree sees is left, so more
-/// would only fit noise.
+/// Trees per model: at [`RATE`], `0.9^150` of a residual that every tree sees is left, so more trees would only fit
+/// noise.
 const TREES: usize = 150;
-/// Part of each tree's answer that counts (Friedman 2001 finds 0.1 and less best).
+/// Learning rate: part of each tree's prediction that counts (Friedman 2001 finds 0.1 and less best).
 const RATE: f64 = 0.1;
-/// Rows of ten that a tree is grown on, so that trees differ; half, as in Friedman 2002, leaves too few
+/// Rows, of every ten, that a tree is grown on, so that trees differ; half, as in Friedman 2002, would leave too few
 /// of the tens of rows of a profile.
 const PART: u64 = 8;
-/// Least rows of a leaf: one measurement may show a plateau, since windows end at a standard error
-/// of 1 %. In [`doc::Method::Blend`] the trees count half, and so does an odd row.
+/// Minimum rows per leaf: one measurement may show a plateau, since windows end at a standard error of 1 %. In
+/// [`doc::Method::Blend`] the trees count half, so an odd row also counts half.
 const LEAST: f64 = 1.0;
 /// Added to the rows of a leaf when its mean is taken: nothing, because [`RATE`] shrinks already.
 const SHRINK: f64 = 0.0;
-/// Most rows learnt from, spread evenly: growing is linear in them, and profiles with more are grids
-/// whose neighbours say the same.
+/// Maximum number of rows, spread evenly: the time to grow is linear in them, and larger profiles are grids in which
+/// neighbours are alike.
 const MOST_ROWS: usize = 1000;
 /// Values of leaves are multiples of one over this: far finer than what can be measured, and
 /// short to write.
@@ -31,12 +31,12 @@ const LEAST_GAIN: f64 = 1e-12;
 /// Rows in the order of the values of one feature.
 pub(super) struct Column {
     feature: usize,
-    /// The different values, ascending.
+    /// The distinct values, ascending.
     values: Vec<f64>,
     places: Vec<Place>,
 }
 
-/// A row and where its value stands among the different ones.
+/// A row and the rank of its value among the distinct ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     row: u32,
@@ -73,9 +73,8 @@ impl Column {
         }
     }
 
-    /// The rows of a part: the first of every column, then the second of every column, and so on.
-    /// Split by split the columns are then followed at the same time, so that the processor
-    /// does not wait for the sums of one of them.
+    /// The rows of a part: the first row of every column, then the second of every column, and so on. Each pass
+    /// follows all columns at once, so the processor does not wait for the sums of a single one.
     pub fn side_by_side(columns: &[Column], part: &[bool], order: &mut Vec<Place>) {
         let width = columns.len();
         order.clear();
@@ -93,8 +92,8 @@ impl Column {
 }
 
 impl Trees {
-    /// Learns each of the `targets` from the given `features` of rows of equal length; rows of
-    /// weight 0 do not count. Trees of the same number are grown on the same part of the rows.
+    /// Learns each of the `targets` from the given `features` of rows of equal length; rows of weight 0 do not count.
+    /// The trees with the same number are grown on the same subset of rows.
     pub fn fit<const N: usize>(
         rows: &[Vec<f64>],
         features: &[usize],
@@ -127,7 +126,7 @@ fn round(value: f64) -> f64 {
     (value * PER_UNIT).round() / PER_UNIT
 }
 
-/// Whether a row is part of what a tree is grown on: a hash of both (Steele and others 2014).
+/// Whether a tree is grown on a row: decided by a hash of both (Steele and others 2014).
 pub(super) fn drawn(tree: u64, row: u64) -> bool {
     let mut z = (tree << 32 | row).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -135,7 +134,7 @@ pub(super) fn drawn(tree: u64, row: u64) -> bool {
     (z ^ (z >> 31)) % 10 < PART
 }
 
-/// Trees on their way.
+/// Trees being grown.
 struct Growing {
     pub trees: Trees,
     cells: Vec<Cell>,
@@ -145,7 +144,7 @@ struct Growing {
 type Split = (usize, f64, f64);
 
 impl Growing {
-    /// With one tree without splits: the mean.
+    /// Without splits, one tree gives the mean.
     pub fn new(mut cells: Vec<Cell>) -> Self {
         let mean = round(cells.iter().map(|c| c.rest).sum::<f64>() / cells.len() as f64);
         for c in &mut cells {
@@ -197,7 +196,7 @@ fn score(sum: f64, count: f64) -> f64 {
     sum * sum / (count + SHRINK)
 }
 
-/// Rows of a node that a pass has seen.
+/// Sums over the rows of a node so far in a pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     sum: f64,
@@ -213,8 +212,7 @@ struct Best {
     ranks: [u32; 2],
 }
 
-/// The best split of each of `width` nodes from `first` on; of equal ones the first, by feature and
-/// then by value.
+/// The best split of each of `width` nodes from `first` on; of equal ones the first, by feature and then by value.
 pub(super) fn best_splits(
     cells: &[Cell],
     part: &[bool],

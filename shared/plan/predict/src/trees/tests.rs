@@ -37,7 +37,7 @@ fn gain(x: &[&[f64]], rest: &[f64], own: &[usize], (feature, threshold): (usize,
 #[test]
 fn one_pass_finds_as_good_splits_as_trying_all_does() {
     let noise = |k: u32| f64::from(k.wrapping_mul(2_654_435_761) >> 8) / f64::from(1_u32 << 24);
-    // One feature has many equal values, and the last no tree may use.
+    // One feature has many equal values, and no tree may use the last one.
     let row = |i: u32| {
         let b = noise(3 * i + 1);
         vec![noise(3 * i), (b * 5.0).floor(), noise(7 * i + 2), b]

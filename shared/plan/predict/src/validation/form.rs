@@ -9,16 +9,16 @@ use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
 
-/// Fewest solo runs at part shares that reveal how a task scales by itself.
+/// Minimum number of solo runs at partial shares that show how a task scales by itself.
 const LEAST_PARTS: usize = 2;
-/// The form with more constants must take the error of held-out co-runs below this part of what the
-/// other leaves. On simulated GPUs, whose host and device times add up, it took the error of the law
-/// alone with 125 samples from 2.2 to 5.5 %, so that this value hardly matters there; co-runs of a
-/// real GPU with solo runs at part shares were not available to set it by.
+/// The form with more constants must reduce the error of held-out co-runs to less than this part. On simulated GPUs,
+/// whose host and device times add up, that form raised the error of the law alone with 125 samples from 2.2 to 5.5
+/// %, so this value hardly matters there. There were no co-runs of a real GPU with solo runs at partial shares to
+/// choose it by.
 const FORM_WORTH: f64 = 0.97;
 
-/// Form of the laws, by what the laws alone leave of held-out co-runs; the simple one where no solo
-/// run at a part share was measured, the other where nothing but solo runs was.
+/// Form of the laws, by the errors of the laws alone on held-out co-runs. The simple form if there is no solo run at
+/// a partial share; the other one if there are only solo runs.
 pub(crate) fn choose_form(data: &Dataset) -> Result<Form, PredictError> {
     let part = |s: &&Sample| s.active.len() == 1 && s.active[0].share < Share::FULL;
     if data.samples.iter().filter(part).count() < LEAST_PARTS {

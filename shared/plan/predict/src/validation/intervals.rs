@@ -8,14 +8,14 @@ use super::left::{FOLDS, HeldOut};
 /// Half the width of an interval that should hold 90 %, in standard deviations.
 pub(crate) const HALF_WIDTH: f64 = 1.645;
 
-/// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
-/// `spreads` are those of the tasks beside the Gaussian process.
+/// Factor on the standard deviations of the tasks for which intervals of `left` cover 90 %; `spreads` are those of
+/// the tasks, in addition to the Gaussian process.
 pub(crate) fn scale_of(left: &[HeldOut], spreads: &[f64], method: Method) -> Option<f64> {
     let z = |l: &HeldOut| (l.sample, l.score(spreads[l.task], method));
     conformal_of(left.iter().map(z)).map(|s| s.clamp(0.5, 20.0))
 }
 
-/// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
+/// The same for the process of all tasks, whatever its weight; 1 if it made no prediction.
 pub(crate) fn scale_of_pool(left: &[HeldOut], method: Method) -> f64 {
     let z = |l: &HeldOut| {
         let sd = l.pooled?.variance.sqrt();
@@ -24,30 +24,28 @@ pub(crate) fn scale_of_pool(left: &[HeldOut], method: Method) -> f64 {
     conformal_of(left.iter().filter_map(z)).map_or(1.0, |s| s.clamp(0.5, 10.0))
 }
 
-/// Factor on standard deviations that were learnt from `n` independent errors, so that intervals hold as many as
-/// those of a known standard deviation: Student's t over the normal quantile.
+/// Factor on standard deviations learnt from `n` independent errors, for the same coverage as with a known standard
+/// deviation: Student's t over the normal quantile.
 pub(crate) fn few(n: usize) -> f64 {
     stats::student_95(n.saturating_sub(1)) / HALF_WIDTH
 }
 
-/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were held out
-/// entirely, over their standard deviations. Errors within one part are correlated: for the next part, each
-/// part counts as one error.
+/// Factor on standard deviations for 90 % coverage, from the errors of parts that were held out entirely, over their
+/// standard deviations. Errors within one part are correlated: for the next part, each part counts as one error.
 pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
     Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
 }
 
-/// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
-/// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
-/// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
-/// section 2.2). With fewer than ten it is the largest.
+/// Factor on standard deviations for which 90 % intervals cover a next error, from left-out errors over their
+/// standard deviations: the quantile of `0.9 (n + 1)/n`, since the next error is equally likely in each gap between
+/// `n` errors (split conformal prediction: Lei et al. 2018, section 2.2). With fewer than ten it is the largest.
 pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
     let n = z.len();
     conformal_among(&z, n)
 }
 
-/// The same of errors with the co-run of each, together for each co-run: the throughputs of one err
-/// together, so that a next error has gaps only between co-runs.
+/// The same for errors grouped by co-run: the throughputs of a co-run have correlated errors, so a next error has
+/// gaps only between co-runs.
 fn conformal_of(z: impl Iterator<Item = (usize, f64)>) -> Option<f64> {
     let (mut co_runs, z): (Vec<usize>, Vec<f64>) = z.unzip();
     co_runs.sort_unstable();
@@ -61,17 +59,17 @@ fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
     Some(stats::quantile(z, level)? / HALF_WIDTH)
 }
 
-/// Factors with which the intervals of one task hold 90 %, and their coverage.
+/// Calibration factors for the 90 % intervals of one task, and their coverage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calibration {
     pub spread: f64,
     pub scale: f64,
-    /// Throughputs inside, and all: with the scale of the other folds.
+    /// Number of throughputs inside their interval, and of all, with the scale of the other folds.
     pub inside: (usize, usize),
 }
 
-/// Left-out throughputs that a task needs for a scale of its own: of fewer than twenty the quantile
-/// of 90 % is off by more than seven points, and all tasks have one scale.
+/// Minimum number of left-out throughputs for a scale of the task's own: with fewer than twenty the 90 % quantile is
+/// off by more than seven points, so all tasks have one scale.
 const OWN_SCALE: usize = 20;
 
 /// Calibrates one task; `None` without held-out throughputs of it.
@@ -109,7 +107,7 @@ pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option
     })
 }
 
-/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the held-out
+/// Standard deviation of the logarithm, in addition to the variance of the Gaussian process, of the held-out
 /// throughputs of one task.
 fn spread_of(own: &[&HeldOut], method: Method) -> Option<f64> {
     let error = |l: &&HeldOut| l.gap(method);

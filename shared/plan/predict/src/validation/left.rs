@@ -13,8 +13,8 @@ use crate::pool::{Pooled, Weights};
 /// Parts that are held out one after another.
 pub(super) const FOLDS: usize = 5;
 
-/// Largest error that is told apart, as a part of the throughput: a polynomial far outside of what it has seen may
-/// predict more than any number holds.
+/// Errors are cut off here, as a part of the throughput: far outside its data, a polynomial may predict more than any
+/// number can represent.
 const MOST_GAP: f64 = 1e6;
 
 /// One throughput that the model had not seen.
@@ -30,15 +30,15 @@ pub(crate) struct HeldOut {
     pub noise: f64,
     /// By the process of all tasks, if there is one.
     pub pooled: Option<Pooled>,
-    /// Whether the model had learnt from these shares and from as many tasks.
+    /// Whether the model had learnt from these shares and from this number of tasks.
     pub has_levels: bool,
-    /// Factor on the standard deviation of what lies outside what the model had learnt from.
+    /// Factor on the standard deviation outside of what the model had learnt from.
     pub beyond: f64,
-    /// Part of the way that the answer of the task's own model is moved to that of the process.
+    /// Part of the way from the prediction of the task's own model to that of the process.
     pub weight: f64,
     /// `ln(solo step seconds)` at its share.
     pub ln_alone: f64,
-    /// Logarithm of the sum of the co-run's rates over those alone, by the process of sums.
+    /// Logarithm of the sum of the co-run's rates relative to solo rates, by the process of sums.
     pub ln_sum: Option<f64>,
     /// How much that changes `ln(step seconds)`.
     pub shift: f64,
@@ -52,8 +52,7 @@ impl HeldOut {
         own + pooled + self.shift
     }
 
-    /// Standard deviation of it where nothing is calibrated; `spread` is that of the task beside
-    /// its Gaussian process.
+    /// Its standard deviation without calibration; `spread` is that of the task, in addition to its Gaussian process.
     pub fn deviation(&self, spread: f64, method: Method) -> f64 {
         let variance = match method {
             Method::Gp | Method::Blend => self.answer.variance,
@@ -73,14 +72,14 @@ impl HeldOut {
             .min(MOST_GAP)
     }
 
-    /// How far the throughput lies from its prediction, as a part of that: intervals are symmetric in it.
+    /// Distance of the throughput from its prediction, relative to the prediction: intervals are symmetric in it.
     pub fn gap(&self, method: Method) -> f64 {
         ((self.predicted(method) - self.ln_step).exp() - 1.0)
             .abs()
             .min(MOST_GAP)
     }
 
-    /// The same over [`HeldOut::deviation`].
+    /// The same in units of [`HeldOut::deviation`].
     pub fn score(&self, spread: f64, method: Method) -> f64 {
         self.gap(method) / self.deviation(spread, method)
     }
@@ -98,13 +97,13 @@ impl HeldOut {
     }
 }
 
-/// What was left out, co-run by co-run.
+/// The left-out throughputs, grouped by co-run.
 pub(super) fn by_co_run(left: &[HeldOut]) -> impl Iterator<Item = &[HeldOut]> {
     left.chunk_by(|a, b| a.sample == b.sample && a.at < b.at)
 }
 
-/// Predicted and measured sum of a co-run's rates over those alone, and the sum by the process of sums
-/// where that counts.
+/// Predicted and measured sum of a co-run's rates relative to solo rates, and the sum by the process of sums if it is
+/// used.
 pub(super) fn sums(co_run: &[HeldOut], method: Method) -> Option<(f64, f64, f64)> {
     let first = co_run.first().filter(|l| l.weight > 0.0)?;
     let of = |ln_step: &dyn Fn(&HeldOut) -> f64| {
@@ -118,7 +117,7 @@ pub(super) fn sums(co_run: &[HeldOut], method: Method) -> Option<(f64, f64, f64)
     ))
 }
 
-/// With the rates of every co-run moved towards the sum that the process of sums gives.
+/// With the rates of every co-run moved towards the sum that the process of sums predicts.
 pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Vec<HeldOut> {
     let each = by_co_run(left).flat_map(|co_run| {
         let shift = sums(co_run, method).map_or(0.0, |(by_rates, _, by_sums)| {
@@ -129,7 +128,8 @@ pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Ve
     each.collect()
 }
 
-/// Error of co-runs of a kind, from what was left out of it; bad measurements included: what a user will see.
+/// Error of co-runs of a kind, from those that were left out, including bad measurements: this is what users will
+/// see.
 pub(crate) fn kind_error(kind: Kind, left: &[HeldOut], method: Method) -> Option<KindError> {
     let error = |l: &HeldOut| 100.0 * l.error(method);
     let parts: BTreeSet<usize> = left.iter().map(|l| l.fold).collect();
@@ -159,8 +159,8 @@ pub(crate) fn total_errors(data: &Dataset, left: &[HeldOut], method: Method) -> 
     sums.iter().map(|(k, p, m)| (*k, p / m - 1.0)).collect()
 }
 
-/// Mean absolute error of the total in percent, without the worst twentieth: those are the bad
-/// measurements, which no model should follow.
+/// Mean absolute error of the total in percent, without the worst twentieth, which are likely bad measurements that
+/// no model should follow.
 pub(crate) fn total_error_percent(data: &Dataset, left: &[HeldOut], method: Method) -> Option<f64> {
     let errors = total_errors(data, left, method);
     trimmed(errors.iter().map(|(_, e)| e.abs()).collect())

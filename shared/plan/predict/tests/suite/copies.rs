@@ -1,4 +1,4 @@
-//! Tasks of one model teach each other.
+//! Tasks of the same model are learnt together.
 
 use doc::Workload;
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit, fit_by_merit};
@@ -27,7 +27,7 @@ fn setting(task: usize, batch: u64, percent: f64) -> Setting {
     }
 }
 
-/// Task 1 is of another model than the rest; the rates of copies differ by nothing but their settings.
+/// Task 1 has another model than the rest; the rates of copies differ only because of their settings.
 fn sample(active: Vec<Setting>, slower: f64) -> Sample {
     let own = |task: usize| if task == 1 { 2.0 } else { 1.0 };
     let rate = |a: &Setting| {

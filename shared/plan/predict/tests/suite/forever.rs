@@ -1,7 +1,7 @@
-//! Models written once must be readable for ever, with the same predictions.
+//! Old models must remain readable for ever, with the same predictions.
 //!
-//! `tests/suite/forever/*.json` are model documents of released formats; beside each stands what it
-//! predicts. `BLESS=1` writes the predictions of a model that has none yet, never others.
+//! `tests/suite/forever/*.json` are model documents of released formats, each with a file of its predictions.
+//! `BLESS=1` writes the predictions of a model that has none yet, and never changes others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn old_models_predict_what_they_always_did() {
         let (a, b) = (numbers(&found), numbers(&expected));
         assert_eq!(a.len(), b.len());
         for (at, (x, y)) in a.iter().zip(b).enumerate() {
-            // Rates stay. How sure a model may be of them is calibrated again on later recordings.
+            // Rates do not change. Their uncertainty may be calibrated again on later recordings.
             let within = if at % 2 == 0 { 1.0 + 1e-9 } else { 2.0 };
             assert!(
                 (x / y).max(y / x) <= within,

@@ -1,4 +1,4 @@
-//! A model says of every co-run how far it is from what was measured, and how wrong it was of such.
+//! A model says for every co-run how far it is from the measurements, and its error for that kind.
 
 use doc::Workload;
 use predict::{Dataset, FitOptions, Fitted, Kind, Predictor, Sample, TaskSpec, fit_by_merit};
@@ -17,8 +17,8 @@ fn setting(task: usize, batch: u64, percent: f64) -> Setting {
     }
 }
 
-/// What co-runs make of each task is alike but for a part of its own, which no measurement of the others
-/// tells.
+/// The slow-down of each task in a co-run is the same up to a part of its own, which the measurements of other tasks
+/// cannot show.
 fn sample(active: Vec<Setting>) -> Sample {
     let own = |task: usize| [0.0, 0.3, -0.2, 0.25, -0.3, 0.1][task % 6];
     let rate = |a: &Setting| {
@@ -91,7 +91,7 @@ fn each_kind_has_the_error_of_parts_left_out_whole() {
         assert_eq!(told.error_percent, Some(known.error_percent), "{kind:?}");
         assert!(told.cases > 2 * u64::from(told.parts), "{told:?}");
     }
-    // Nothing was measured of three together, so that nothing could be held out.
+    // Nothing was measured for three tasks together, so nothing could be held out.
     let three = [one, setting(2, 32, 40.0), setting(3, 32, 40.0)];
     let told_of_three = told(&three).expect("a kind");
     assert_eq!(
@@ -100,7 +100,7 @@ fn each_kind_has_the_error_of_parts_left_out_whole() {
     );
     assert_eq!(told(&[one]), None, "a task alone");
 
-    // What is claimed of a task that never ran with others, against what it does.
+    // The claimed error for a task that never ran with others, compared with the real one.
     let mut errors = Vec::new();
     for (other, batch) in (0..5).flat_map(|t| BATCHES.map(|b| (t, b))) {
         let active = vec![setting(5, batch, 40.0), setting(other, 32, 60.0)];
@@ -134,7 +134,7 @@ fn of_several_kinds_the_worst_is_told_and_the_unknown_before_all() {
             task
         }
     );
-    // Of GPUs, too: three tasks on the second.
+    // With GPUs, too: three tasks on the second.
     let (pair, three) = (
         vec![setting(1, 32, 20.0), setting(2, 32, 40.0)],
         vec![
@@ -149,7 +149,7 @@ fn of_several_kinds_the_worst_is_told_and_the_unknown_before_all() {
 
 #[test]
 fn a_model_that_is_read_tells_the_same_and_nothing_that_could_not_be_learnt() {
-    // Of three tasks two ran together: none can be left out.
+    // Only two of three tasks ran together: none can be left out.
     for tasks in [3, 6] {
         let (fitted, workload) = (learnt(tasks), workload(tasks));
         let read = Predictor::from_params(&fitted.params(&workload), &workload).expect("a model");
@@ -162,7 +162,7 @@ fn a_model_that_is_read_tells_the_same_and_nothing_that_could_not_be_learnt() {
     }
 }
 
-/// Pairs of two tasks at three batch sizes each that slow each other by what nobody can tell beforehand.
+/// Pairs of two tasks at three batch sizes each, with a random slow-down that cannot be predicted.
 fn coverage(learnt: usize) -> f64 {
     let (mut inside, mut all) = (0, 0);
     for seed in 0..40 {
@@ -205,8 +205,8 @@ fn coverage(learnt: usize) -> f64 {
 fn intervals_of_two_or_three_co_runs_hold() {
     for learnt in [2, 3] {
         let held = coverage(learnt);
-        // 80 % with three, where 90 are claimed: a deviation that is uniform and as large as the whole effect is
-        // more than three values show.
+        // 80 % with three instead of the claimed 90: three values cannot show a uniform deviation that is as large as
+        // the whole effect.
         assert!(held > 0.75, "{learnt} co-runs: {held}");
     }
 }

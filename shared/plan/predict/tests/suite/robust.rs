@@ -1,4 +1,4 @@
-//! What a fit must withstand: bad measurements, odd shapes of data, few and many samples.
+//! What a fit must tolerate: bad measurements, odd shapes of data, few and many samples.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -105,7 +105,7 @@ fn one_bad_sample_in_twenty_hardly_matters() {
         .enumerate()
         .filter(|(k, _)| k % 20 == 13)
     {
-        // In turn a stalled window, a zero, and a counter that ran twice.
+        // In turn a stalled window, a zero, and a counter that counted twice.
         let at = k % s.throughput.len();
         s.throughput[at] *= [0.1, 0.0, 2.0][k / 20 % 3];
     }
@@ -142,7 +142,7 @@ fn repeated_configurations_and_constant_columns_are_fine() {
         let active = data.samples.last().unwrap().active.clone();
         let mut out = [0.0; 3];
         fitted.predictor.means(&active, &mut out);
-        // The law alone cannot tell its parts from one batch size and one share.
+        // From one batch size and one share, the law alone cannot distinguish its parts.
         let most = if method == Method::Structured {
             0.05
         } else {
@@ -193,7 +193,7 @@ fn a_task_by_itself_is_predicted_at_every_share_and_never_above_its_solo_rate() 
     }
 }
 
-/// Seconds that this thread has run: those of the clock depend on what else the machine does.
+/// Seconds of processor time of this thread: wall-clock time depends on other load.
 fn thread_seconds() -> f64 {
     let read = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanoseconds: f64 = read.split(' ').next().unwrap().parse().unwrap();
@@ -255,8 +255,8 @@ fn batch_sizes_between_the_profiled_ones_are_interpolated() {
     assert!(model.outside(&active).is_empty());
 }
 
-/// Pairs of three tasks, all at 100 %: what the recorded case had from which a polynomial planned
-/// three tasks at 5 % each, each at three times its solo rate.
+/// Pairs of three tasks, all at 100 %, as in the recorded case in which a polynomial planned three tasks at 5 % each,
+/// each at three times its solo rate.
 fn full_share_pairs() -> Dataset {
     let mut data = dataset(3, 0, 0.0, 1);
     for (i, j) in [(0, 1), (0, 2), (1, 2)] {
@@ -312,7 +312,7 @@ fn no_family_predicts_more_than_the_solo_rate_however_far_from_what_was_measured
 #[test]
 fn the_domain_is_that_of_co_runs_and_says_why_not() {
     let mut data = full_share_pairs();
-    // Measured alone at 20 %: that says nothing of 20 % among others.
+    // Measured alone at 20 %, which says nothing about 20 % among others.
     let part = |percent| Setting {
         task: 0,
         batch: Batch::new(64).unwrap(),

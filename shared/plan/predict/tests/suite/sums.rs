@@ -1,4 +1,4 @@
-//! What a co-run makes of the device is learnt as such, beside how its tasks divide it.
+//! The total of a co-run is learnt separately from its division among the tasks.
 
 use predict::{Dataset, FitOptions, Sample, TaskSpec, fit_by_merit};
 use rand::rngs::StdRng;
@@ -11,8 +11,8 @@ const TASKS: usize = 12;
 /// Pairs that are learnt, of 66.
 const LEARNT: usize = 30;
 
-/// Runs alone, then all pairs of tasks in any order: what a pair makes of the device is the mean of what
-/// each of its tasks is good for, to 2 %, and who gets how much of that is chance.
+/// Solo runs, then all pairs of tasks in random order: the total of a pair is the mean of its tasks' contributions,
+/// to 2 %, and its division is random.
 fn samples(seed: u64) -> Vec<Sample> {
     let mut rng = StdRng::seed_from_u64(seed);
     let batch = Batch::new(32).expect("a batch size");
@@ -88,7 +88,7 @@ fn sums_are_known_where_their_parts_are_chance() {
         }
     }
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-    // From the rates of the tasks alone the sums were off by 2.8 %.
+    // With the tasks' own rates the sums were off by 2.8 %.
     assert!(mean(&errors) < 0.02, "{}", mean(&errors));
     assert!(mean(&errors) < 0.5 * mean(&constant), "{}", mean(&constant));
 }

@@ -1,4 +1,4 @@
-//! A model that is written and read says the same, to the bit.
+//! A model that is written and read again predicts the same, bit by bit.
 
 use doc::{Model, Workload};
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};

@@ -27,23 +27,23 @@ pub struct AdaptiveSettings {
     pub goal: Goal,
     /// The plan that they are for.
     pub plan: Asked,
-    /// Least throughput of every task relative to alone that the best is to keep.
+    /// Floor: throughput of every task relative to alone that the best must keep.
     pub floor: f64,
     /// Co-runs to measure.
     pub budget: u64,
-    /// Relative expected gain that is not worth another co-run; on several GPUs, where none is
-    /// computed, anything above 0 ends the design once the plan is measured.
+    /// Relative expected gain below which another co-run is not worth it. On several GPUs no gain is computed;
+    /// anything above 0 then ends the design when the plan has been measured.
     pub tolerance: f64,
-    /// Part of the co-runs that leaves a task out, 0 to 1.
+    /// Fraction of the co-runs that leave a task out, 0 to 1.
     pub subsets: f64,
     /// Seed of every random choice.
     pub seed: u64,
 }
 
-/// The divisions of a workload whose parts are measured.
+/// For several GPUs: the divisions of a workload whose parts are measured.
 #[derive(Debug, Default)]
 pub(super) struct Divisions {
-    /// Parts of the last division that are still to be measured.
+    /// Parts of the last division that have not been measured.
     pub(super) queue: VecDeque<Configuration>,
     /// Parts of the last plan.
     pub(super) plan: Vec<Configuration>,
@@ -51,10 +51,9 @@ pub(super) struct Divisions {
     pub(super) divisions: u64,
 }
 
-/// Solo runs are measured before; this chooses the co-runs. It begins with the schemes that plans
-/// are compared with, since full sharing above all is an edge of the space that others tell
-/// little of; some of the co-runs are the best one so far with a task left out, which the
-/// ordering of transfers needs.
+/// Solo runs are measured before; this chooses the co-runs. It starts with the schemes that plans are compared with:
+/// full sharing, above all, is an edge of the space that other co-runs say little about. Some of the co-runs are the
+/// best one so far with a task left out, which the ordering of transfers needs.
 pub struct Adaptive {
     pub(super) space: Space,
     pub(super) wanted: AdaptiveSettings,
@@ -66,21 +65,21 @@ pub struct Adaptive {
     pub(super) tried: BTreeSet<Configuration>,
     pub(super) earlier: Option<Predictor>,
     pub(super) coruns: u64,
-    /// More co-runs that the last model chose.
+    /// More co-runs chosen by the last model.
     pending_batch: VecDeque<Configuration>,
-    /// What the best choices leave alone in a round and was not measured yet.
+    /// Tasks that the best choices leave alone in a round, and that were not measured yet.
     pub(super) alone: Vec<Configuration>,
-    /// Whether the last co-run that a model chose was the plan.
+    /// Whether the last co-run chosen by a model was the plan.
     planned_last: bool,
-    /// How things stood when the last co-run was chosen.
+    /// State when the last co-run was chosen.
     pub progress: Option<Progress>,
-    /// Why there is no next one, once there is none.
+    /// Why there is no next one, if so.
     pub stopped: Option<StopReason>,
 }
 
 impl Adaptive {
-    /// An adaptive design over a space; `only` limits it to what can be measured. A model of a
-    /// similar workload says where to begin, and stands in for the spread starts.
+    /// An adaptive design over a space; `only` limits it to what can be measured. A model of a similar workload
+    /// replaces the spread co-runs at the start.
     pub fn new(
         space: Space,
         tasks: Vec<TaskSpec>,
@@ -161,7 +160,8 @@ impl Adaptive {
         })
     }
 
-    /// Batch sizes of the schemes: the largest, and for progress, which they cost, those that rounds are counted at.
+    /// Batch sizes of the schemes: the largest. For progress, which larger batches cost, the sizes that the number of
+    /// rounds refers to.
     pub(super) fn scheme_sizes(&self) -> Vec<Batch> {
         let plan = &self.wanted.plan;
         let size = |task: &doc::Task| match task.batch_sizes.last() {
@@ -171,7 +171,7 @@ impl Adaptive {
         plan.workload.tasks.iter().map(size).collect()
     }
 
-    /// Batch sizes of each task whose solo rate is known; all of them as long as none is.
+    /// Batch sizes of each task with a known solo rate; all of them if there are none.
     pub(super) fn measured_batches(&self) -> Vec<Vec<Batch>> {
         let measured = |task: usize, batch: Batch| {
             let solo = Setting {
@@ -206,7 +206,7 @@ impl Adaptive {
         } else {
             let start = self.starts.by_ref().find(|runs| !self.tried.contains(runs));
             if let Some(runs) = start.or_else(|| self.of_rivals()) {
-                // It may have been measured before: then it is measured again.
+                // It may have been measured before; then it is measured again.
                 self.tried.insert(runs.clone());
                 self.coruns += 1;
                 return Ok(Some(runs));
@@ -233,7 +233,7 @@ impl Adaptive {
         self.is_turn_of_subsets().then(|| self.part_of_best())?
     }
 
-    /// Whether the next co-run is to leave a task out.
+    /// Whether the next co-run should leave a task out.
     pub(super) fn is_turn_of_subsets(&self) -> bool {
         if self.wanted.subsets <= 0.0 {
             return false;
@@ -252,7 +252,7 @@ impl Adaptive {
         None
     }
 
-    /// The plan, where one model chooses several co-runs, once for each such batch.
+    /// The plan; if one model chooses several co-runs, once for each such batch.
     fn planned_in_turn(&mut self) -> Option<Configuration> {
         let again = self.planned_last && coruns_per_fit(self.space.task_count()) > 1;
         let plan = if again { None } else { self.planned() };
@@ -260,11 +260,10 @@ impl Adaptive {
         plan
     }
 
-    /// The plan that would be chosen now, in every second turn until it is measured: what the user
-    /// will run is then known and not predicted, and a prediction that is too good is found out.
-    /// For a round: each set of tasks that runs together in it. Alternating throughout rather than
-    /// at the end: how much is still to come must change nothing, so that a profile can be resumed
-    /// with a larger budget.
+    /// The plan that would be chosen now, in every second turn until it is measured: the user will run it, so it
+    /// should be measured and not only predicted, and an optimistic prediction is then noticed. For a round: each set
+    /// of tasks that runs together in it. It alternates from the start, and not only at the end, because the sequence
+    /// must not depend on the remaining budget: a profile can then be resumed with a larger one.
     fn planned(&self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
@@ -294,9 +293,9 @@ impl Adaptive {
             .map(|(_, sample)| sample)
     }
 
-    /// A task alone at its share in the best co-run so far, the longest first: at the end of a round it has the
-    /// GPU to itself, but only its share of it. Co-runs do not show that: without these runs, models of simulated
-    /// mixes of four to six tasks predicted it 5 to 10 % too fast.
+    /// A task alone at its share in the best co-run so far, the longest first: at the end of a round it has the GPU
+    /// to itself, but only its share of it. Co-runs do not show that: without these runs, models of simulated mixes
+    /// of four to six tasks predicted it 5 to 10 % too fast.
     pub(super) fn left_alone(&self) -> Option<Configuration> {
         if self.coruns < STARTS as u64 || self.earlier.is_some() {
             return None;
@@ -328,7 +327,7 @@ impl Adaptive {
         }
         let best = runs(&self.best_so_far()?.active);
         let mut rng = StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32));
-        // As many tries as there are parts of a small workload.
+        // As many tries as there are subsets in a small workload.
         for _ in 0..(1 << n.min(7)) {
             let size = rand::Rng::random_range(&mut rng, 2..n);
             let mut keep = sample(&mut rng, n, size).into_vec();
@@ -351,7 +350,7 @@ impl Adaptive {
 
     fn improve(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.measured_batches().iter().any(Vec::is_empty) {
-            // A task that never ran alone cannot be compared with anything.
+            // Without a solo run of the task there is nothing to compare with.
             return Ok(None);
         }
         let step = self.with_design(|design| design.next(&self.data))?;
@@ -376,15 +375,15 @@ impl Adaptive {
         }
     }
 
-    /// Learns what was measured; `None`: it could not be.
+    /// Learns a measurement; `None`: it could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], measured: Option<Sample>) {
         self.tried.insert(configuration.to_vec());
         self.data.samples.extend(measured);
     }
 }
 
-/// The schemes that plans of some tasks are compared with, at one batch size of each task as far as
-/// they fit into memory: everyone 100 %, `100/n`, `200/n`, 60 and 80 %.
+/// The schemes that plans of some tasks are compared with, at one batch size of each task, if they fit into memory:
+/// 100 % each, `100/n`, `200/n`, 60 and 80 %.
 pub(super) fn schemes(space: &Space, tasks: &[usize], sizes: &[Batch]) -> Vec<Configuration> {
     let n = tasks.len() as u32;
     let full = Share::FULL.hundredths();

@@ -1,4 +1,4 @@
-//! The plan that the measurements serve, as the solver would choose it from what is known so far.
+//! The plan that the measurements serve, as the solver would choose it from the data so far.
 
 use allocation::{
     Effort, Limits, MeasuredConfig, Partition, Problem, Progress, SearchOptions, Solution,
@@ -10,16 +10,15 @@ use units::corun::Setting;
 
 use super::space::Configuration;
 
-/// Evaluations of the marginal likelihood of a fit, as between two co-runs of the design.
+/// Evaluations of the marginal likelihood of a fit between two co-runs of the design.
 const EVALUATIONS: usize = 15;
-/// Choices that the local search looks at between two measurements. Not tuned: few enough that
-/// the fit takes the longer.
+/// Choices that the local search evaluates between two measurements. Not tuned: few enough that the fit takes longer.
 const POINTS: u64 = 4_000;
-/// The same for a round, whose every choice is ordered; not tuned either.
+/// The same for a round, in which every choice is ordered; not tuned either.
 const ROUND_POINTS: u64 = 500;
 /// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
 const PART_POINTS: u64 = 200;
-/// Best choices by the model that are compared with what was measured.
+/// Number of the best choices by the model that are compared with measured ones.
 const RIVALS: usize = 8;
 
 /// Request for a plan of a workload.
@@ -34,11 +33,12 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Rounds to the targets at given batch sizes for some of the tasks: their weighted mean, or the last. 1 if
-    /// the objective counts none.
+    /// Rounds to the targets at given batch sizes for some of the tasks: their weighted mean, or the last. 1 if the
+    /// objective does not count rounds.
     ///
-    /// A round lasts until all have trained on their samples, and times to target are rounds times its length, as
-    /// long as none has reached its target. The plan itself, which is measured in turns, counts those that leave.
+    /// A round lasts until all have trained on their samples. Times to target are rounds multiplied by its length, as
+    /// if no task reached its target earlier. The plan itself, which is measured in turns, takes into account that
+    /// tasks leave.
     pub fn rounds(&self, active: &[Setting]) -> f64 {
         let tasks = &self.workload.tasks;
         if !self.counts_rounds() {
@@ -58,15 +58,14 @@ impl Asked {
         }
     }
 
-    /// Whether the objective is progress, where larger batches cost rounds.
+    /// Whether the objective is progress, for which larger batches cost rounds.
     pub fn counts_rounds(&self) -> bool {
         use ObjectiveKind::{Progress, ProgressLast};
         matches!(self.objective, Progress | ProgressLast)
     }
 
-    /// The best plan by a model of the data, anywhere: what runs on each GPU, or of a round on one
-    /// the sets of tasks that run together, longest first. Empty where nothing can be learnt yet,
-    /// or is feasible.
+    /// The best plan by a model of the data, within any domain: what runs on each GPU, or for a round on one GPU the
+    /// sets of tasks that run together, longest first. Empty if nothing can be learnt yet, or nothing is feasible.
     pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
         // Errors of fitting or solving are left to the design, which reports them.
         let fitted = fit(data, Method::Blend, &quick());
@@ -76,14 +75,13 @@ impl Asked {
         )
     }
 
-    /// Whether the objective is a time, which depends on what runs at once as tasks leave.
+    /// Whether the objective is a time, which depends on what runs together as tasks leave.
     pub fn is_timed(&self) -> bool {
         let volumes = || self.workload.tasks.iter().all(|t| t.samples.is_some());
         self.objective == ObjectiveKind::Round || (self.counts_rounds() && volumes())
     }
 
-    /// How the best few plans by a model of the data stand, with what was measured and the choices given, best
-    /// first.
+    /// The best few plans by a model of the data, together with measured ones and the given choices, best first.
     pub fn standings(
         &self,
         data: &Dataset,

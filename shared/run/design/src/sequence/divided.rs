@@ -1,5 +1,5 @@
-//! Co-runs of a workload on several GPUs. Only the tasks of one GPU run together there, so the
-//! co-runs measured are the parts of a division of all tasks, not all tasks on one GPU.
+//! Co-runs of a workload on several GPUs. Only the tasks of one GPU run together there, so the measured co-runs are
+//! the parts of a division of all tasks, not all tasks on one GPU.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,17 @@ use units::corun::Setting;
 use super::adaptive::{Adaptive, schemes};
 use super::space::Configuration;
 
-/// Tasks more than an even division gives a GPU that are still measured together: the best
-/// division of unequal tasks is rarely even. A plan with more tasks on a GPU lies outside the
-/// profile, and is not made.
+/// Maximum number of tasks above an even division that are still measured together: the best division of unequal
+/// tasks is rarely even. A plan with more tasks on a GPU lies outside the profile, and is not made.
 const MORE: usize = 1;
-/// Draws for a co-run, of which the one is taken that brings the most tasks together that never
-/// ran together. Not tuned: 28 pairs of 8 tasks are met within 7 draws of 4 or 5 tasks.
+/// Draws for a co-run; the one with the most pairs of tasks that never ran together is taken. Not tuned: the 28 pairs
+/// of 8 tasks are covered within 7 draws of 4 or 5 tasks.
 const DRAWS: usize = 50;
 
 impl Adaptive {
-    /// The next co-run: the schemes of equal shares on an even division, then in turns the parts of
-    /// the plan that would be chosen by what is known so far, and tasks that never ran together;
-    /// in between, as `--subsets` asks for, a part of the plan with tasks left out.
+    /// The next co-run: the schemes of equal shares on an even division, then alternately the parts of the plan that
+    /// would be chosen now, and tasks that never ran together. In between, as `--subsets` requests, a part of the
+    /// plan with tasks left out.
     pub(super) fn next_part(&mut self) -> Option<Configuration> {
         if self.parts.divisions == 0 {
             self.parts.divisions = 1;
@@ -51,7 +50,7 @@ impl Adaptive {
         next.or_else(|| self.stranger())
     }
 
-    /// The next part of the division under measurement.
+    /// The next part of the current division.
     fn queued(&mut self) -> Option<Configuration> {
         while let Some(runs) = self.parts.queue.pop_front() {
             if self.is_new(&runs) {
@@ -61,12 +60,12 @@ impl Adaptive {
         None
     }
 
-    /// Whether a co-run may be measured and was not asked for before.
+    /// Whether a co-run may be measured and was not requested before.
     fn is_new(&self, runs: &Configuration) -> bool {
         runs.len() > 1 && self.may(runs) && !self.tried.contains(runs)
     }
 
-    /// Measured first: the plan of a model of a similar workload, or else equal shares.
+    /// Measured first: the plan of a model of a similar workload, otherwise equal shares.
     fn first_division(&self) -> Vec<Configuration> {
         if let Some(model) = &self.earlier {
             return self.wanted.plan.by_model(model, self.wanted.seed);
@@ -79,8 +78,8 @@ impl Adaptive {
         parts.collect()
     }
 
-    /// Tasks of each GPU, the longest first to the one with the least to do, by their volumes and
-    /// their best rates alone.
+    /// Tasks of each GPU: the longest first, each to the GPU with the least work, by their volumes and their best
+    /// solo rates.
     fn even_division(&self) -> Vec<Vec<usize>> {
         let workload = &self.wanted.plan.workload;
         let seconds = |task: usize| {
@@ -146,7 +145,7 @@ impl Adaptive {
             self.is_new(&runs).then_some(runs)
         };
         let drawn = (0..DRAWS).filter_map(|_| draw());
-        // Where only recorded co-runs can be measured, hardly any draw is one.
+        // If only recorded co-runs can be measured, few draws are among them.
         let recorded = self.only.iter().flatten();
         let recorded = recorded.filter(|runs| runs.len() <= most && self.is_new(runs));
         let strangers = |runs: &Configuration| pairs(runs).filter(|p| !met.contains(p)).count();

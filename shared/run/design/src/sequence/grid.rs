@@ -3,10 +3,10 @@ use units::corun::Setting;
 use super::space::{Configuration, Space};
 use crate::DesignError;
 
-/// Largest grid: it is held in memory.
+/// Maximum size of a grid: it is kept in memory.
 const LARGEST: u128 = 1_000_000;
 
-/// Every co-run of all tasks, the last task's share changing fastest.
+/// Every co-run of all tasks; the last task's share changes fastest.
 pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, DesignError> {
     let n = space.task_count();
     let choices: Vec<u128> = (0..n)

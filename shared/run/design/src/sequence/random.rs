@@ -7,17 +7,17 @@ use units::corun::Setting;
 
 use super::space::{Configuration, Space};
 
-/// Sets of tasks in a row for which nothing is found before the space counts as used up. With
-/// [`DRAWS`] that is 40,000 draws: a space is declared used up wrongly only if less than about one
-/// draw in 10,000 is allowed and new (`(1 - 1e-4)^40000` is 2 %). The profile then ends early and
-/// says `complete`; no wrong configuration is measured. Not tuned.
+/// Number of consecutive sets of tasks without a new co-run after which the space counts as used up. With [`DRAWS`]
+/// that is 40,000 draws, so this is only wrong if less than about one draw in 10,000 is allowed and new (`(1 -
+/// 1e-4)^40000` is 2 %). The profile then ends early and says `complete`; no wrong configuration is measured. Not
+/// tuned.
 const SETS: u32 = 200;
-/// Draws for one set of tasks that may be rejected before another set is drawn, so that one whose
-/// tasks never fit into memory together does not use up the tries of all.
+/// Rejected draws for one set of tasks before another set is drawn, so that a set that never fits into memory does
+/// not use up all tries.
 const DRAWS: u32 = 200;
 
-/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, again until the
-/// sum of the shares is allowed; batch sizes then go down until the tasks fit into memory.
+/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, repeated until the sum of the
+/// shares is allowed; then batch sizes are reduced until the tasks fit into memory.
 pub struct Random {
     space: Space,
     rng: StdRng,
@@ -28,8 +28,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// `budget` draws; `subsets` of them, a part from 0 to 1, leave out at least one and at most
-    /// all but two of three or more tasks.
+    /// `budget` draws; of these, the fraction `subsets` (0 to 1) leaves out at least one and at most all but two of
+    /// three or more tasks.
     pub fn new(space: Space, rng: StdRng, subsets: f64, budget: u64) -> Self {
         Self {
             drawn: space.solos().into_iter().collect(),
@@ -78,7 +78,7 @@ impl Iterator for Random {
             return None;
         }
         for _ in 0..SETS {
-            // The set is drawn first: sets with more room among the constraints get no more runs.
+            // The set is drawn first, so that sets with more allowed configurations do not get more runs.
             let tasks = self.tasks();
             for _ in 0..DRAWS {
                 let runs = self.draw(&tasks);

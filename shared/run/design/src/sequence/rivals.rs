@@ -1,4 +1,4 @@
-//! Of a round, or of a time to target: what decides between the plan that would be chosen now and its rivals.
+//! For a round or a time to target: co-runs that decide between the plan that would be chosen now and its rivals.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,36 @@ use units::corun::Setting;
 use super::adaptive::{Adaptive, STARTS, schemes};
 use super::space::Configuration;
 
-/// Part of the objective that another measurement of a co-run must be expected to gain. A plan that is half a
-/// percent worse than equal shares counts as worse, and a tenth of that is not worth a co-run. Devices whose
-/// rates repeat to a tenth of a percent, as the simulator does without noise, are never asked twice.
+/// Minimum expected gain of measuring a co-run again, as a part of the objective. A plan that is half a percent worse
+/// than equal shares counts as worse, and a tenth of that is not worth a co-run. If rates repeat to a tenth of a
+/// percent, as in the simulator without noise, nothing is measured twice.
 const LEAST_GAIN: f64 = 5e-4;
-/// Choices, best first, of which what is missing is measured beside the best and the best of equal shares. The next
-/// ones differ from the best in the share of one short task as a rule: what runs after that has ended they have in
-/// common.
+/// Number of choices, best first, whose missing parts are measured, together with those of the best and the best of
+/// equal shares. The next ones usually differ from the best only in the share of one short task, and share the rest
+/// of the round after its end.
 const NEXT: usize = 3;
 
-/// Throughputs of a configuration, the means of all times that it was measured, and their standard errors.
+/// Throughputs of a configuration, as means over its measurements, and their standard errors.
 struct Mean {
     rates: Vec<f64>,
     errors: Vec<f64>,
     times: u32,
 }
 
-/// All that was measured, by configuration.
+/// All measurements, by configuration.
 type Means = BTreeMap<Configuration, Mean>;
 
 impl Adaptive {
-    /// What runs at once in the best rounds and was not measured, and where all was, in every second turn, a co-run
-    /// whose noise hides which round is the shortest. `None` for other objectives, of which a choice is one co-run.
+    /// The co-runs of the best rounds that were not measured yet. If there are none, in every second turn, a co-run
+    /// whose noise hides which round is the shortest. `None` for other objectives, for which a choice is a single
+    /// co-run.
     ///
-    /// A round lasts as long as the sets of tasks take that are left as others end. Predictions of those are off by
-    /// some percent either way, so that the shortest of many predicted rounds is one of those that are too short:
-    /// of 10 simulated mixes one such plan was 5 % longer than equal shares, and of 6 no part had been measured.
+    /// The length of a round depends on the sets of tasks that remain as others end. Their predictions are off by
+    /// some percent in either direction, so the shortest of many predicted rounds is one that is predicted too short.
+    /// For one of 10 simulated mixes such a plan was 5 % longer than equal shares, and for 6 no part of it had been
+    /// measured.
     pub(super) fn of_rivals(&mut self) -> Option<Configuration> {
-        // A recording says the same each time, and a model of a similar workload says where to begin.
+        // A recording gives the same result each time, and a model of a similar workload replaces the start.
         let other = self.only.is_some() || self.earlier.is_some() || !self.wanted.plan.is_timed();
         if other || self.coruns < STARTS as u64 {
             return None;
@@ -51,11 +53,11 @@ impl Adaptive {
         self.coruns.is_multiple_of(2).then_some(runs)
     }
 
-    /// Tells how a design for rounds stands, of which one more co-run is expected to gain so much.
+    /// Reports the state of a design for rounds, with this expected gain of another co-run.
     fn stands(&mut self, standings: &[Standing], gain: f64) {
         self.progress = standings.first().map(|best| Progress {
             best: best.settings.clone(),
-            // Rounds per second, as the goal has them.
+            // Rounds per second, the unit of the goal.
             value: -1.0 / best.value,
             expected_gain: gain / best.value.abs(),
         });
@@ -81,7 +83,7 @@ impl Adaptive {
         all
     }
 
-    /// How rounds stand, or times to target: of the measured co-runs, of equal shares and of the best by the model.
+    /// Rounds, or times to target: of the measured co-runs, of equal shares and of the best by the model.
     fn of_rounds(&self, means: &Means) -> Vec<Standing> {
         let known = means.iter().map(|(runs, mean)| {
             MeasuredConfig::new(runs.clone(), mean.rates.clone(), mean.errors.clone())
@@ -93,8 +95,8 @@ impl Adaptive {
         plan.standings(&self.data, &known, equal, self.wanted.seed)
     }
 
-    /// What runs at once in the best round, and then in the best of equal shares, and was not measured yet: what
-    /// several tasks do now, and what one does alone in its turn among solo runs ([`Adaptive::left_alone`]).
+    /// The co-runs of the best round, and then of the best of equal shares, that were not measured yet. Those of
+    /// several tasks come now, those of one task among the solo runs ([`Adaptive::left_alone`]).
     fn of_missing(&mut self, standings: &[Standing]) -> Option<Configuration> {
         let best = standings.first();
         let equal = standings.iter().find(|s| is_equal(&s.settings));
@@ -105,7 +107,7 @@ impl Adaptive {
         let (alone, together): (Vec<_>, Vec<_>) = new.cloned().partition(|runs| runs.len() == 1);
         self.alone = alone;
         let next = together.into_iter().next();
-        // As long as no round is known whole there is nothing to gain on.
+        // As long as no round is completely measured, there is no reference for a gain.
         let known = standings.iter().find(|s| s.missing.is_empty());
         if let (Some(_), Some(best), Some(known)) = (&next, standings.first(), known) {
             self.stands(
@@ -121,9 +123,9 @@ fn is_equal(settings: &[Setting]) -> bool {
     settings.windows(2).all(|w| w[0].share == w[1].share)
 }
 
-/// A co-run of the best choice or of a rival that is worth measuring again, if there is one, and by how much the best
-/// of all means is expected to be better after it: the one of the largest knowledge gradient (Frazier, Powell and
-/// Dayanik 2008, *A knowledge-gradient policy for sequential information collection*).
+/// A co-run of the best choice or of a rival that is worth measuring again, if there is one, and the expected gain of
+/// the best mean by it: the co-run with the largest knowledge gradient (Frazier, Powell and Dayanik 2008, *A
+/// knowledge-gradient policy for sequential information collection*).
 fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configuration)> {
     let complete: Vec<&Standing> = standings.iter().filter(|s| s.missing.is_empty()).collect();
     let (best, second) = (complete.first()?, complete.get(1)?);
@@ -133,7 +135,7 @@ fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configurat
             0 => best.value - second.value,
             _ => best.value - standing.value,
         };
-        // Of what runs at once in a round what was measured least often, of these the longest.
+        // The co-run of a round that was measured least often; of these, the longest.
         let together = standing.sets.iter().filter(|set| set.len() > 1);
         let set = together.min_by_key(|set| times(set))?;
         let gain = knowledge_gradient(gap, standing.error, times(set));
@@ -145,10 +147,10 @@ fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configurat
     (most.0 > LEAST_GAIN * best.value.abs()).then_some(most)
 }
 
-/// What one more measurement of a choice is expected to gain where it lies `gap` below the best, or the best above the
-/// second, and `error` is the standard error of its mean of so many times. The mean will change by a normal
-/// number with the variance by which that of its error falls, `error^2 / (times + 1)`; of a round as if all of its
-/// error came from what is measured again.
+/// Expected gain from one more measurement of a choice that is `gap` below the best (for the best itself, above the
+/// second). `error` is the standard error of its mean over `times` measurements. The mean will change by a normal
+/// number whose variance is the decrease of its error's variance, `error^2 / (times + 1)`; for a round, all of its
+/// error is attributed to the repeated co-run.
 fn knowledge_gradient(gap: f64, error: f64, times: u32) -> f64 {
     expected_above(-gap, error / (f64::from(times) + 1.0).sqrt())
 }

@@ -7,8 +7,8 @@ use units::{Batch, Bytes, Share, TotalShare};
 use crate::DesignError;
 use crate::settings::DesignSettings;
 
-/// Shares (hundredths of a percent) of solo runs beside those on the whole device. Two are the least
-/// that show a bend; a quarter and a half lie on both sides of it for most training jobs.
+/// Shares (hundredths of a percent) of solo runs in addition to the whole device. Two are the minimum to show a bend;
+/// a quarter and a half lie on both sides of it for most training jobs.
 const PARTS: [u32; 2] = [2500, 5000];
 
 /// Tasks that run together, by index in the workload, ascending.
@@ -27,8 +27,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// The space of a workload, not empty. `only` has the shares where nothing else can be
-    /// measured.
+    /// The space of a workload, not empty. `only` has the shares if nothing else can be measured.
     pub fn new(
         workload: &Workload,
         settings: &DesignSettings,
@@ -109,8 +108,7 @@ impl Space {
         all
     }
 
-    /// Whether the sum of the shares is one to measure; its least value counts for co-runs of
-    /// every task only.
+    /// Whether the sum of the shares is allowed; its minimum applies only to co-runs of every task.
     pub fn allows(&self, configuration: &[Setting]) -> bool {
         let total: TotalShare = configuration.iter().map(|run| run.share).sum();
         let all = configuration.len() == self.task_count();
@@ -123,8 +121,7 @@ impl Space {
         need <= self.capacity()
     }
 
-    /// Takes batch sizes down to others of `sizes` until the tasks fit into memory, as far as they
-    /// can.
+    /// Reduces batch sizes, within `sizes`, until the tasks fit into memory, as far as possible.
     pub fn shrink(&self, configuration: &mut [Setting], sizes: &[Vec<Batch>]) {
         shrink_to_fit(configuration, sizes, |run| self.need(run), self.capacity());
     }
@@ -135,12 +132,12 @@ impl Space {
         configuration
     }
 
-    /// Bytes of a task, 0 where unknown.
+    /// Bytes of a task, 0 if unknown.
     fn need(&self, run: &Setting) -> f64 {
         self.needs[run.task].map_or(0.0, |m| m.at(run.batch))
     }
 
-    /// Bytes of the device, infinite where unknown.
+    /// Bytes of the device, infinite if unknown.
     fn capacity(&self) -> f64 {
         self.memory.map_or(f64::INFINITY, |m| m.get() as f64)
     }

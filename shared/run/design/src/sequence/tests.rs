@@ -56,7 +56,7 @@ fn conditions(drifts: bool) -> Conditions<'static> {
     }
 }
 
-/// Rates of a made-up device on which small shares are best.
+/// Rates of a synthetic device on which small shares are best.
 fn rates(runs: &[Setting]) -> Vec<Rate> {
     let total: f64 = runs.iter().map(|r| r.share.fraction()).sum();
     runs.iter()
@@ -172,7 +172,7 @@ fn configurations_that_fail_are_not_asked_for_again() {
         plan.observe(&runs, (!fails).then(|| rates(&runs)).as_deref());
         assert!(seen.insert(runs));
     }
-    // It ends early only if nothing more is to be gained.
+    // It ends early only if nothing more can be gained.
     let together = seen.iter().filter(|runs| runs.len() > 1).count();
     assert!(together == 60 || plan.stopped() == StopReason::Tolerance);
     assert!(seen.len() > 20);
@@ -261,7 +261,7 @@ fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
             .filter(|runs| runs.len() == 1 && runs[0].share == Share::FULL)
             .map(|runs| runs[0].task)
             .collect();
-        // What the last one calls for is beyond the budget.
+        // What the last one requires is beyond the budget.
         let coruns = drifting[..59].iter().filter(|runs| runs.len() > 1).count();
         assert_eq!(repeated.len(), coruns / COMPARED_EVERY, "{design:?}");
         let tasks: BTreeSet<usize> = repeated[..3].iter().copied().collect();
@@ -276,8 +276,8 @@ fn nothing_known(workload: &Workload) -> Dataset {
     }
 }
 
-/// At the end of a round a task is alone at its share: that is measured at the shares of the best co-run
-/// so far, of the task that trains longest first.
+/// At the end of a round a task is alone at its share: this is measured at the shares of the best co-run so far, for
+/// the task that trains longest first.
 #[test]
 fn what_the_best_co_run_leaves_alone_is_measured() {
     let mut workload = workload("");
@@ -312,8 +312,7 @@ fn what_the_best_co_run_leaves_alone_is_measured() {
     assert!(alone.len() <= coruns / PARTED_EVERY, "{alone:?}");
 }
 
-/// What the solver would choose by what is known so far is measured next, in every second turn,
-/// until it has been.
+/// In every second turn, the solver's current choice is measured next, until it has been measured.
 #[test]
 fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
     let workload = workload("");
@@ -357,8 +356,8 @@ fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
     );
 }
 
-/// The plan between two measurements is the best by the model under the user's constraints, as
-/// trying every choice shows.
+/// The plan between two measurements is the best by the model under the user's constraints, as shown by trying every
+/// choice.
 #[test]
 fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
     let small = workload(r#","memory_bytes":200"#);
@@ -412,8 +411,7 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
     }
 }
 
-/// Of 40 tasks of 5 batch sizes hardly any draw fits into memory by itself, and no scheme at the
-/// largest sizes does.
+/// For 40 tasks with 5 batch sizes, few random draws fit into memory, and no scheme at the largest sizes does.
 #[test]
 fn many_tasks_that_hardly_fit_are_measured_together() {
     let task = |i: usize| {
@@ -461,8 +459,8 @@ fn many_tasks_that_hardly_fit_are_measured_together() {
     assert!(sizes.len() > 2, "{sizes:?}");
 }
 
-/// On two GPUs no co-run holds more tasks than one of them may get, the plan's parts are among
-/// them, and every two tasks meet.
+/// On two GPUs no co-run has more tasks than one of them may get, the plan's parts are among them, and every pair of
+/// tasks meets.
 #[test]
 fn on_several_gpus_the_parts_of_divisions_are_measured() {
     let task = |i: usize| format!(r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[16,64]}}"#);
@@ -496,7 +494,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
         met.extend(tasks().flat_map(|a| tasks().map(move |b| (a, b))));
     }
     assert_eq!(met.len(), 36, "every two tasks");
-    // What the solver would choose by all of that was measured, or is close to it.
+    // The solver's choice from all of that was measured, or is close to a measured one.
     let mut data = nothing_known(&two);
     for runs in &measured {
         data.samples.push(lesson(runs, &rates(runs)));
@@ -519,7 +517,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
     assert!(stopped != StopReason::Tolerance || fewer.len() < measured.len());
 }
 
-/// Where larger batches cost rounds, a design for progress asks less often for them.
+/// If larger batches cost rounds, a design for progress measures them less often.
 #[test]
 fn a_design_for_progress_asks_less_for_sizes_that_cost_rounds() {
     let of = |noise_scale: u32| {
@@ -551,8 +549,8 @@ fn a_design_for_progress_asks_less_for_sizes_that_cost_rounds() {
         let large = chosen.clone().filter(|s| s.batch.get() >= 64).count();
         large as f64 / chosen.count() as f64
     };
-    // A sample at 128 is worth a quarter of one at 32; or as much. Even where it is worth little, half of the co-runs
-    // are at large sizes: after few co-runs the model is unsure of them, and its interval promises much.
+    // A sample at 128 is worth a quarter of one at 32, or the same. Even if it is worth little, half of the co-runs
+    // are at large sizes: after few co-runs the model is uncertain about them, so their intervals promise much.
     let (few, many) = (of(1), of(1_000_000));
     assert!(few < 0.65 && many > 0.9, "{few} {many}");
 }

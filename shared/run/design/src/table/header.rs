@@ -1,4 +1,4 @@
-//! Which column is what.
+//! The meaning of the columns.
 
 use doc::Code;
 
@@ -9,27 +9,27 @@ use super::faulty::Faulty;
 pub enum Throughput {
     /// It must.
     Needed,
-    /// It is not looked at.
+    /// Throughputs are ignored.
     Ignored,
 }
 
-/// Places of the columns in a record.
+/// Indices of the columns in a record.
 pub(super) struct Columns {
     pub config: usize,
     pub task: usize,
     pub batch: usize,
     /// The share, and whether it is a fraction rather than percent.
     pub share: (usize, bool),
-    /// `None`: throughputs are not looked at.
+    /// `None`: throughputs are ignored.
     pub rate: Option<Rate>,
 }
 
-/// Where a throughput stands, and as what.
+/// Column of a throughput, and its kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     pub name: &'static str,
     pub column: usize,
-    /// Seconds in the unit of the column where it is a step time; `None`: samples per second.
+    /// Seconds per unit of the column if it is a step time; `None`: samples per second.
     pub step_seconds: Option<f64>,
     /// Standard error, in the unit of the column.
     pub stderr: Option<usize>,
@@ -46,7 +46,7 @@ const RATES: [(&str, Option<f64>); 4] = [
 const SHARES: [(&str, bool); 2] = [("share_percent", false), ("share_fraction", true)];
 const OTHERS: [&str; 4] = ["config", "task", "batch", "stderr"];
 
-/// Finds the columns; every one that is missing, given twice or ambiguous is a fault.
+/// Finds the columns; every missing, duplicate or ambiguous one is a fault.
 pub(super) fn columns(
     header: &csv::StringRecord,
     throughput: Throughput,
@@ -62,7 +62,7 @@ pub(super) fn columns(
         faulty.add(1, "", problem, advice);
         return None;
     }
-    // Capitals, spaces and hyphens are a matter of taste.
+    // Capitals, spaces and hyphens are ignored.
     let plain = |cell: &str| cell.trim().to_lowercase().replace([' ', '-'], "_");
     let names: Vec<String> = header.iter().map(plain).collect();
     let known = |name: &str| {
@@ -111,9 +111,9 @@ pub(super) fn columns(
     faulty.lines.is_empty().then_some(columns)
 }
 
-/// Why the first line is no header of columns, and what to do.
+/// Why the first line is not a header of columns, and what to do.
 fn no_header(header: &csv::StringRecord) -> Option<(String, &'static str)> {
-    // A number and no column of tasks: this is the first row of a table without names.
+    // A number and no column of tasks: this is the first row of a table without a header.
     let tasks = header.iter().any(|cell| cell.eq_ignore_ascii_case("task"));
     let number = header.iter().find(|cell| cell.parse::<f64>().is_ok());
     if let Some(number) = number.filter(|_| !tasks) {
@@ -144,7 +144,7 @@ impl Find<'_, '_> {
         self.one_of(&[name]).map(|(_, column)| column)
     }
 
-    /// Which of several names is there, and where: exactly one has to be.
+    /// Which of several names is present, and where: there must be exactly one.
     fn one_of(&mut self, names: &[&str]) -> Option<(usize, usize)> {
         let at = |name: &&str| self.names.iter().position(|n| n == name);
         let found: Vec<(usize, usize)> = names

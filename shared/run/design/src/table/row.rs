@@ -17,11 +17,11 @@ pub struct Row {
     pub share: Share,
     /// Throughput, where there is a column.
     pub throughput: Option<SamplesPerSec>,
-    /// Its standard error, where the cell is not empty.
+    /// Its standard error, if the cell is not empty.
     pub stderr: Option<SamplesPerSec>,
 }
 
-/// Counts of what a note is worth.
+/// Counts for notes.
 #[derive(Debug, Default)]
 pub(super) struct Adjusted {
     /// Shares with more digits than a share has.
@@ -30,7 +30,7 @@ pub(super) struct Adjusted {
     pub unmeasured: usize,
 }
 
-/// One record on its way to a row.
+/// A record being converted to a row.
 pub(super) struct Reading<'a, 'b> {
     pub(super) record: &'a csv::StringRecord,
     pub(super) line: u64,
@@ -58,7 +58,7 @@ impl Reading<'_, '_> {
         value
     }
 
-    /// The row, if every cell of it can be had; each that cannot is a fault.
+    /// The row, if every cell is valid; each invalid one is a fault.
     pub(super) fn row(&mut self, workload: &Workload) -> Option<Row> {
         let task = self.task(workload);
         let batch = self.batch();
@@ -95,14 +95,13 @@ impl Reading<'_, '_> {
     fn batch(&mut self) -> Option<Batch> {
         let value = self.number("batch", self.columns.batch);
         unit(self.faulty, self.line, "batch", value, |v| {
-            // Not a whole number or too large: out of range as 0 is.
+            // Not a whole number or too large: out of range, like 0.
             let whole = v.fract() == 0.0 && (0.0..1e9).contains(&v);
             Batch::new(if whole { v as u64 } else { 0 })
         })
     }
 
-    /// A measurement at a batch size that the task may not have would never be asked for, and is
-    /// more likely a slip.
+    /// A measurement at a batch size that the task may not have would never be used, and is probably a mistake.
     fn check_batch(&mut self, workload: &Workload, task: usize, batch: Batch) {
         let spec = &workload.tasks[task];
         if !spec.batch_sizes.contains(&batch) {
@@ -152,8 +151,7 @@ impl Reading<'_, '_> {
         )
     }
 
-    /// Throughput and its standard error, if there is one; 0 for a task that ran but was not
-    /// measured.
+    /// Throughput and its standard error, if there is one; 0 for a task that ran but was not measured.
     fn rate(
         &mut self,
         rate: Rate,

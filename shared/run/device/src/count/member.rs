@@ -1,4 +1,4 @@
-//! One job of a measurement: which of its launches it is in, and what it has done so far.
+//! One job of a measurement: its current launch, and its progress.
 
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,10 @@ pub(crate) enum Phase {
 pub(crate) struct Member {
     pub(crate) run: Setting,
     pub(crate) job: JobId,
-    /// When the present run was launched; `None`: it was parked, and is no run of its own.
+    /// Launch time of the current run; `None`: it was parked, so this is not a complete run.
     pub(crate) launched: Option<Instant>,
     pub(crate) phase: Phase,
-    /// When it was heard of last.
+    /// When it last printed something.
     pub(crate) last: Instant,
     /// From launch or wake-up to the first step.
     pub(crate) first_step: Duration,
@@ -41,21 +41,21 @@ pub(crate) struct Member {
     pub(crate) track: Track,
     /// From all steps, including the warm-up: gradients do not depend on the speed of steps.
     pub(crate) gradient: Moments,
-    /// Why norms of its gradients were left out, if some were.
+    /// Why norms of its gradients were ignored, if some were.
     pub(crate) bad_norms: Option<NormsError>,
     /// Last output of its last run.
     pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
     pub(crate) runs: Vec<(Duration, u64)>,
-    /// Start-ups that the job itself told the end of.
+    /// Start-ups whose end the job itself reported.
     startups: Vec<f64>,
     /// For launches whose first sign was a step: time until then, and samples of that step.
     firsts: Vec<(f64, u64)>,
     ready: bool,
-    /// Samples of the present run, and how often it was heard of.
+    /// Samples of the current run, and number of reports.
     samples: u64,
     heard: u32,
-    /// Mean time between steps when it was heard of last.
+    /// Mean time between steps at its last report.
     pace: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ impl Member {
         })
     }
 
-    /// Begins another window; what was counted before is forgotten, the launches are not.
+    /// Begins another window; counts are reset, but not the launches.
     pub(crate) fn renew(&mut self) {
         self.track = Track::default();
     }
@@ -134,8 +134,8 @@ impl Member {
         }
     }
 
-    /// It ended by itself: how long it trained. A run that was heard of less than twice while it lasted is
-    /// counted as a whole, with the samples that it reported, else `expected`; `None`: nobody knows them.
+    /// It ended by itself: returns how long it trained. A run with fewer than two reports is counted as a whole, with
+    /// its reported samples or else `expected`; `None` if neither is known.
     pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
         let time = self.launched.map(|l| at.saturating_duration_since(l));
         // Output at a program's exit is read just before, and is not a sign of progress.
@@ -168,8 +168,8 @@ impl Member {
         self.pace = None;
     }
 
-    /// Cost of its launches. A job that told nothing until its first step had started when it began
-    /// that step, by the rate of all.
+    /// Cost of its launches. If a job reported nothing before its first step, its start-up ended when that step
+    /// began, estimated from the mean rate.
     pub(crate) fn launch(&self, rate: &JobRate) -> Launch {
         let begun = |(until, samples): &(f64, u64)| {
             let step = *samples as f64 / rate.samples_per_s;
@@ -188,7 +188,7 @@ impl Member {
         let run = run.map(|(time, samples)| WholeRun { time, samples });
         let startup = mean(&all).filter(|_| !self.whole);
         Launch {
-            // A part is at most the whole, though the two are means over different launches.
+            // A part is at most the whole, although the two are means over different launches.
             startup: match (startup, run) {
                 (Some(startup), Some(run)) if startup > run.time => Some(run.time),
                 (startup, _) => startup,

@@ -15,8 +15,7 @@ impl Pool {
         }
     }
 
-    /// Evicts the least recently used workers that this configuration does not need until one
-    /// more fits.
+    /// Evicts the least recently used workers that this configuration does not need until there is room for another.
     pub(super) fn make_room(&mut self, run: &Setting, configuration: &[Setting]) {
         while self.workers.len() >= self.capacity.clients || !self.fits(run) {
             let victim = self
@@ -32,8 +31,8 @@ impl Pool {
         }
     }
 
-    /// After a worker ran out of memory: remembers that only these fit, and evicts one that the
-    /// configuration does not need. False if there is none, so no more room can be made.
+    /// After a worker ran out of memory: remembers that only the current ones fit, and evicts one that the
+    /// configuration does not need. False if there is none, so that no room can be made.
     pub(crate) fn shrink(&mut self, configuration: &[Setting]) -> bool {
         self.tidy();
         let idle = self
@@ -64,8 +63,7 @@ impl Pool {
         used + self.need(run.task, run.batch) <= capacity
     }
 
-    /// Forgets workers that have ended while others looked at the events, and ends those that
-    /// did not become ready.
+    /// Forgets workers that have ended unnoticed, and ends those that did not become ready.
     pub(crate) fn tidy(&mut self) {
         let host = &self.host;
         self.workers.retain(|w| host.is_running(w.job));
@@ -76,8 +74,7 @@ impl Pool {
         }
     }
 
-    /// Ends a worker that trained while it was parked, and from now on every worker of its task
-    /// after its sample.
+    /// Ends a worker that trained while it was parked, and from now on every worker of its task after its sample.
     pub(crate) fn distrust(&mut self, job: JobId) {
         if let Some(worker) = self.workers.iter().find(|w| w.job == job) {
             self.restless.insert(worker.run.task);
@@ -85,7 +82,7 @@ impl Pool {
         self.end(job);
     }
 
-    /// Ends a worker: a parked one is asked to first, any other is stopped by the host.
+    /// Ends a worker: a parked one is first asked to, any other is stopped by the host.
     pub(crate) fn end(&mut self, job: JobId) {
         let Some(index) = self.workers.iter().position(|w| w.job == job) else {
             return;

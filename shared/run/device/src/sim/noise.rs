@@ -1,10 +1,10 @@
-//! Noise on simulated measurements that depends on nothing but what is measured.
+//! Noise on simulated measurements that depends only on what is measured.
 
 use host::scatter;
 use units::corun::Setting;
 
-/// Factor on the throughput of the task at `position` of a configuration: log-normal with mean 1
-/// and relative standard deviation `sigma`, a function of its arguments alone.
+/// Factor on the throughput of the task at `position` of a configuration: log-normal with mean 1 and relative
+/// standard deviation `sigma`, a function of its arguments alone.
 pub(super) fn factor(seed: u64, configuration: &[Setting], position: usize, sigma: f64) -> f64 {
     if sigma == 0.0 {
         return 1.0;

@@ -62,7 +62,7 @@ fn noise_is_a_function_of_seed_and_configuration() {
     let pair = [run(0, 32, 50.0), run(1, 64, 80.0)];
     let measure = |noise, repeats| {
         let mut sim = open(&workload(PAIR), &options(noise)).unwrap().device;
-        // What was measured before does not matter.
+        // Earlier measurements have no effect.
         sim.measure(&[run(1, 64, 100.0)], &once(1, 0.0)).unwrap();
         sim.measure(&pair, &once(repeats, 0.0)).unwrap()
     };
@@ -116,7 +116,7 @@ fn facts_of_the_catalogue_are_filled_in_and_what_is_given_stays() {
     assert!((update / 46.8e6 - 1.0).abs() < 0.02, "{update}");
     assert_eq!(b.update_bytes.unwrap().up.get(), 8);
     assert_eq!(opened.workload.device.memory.unwrap().get(), 12 << 30);
-    // Filling in changes no simulated number.
+    // Filling in facts changes no simulated number.
     let mut again = Sim::open(&opened.workload, &options(0.0)).unwrap();
     let mut plain = Sim::open(&workload(&text), &options(0.0)).unwrap();
     let runs = [run(0, 32, 40.0), run(1, 64, 40.0)];
@@ -171,7 +171,7 @@ fn totals_layers_and_a_described_gpu_can_be_simulated() {
     assert!(rates[0].throughput.get() * 3e9 < 5e12);
 }
 
-/// Measured again noise is drawn anew, by how often it was measured before and nothing else.
+/// A repeated measurement has new noise, which depends only on the number of earlier ones.
 #[test]
 fn noise_is_drawn_anew_when_measured_again() {
     let pair = [run(0, 32, 50.0), run(1, 64, 80.0)];
@@ -185,7 +185,7 @@ fn noise_is_drawn_anew_when_measured_again() {
     let first: Vec<f64> = first.rates.iter().map(|r| r.throughput.get()).collect();
     assert_eq!(rates(5.0, 0), first);
     assert_eq!(rates(5.0, 1), rates(5.0, 1));
-    // The mean of many is what it is without noise, to five of its standard errors.
+    // The mean of many equals the value without noise, within five standard errors.
     let (clean, many) = (rates(0.0, 0), 40);
     let all: Vec<Vec<f64>> = (0..many).map(|before| rates(5.0, before)).collect();
     for task in 0..2 {

@@ -9,7 +9,7 @@ use units::Seconds;
 
 use super::{run, throughputs, window};
 
-/// A task: what its script does, and its `samples`, if it says.
+/// A task: its script, and its `samples`, if given.
 struct Script {
     text: &'static str,
     samples: Option<u64>,
@@ -17,7 +17,7 @@ struct Script {
 
 const REGEX: &str = "step ([0-9]+ of )?(?P<steps>[0-9]+)";
 
-/// Opens the processors; `None` where control groups cannot be written.
+/// Opens the processors; `None` if control groups cannot be written.
 fn open(runs: &Path, scripts: &[Script], warm_up_ms: u64) -> Option<Real> {
     let task = |(i, script): (usize, &Script)| {
         let samples = script.samples.map(|n| format!(r#""samples":{n},"#));
@@ -77,7 +77,7 @@ fn a_job_that_ends_by_itself_is_a_sample_without_its_start_up() {
         .measure(&[run(0, 8, 100.0)], &longer)
         .expect("a sample");
     let rate = throughputs(&m)[0];
-    // 8 samples in 50 ms are 160 a second; with the start-up they would be at most 107.
+    // 8 samples in 50 ms are 160 per second; with the start-up they would be at most 107.
     assert!((80.0..=165.0).contains(&rate), "{rate}");
     let launch = m.rates[0].launch;
     let startup = launch.startup.expect("a start-up").get();

@@ -1,4 +1,4 @@
-//! The cuda device against fake workers and a fake daemon: every way a sample can go.
+//! The cuda device with fake workers and a fake daemon: every way a sample can go.
 
 mod ends;
 
@@ -59,7 +59,7 @@ impl Bench {
         setup
     }
 
-    /// A workload of one task for each mode; each notes its starts in the file `starts`.
+    /// A workload with one task for each mode; each records its starts in the file `starts`.
     fn workload(&self, pool: bool, modes: &[&str], more: &str) -> doc::Workload {
         let tasks: Vec<String> = modes
             .iter()
@@ -155,7 +155,7 @@ fn parked_workers_are_woken_and_not_started_again() {
     let mut first = bench.starts();
     first.sort();
     assert_eq!(first, ["t0 50", "t1 25"]);
-    // Another share is another worker: a percentage is read once, at the start.
+    // Another share needs another worker: the percentage is read once, at the start.
     device.measure(&[run(0, 8, 75.0)], &window(0.2)).unwrap();
     assert_eq!(bench.starts()[2..], ["t0 75"]);
     assert_eq!(device.workers(), 3);
@@ -240,7 +240,7 @@ fn a_start_without_room_is_tried_again_with_fewer_parked() {
         device.measure(&[run(0, 8, share)], &window(0.1)).unwrap();
     }
     assert_eq!(device.workers(), 2);
-    // The third was started twice; from then on it is known how many fit.
+    // The third was started twice; from then on the capacity is known.
     assert_eq!(
         bench.starts(),
         ["t0 10", "t0 20", "t0 30", "t0 30", "t0 40"]
@@ -299,7 +299,7 @@ fn a_share_that_did_not_take_effect_is_refused() {
         error.to_string().contains("share was not applied"),
         "{error}"
     );
-    // All of the GPU is right at 100 %.
+    // With 100 %, all of the GPU is correct.
     device.measure(&[run(0, 8, 100.0)], &window(0.1)).unwrap();
 }
 
@@ -333,7 +333,7 @@ fn a_hanging_or_stalling_client_fails_its_configuration_alone() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", "hangs deaf", "stalls"], "");
     let mut setup = bench.setup(3);
-    // A client that is well must be ready in time on a busy machine, too.
+    // A sound client must be ready in time even on a busy machine.
     setup.patience.ready = Duration::from_secs(5);
     setup.patience.stall = Duration::from_millis(700);
     let mut device = bench.open(&workload, setup);
@@ -356,13 +356,13 @@ fn a_worker_that_says_it_is_parked_and_trains_on_spoils_no_sample() {
     let mut device = bench.open(&workload, bench.setup(2));
     let both = [run(0, 8, 50.0), run(1, 8, 50.0)];
     device.measure(&both, &window(0.1)).unwrap();
-    // It trains beside this sample until it is seen, and is ended.
+    // It trains during this sample until that is noticed, and is ended.
     device.measure(&both[..1], &window(0.3)).unwrap();
     assert_eq!(device.workers(), 1);
     let summary = device.summary().unwrap();
     assert!(summary.contains("anew for every sample"), "{summary}");
     assert!(summary.contains("is parked: t1"), "{summary}");
-    // From now on none of its task is kept.
+    // From now on no worker of its task is kept.
     device.measure(&both, &window(0.1)).unwrap();
     assert_eq!(device.workers(), 1);
     device.measure(&both, &window(0.1)).unwrap();

@@ -1,6 +1,6 @@
 //! Speed and exactness of the simulator over the rows of Tables IV and V of the FedMT paper.
 //!
-//! `--json`: as [`testkit::bench`] says. Times are processor time of one core.
+//! `--json`: in the form of [`testkit::bench`]. Times are processor time of one core.
 
 #[path = "../calibrate/rows.rs"]
 #[expect(

@@ -1,4 +1,4 @@
-//! Simulating the rows under given constants.
+//! Simulating the rows with given constants.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,7 +10,7 @@ use units::{Batch, Share};
 
 use crate::rows::Row;
 
-/// Shares are searched in shorter windows than those in which they are judged.
+/// Shares are searched in shorter windows than those used for the final evaluation.
 const SEARCH_WINDOW_S: f64 = 8.0;
 
 /// Everything that the fit may change.
@@ -23,7 +23,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// The constants that are built in.
+    /// The built-in constants.
     pub fn built_in() -> Result<Self, Box<dyn Error>> {
         Ok(Self {
             tuning: Tuning::default(),
@@ -32,7 +32,7 @@ impl Constants {
         })
     }
 
-    /// Where a fit starts: rounded guesses, so that it owes nothing to an earlier fit.
+    /// Start of a fit: rounded guesses, so that it does not depend on an earlier fit.
     pub fn guess() -> Result<Self, Box<dyn Error>> {
         let mut c = Self::built_in()?;
         c.tuning.conv3_efficiency = 0.8;

@@ -9,22 +9,21 @@ use math::Cholesky;
 use crate::evaluate::{Constants, Mix};
 use crate::rows::Row;
 
-/// Steps at most; the cost falls by less than a hundredth after five to seven.
+/// Maximum number of steps; the cost falls by less than a hundredth after five to seven.
 const STEPS: usize = 12;
 
-/// Shares are searched in shorter windows than those in which they are judged.
+/// Shares are searched in shorter windows than those used for the final evaluation.
 const SEARCH_WINDOW_S: f64 = 1.0;
 
-/// Windows of the fit: rates in them are those of longer ones but for noise of about 0.5 %.
+/// Windows of the fit: their rates equal those of longer ones up to noise of about 0.5 %.
 const FIT_WINDOW_S: f64 = 4.0;
 
-/// Distance of the finite differences in the unbounded parameter: a fifth of a unit moves a
-/// constant by a twentieth of its interval, so that the noise of a window is a tenth of what it
-/// does to the ratios.
+/// Distance of the finite differences in the unbounded parameter: a fifth of a unit moves a constant by a twentieth
+/// of its interval, so the noise of a window is a tenth of the effect on the ratios.
 const DIFFERENCE: f64 = 0.2;
 
-/// Errors below this weigh as squares, above it as they are: half of the noise with which the paper's own
-/// ratios are rounded and measured.
+/// Errors below this count as squares, those above it linearly: it is half of the rounding and measurement noise of
+/// the paper's own ratios.
 const ROUND_ERROR: f64 = 0.02;
 
 /// A constant under fit with its bounds.
@@ -79,7 +78,7 @@ pub const KNOBS: [Knob; 9] = [
 ];
 
 impl Knob {
-    /// From the whole line to the interval of the knob.
+    /// From the whole real line to the interval of the knob.
     fn bounded(&self, x: f64) -> f64 {
         self.low + (self.high - self.low) / (1.0 + (-x).exp())
     }
@@ -114,8 +113,8 @@ pub fn write(out: &mut impl Write, fitted: &Constants) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// Errors of one row: of the three ratios, of the temporal rate beyond 15 %, and of sharing below
-/// isolated where the paper has it above.
+/// Errors of one row: of the three ratios, of the temporal rate beyond 15 %, and of sharing below isolated if the
+/// paper has it above.
 fn row_errors(row: &Row, c: &Constants, shares: &[u32]) -> Result<[f64; 5], Box<dyn Error>> {
     let n = row.models.len();
     let mut mix = Mix::new(&row.gpu, &row.models, &vec![128; n], c, FIT_WINDOW_S)?;
@@ -164,8 +163,8 @@ fn sum_abs(errors: &[f64]) -> f64 {
     errors.iter().map(|e| e.abs()).sum()
 }
 
-/// Fits all constants but the `frozen` ones to `rows`, starting from `start`: the sum of absolute errors by iteratively
-/// reweighted least squares, each step damped as by Levenberg and Marquardt until it helps.
+/// Fits all constants except the `frozen` ones to `rows`, starting from `start`: minimises the sum of absolute errors
+/// by iteratively reweighted least squares, where each step is damped as by Levenberg and Marquardt until it helps.
 pub fn fit(rows: &[&Row], start: Constants, frozen: &[&str]) -> Result<Constants, Box<dyn Error>> {
     let free: Vec<Knob> = KNOBS
         .into_iter()

@@ -1,8 +1,8 @@
 //! Fits the simulator to Tables IV and V of the FedMT paper and judges it.
 //!
-//! `calibrate` judges the built-in constants; `calibrate fit` fits them again; `calibrate ablate` switches mechanisms
-//! off, as calibrated and fitted again without them; `calibrate hold-out` fits without each combination in turn and
-//! judges on it; `calibrate sweep` shows throughput against the total virtual resource.
+//! `calibrate` evaluates the built-in constants; `calibrate fit` fits them again; `calibrate ablate` switches
+//! mechanisms off, with the calibrated constants and fitted again; `calibrate hold-out` fits without each combination
+//! in turn and evaluates on it; `calibrate sweep` shows throughput against the total virtual resource.
 
 mod evaluate;
 mod fit;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Fits without one combination (on every GPU it was measured on) and judges on it.
+/// Fits without one combination (on every GPU where it was measured) and evaluates on it.
 fn hold_out(out: &mut impl Write, rows: &[rows::Row]) -> Result<(), Box<dyn Error>> {
     let mut mixes: Vec<&str> = rows.iter().map(|r| r.mix.as_str()).collect();
     mixes.dedup();

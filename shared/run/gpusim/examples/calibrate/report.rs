@@ -13,7 +13,7 @@ pub fn errors(row: &Row, simulated: &Simulated) -> [f64; 3] {
     std::array::from_fn(|i| simulated.ratios[i] - row.ratios[i])
 }
 
-/// Every row with its errors, and what the calibration is judged by.
+/// Every row with its errors, and the figures by which the calibration is judged.
 pub fn rows(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(), Box<dyn Error>> {
     writeln!(
         out,
@@ -95,7 +95,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// A mechanism to switch off, and the constants that then do nothing or must stay.
+/// A mechanism to switch off, and the constants that then have no effect or must stay.
 struct Variant {
     name: &'static str,
     change: fn(&mut Constants),
@@ -143,8 +143,8 @@ const VARIANTS: [Variant; 7] = [
     },
 ];
 
-/// Mean absolute error over all rows and over those that nothing is fitted to, and the mean gain of the
-/// best shares over full sharing.
+/// Mean absolute error over all rows and over those that nothing was fitted to, and the mean gain of the best shares
+/// over full sharing.
 fn judge(rows: &[Row], c: &Constants) -> Result<[f64; 3], Box<dyn Error>> {
     let mut judged = Judged::default();
     let mut gain = Vec::new();
@@ -156,8 +156,8 @@ fn judge(rows: &[Row], c: &Constants) -> Result<[f64; 3], Box<dyn Error>> {
     Ok([mean(&judged.all), mean(&judged.unfitted), mean(&gain)])
 }
 
-/// One mechanism at a time switched off: with the other constants as they are, and fitted again.
-/// Only the second says what rests on a mechanism: the first has constants that were fitted with it.
+/// One mechanism at a time switched off: with the other constants unchanged, and fitted again. Only the second shows
+/// the effect of a mechanism, because the unchanged constants were fitted together with it.
 pub fn ablation(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(), Box<dyn Error>> {
     writeln!(
         out,
@@ -182,7 +182,7 @@ pub fn ablation(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(),
     Ok(())
 }
 
-/// Best throughput at each total virtual resource for D121+V16+M3, and who starves.
+/// Best throughput at each total virtual resource for D121+V16+M3, and which tasks starve.
 pub fn sweep(out: &mut impl Write, c: &Constants) -> Result<(), Box<dyn Error>> {
     let models = ["densenet121", "vgg16", "mobilenet_v3_large"];
     let mut mix = Mix::new("titan-v", &models, &[128; 3], c, RATE_WINDOW_S)?;

@@ -27,7 +27,7 @@ type Failure = Box<dyn Error>;
 /// A model and its batch size.
 type Job = (String, u32);
 
-/// One measured job of a co-run: what it makes beside the others, over what it makes in the reference.
+/// One measured job of a co-run: its rate beside the others, relative to the reference.
 struct Seen {
     /// Which co-run.
     corun: usize,
@@ -38,10 +38,10 @@ struct Seen {
     simulated: f64,
 }
 
-/// Model of the catalogue and side of its inputs that stand for a recorded model; `None`: left out.
+/// Model of the catalogue and side of its inputs that represent a recorded model; `None`: left out.
 ///
-/// Gavel trains ResNet-18 on CIFAR-10 and ResNet-50 on ImageNet. MISO's `resnet` and `mobilenet` make 14,000 and
-/// 16,000 samples a second on an A100, which are small images.
+/// Gavel trains ResNet-18 on CIFAR-10 and ResNet-50 on ImageNet. MISO's `resnet` and `mobilenet` process 14,000 and
+/// 16,000 samples a second on an A100, so their images must be small.
 fn stand_in(model: &str) -> Option<(&'static str, u32)> {
     match model {
         "ResNet-18" => Some(("resnet18", 32)),
@@ -116,7 +116,7 @@ impl Rates {
     }
 }
 
-/// `('ResNet-18 (batch size 16)', 1)` on one GPU, where something stands for it.
+/// `('ResNet-18 (batch size 16)', 1)` on one GPU, if the catalogue represents it.
 fn gavel_job(name: &str) -> Option<Job> {
     let name = name.strip_prefix("('")?.strip_suffix("', 1)")?;
     let (model, batch) = name.strip_suffix(')')?.split_once(" (batch size ")?;
@@ -124,7 +124,7 @@ fn gavel_job(name: &str) -> Option<Job> {
     Some((model.to_owned(), batch.parse().ok()?))
 }
 
-/// Pairs that fitted on a GPU: rates over those alone.
+/// Pairs that fit on a GPU: rates relative to solo rates.
 fn gavel(all: &Value, gpu: &str) -> Result<Vec<Seen>, Failure> {
     let mut rates = Rates::new(gavel_gpu(gpu)?);
     let jobs = all[gpu].as_object().ok_or("no such GPU")?;
@@ -164,7 +164,7 @@ fn gavel(all: &Value, gpu: &str) -> Result<Vec<Seen>, Failure> {
     Ok(seen)
 }
 
-/// Mixes of at least two jobs at a share each: rates over those at 100 % each.
+/// Mixes of at least two jobs at a share each: rates relative to those at 100 % each.
 fn miso(text: &str, percent: u32) -> Result<Vec<Seen>, Failure> {
     let column = if percent == 50 { 4 } else { 5 };
     let mut mixes: BTreeMap<usize, Vec<(String, u32, f64)>> = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Job, Seen};
 
-/// Of each job the median of the co-runs other than its own.
+/// For each job the median of the co-runs other than its own.
 pub fn constant(seen: &[Seen]) -> Vec<f64> {
     let of = |one: &Seen| {
         let others = seen.iter().filter(|s| s.corun != one.corun);
@@ -15,11 +15,11 @@ pub fn constant(seen: &[Seen]) -> Vec<f64> {
     seen.iter().map(of).collect()
 }
 
-/// Rounds of fitting one factor after the other; ten change nothing any more that is shown.
+/// Rounds of fitting one factor after the other; after ten, no displayed digit changes any more.
 const ROUNDS: usize = 20;
 
-/// The product law `r = a(job) b(other)`, learnt for each pair from all the others by least squares of
-/// logarithms; `None` where co-runs are no pairs.
+/// The product law `r = a(job) b(other)`, learnt for each pair from all the others by least squares of logarithms;
+/// `None` if the co-runs are not pairs.
 pub fn product(seen: &[Seen]) -> Option<Vec<f64>> {
     let pairs: Option<Vec<(&Seen, &Job)>> =
         seen.iter().map(|s| Some((s, s.other.as_ref()?))).collect();
@@ -54,7 +54,7 @@ pub fn error(real: &[f64], told: &[f64]) -> f64 {
     sum / real.len() as f64
 }
 
-/// Spearman's: the correlation of the ranks, those of equals being their mean.
+/// Spearman's: the correlation of the ranks; equal values get the mean of their ranks.
 pub fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
     let mean = (a.len() as f64 - 1.0) / 2.0;

@@ -93,7 +93,7 @@ impl Builder {
         self.push(Layer::GlobalPool(self.shape));
     }
 
-    /// Linear layer over everything that is there.
+    /// Linear layer over all current values.
     pub(super) fn linear(&mut self, outputs: u32) {
         let inputs = self.shape.channels * self.shape.side * self.shape.side;
         self.push(Layer::Linear { inputs, outputs });

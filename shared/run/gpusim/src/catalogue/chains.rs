@@ -43,7 +43,7 @@ fn window(kernel: u32, stride: u32, padding: u32) -> Window {
     }
 }
 
-/// Mean pooling to a fixed side, where the side is not that already.
+/// Mean pooling to a fixed side, if the side differs.
 fn adapt(b: &mut Builder, side: u32) {
     if b.shape.side != side {
         let kernel = (b.shape.side / side).max(1);

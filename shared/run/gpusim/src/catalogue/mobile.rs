@@ -24,7 +24,7 @@ const MOBILENET: [Block; 15] = [
     (5, 960, 160, true, 1),
 ];
 
-/// Width rounded to a multiple of eight, never below nine tenths of what was asked.
+/// Width rounded to a multiple of eight, at least nine tenths of the requested width.
 fn divisible(width: f64) -> u32 {
     let rounded = ((width + 4.0) / 8.0).floor().max(1.0) * 8.0;
     (if rounded < 0.9 * width {

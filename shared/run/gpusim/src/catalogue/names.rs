@@ -1,4 +1,4 @@
-//! What may be asked of the catalogue: names, and sides of square inputs in pixels.
+//! Valid requests to the catalogue: names, and sides of square inputs in pixels.
 
 pub(crate) const NAMES: [&str; 9] = [
     "alexnet",

@@ -14,7 +14,7 @@ fn stem(side: u32, small: bool) -> Builder {
     b
 }
 
-/// The shortcut of a block: a 1x1 convolution where the shape changes.
+/// The shortcut of a block: a 1x1 convolution if the shape changes.
 fn shortcut(b: &mut Builder, input: crate::layer::Shape, output: u32, stride: u32) {
     if stride != 1 || input.channels != output {
         b.shape = input;
@@ -40,7 +40,7 @@ pub(super) fn basic(blocks: [u32; 4], side: u32, small: bool) -> Vec<Layer> {
     b.classify(1000)
 }
 
-/// ResNet of bottleneck blocks (50, 101); the stride sits in the 3x3 convolution.
+/// ResNet of bottleneck blocks (50, 101); the stride is in the 3x3 convolution.
 pub(super) fn bottleneck(blocks: [u32; 4], side: u32, small: bool) -> Vec<Layer> {
     let mut b = stem(side, small);
     for (stage, (&width, &count)) in WIDTHS.iter().zip(&blocks).enumerate() {

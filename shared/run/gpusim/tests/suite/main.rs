@@ -1,4 +1,4 @@
-//! The simulator against recorded measurements, and its properties.
+//! The simulator compared with recorded measurements, and its properties.
 
 mod orion;
 mod properties;

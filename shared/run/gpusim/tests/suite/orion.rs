@@ -1,5 +1,5 @@
-//! A check on data that nobody tuned to: ResNets at 224x224, batch 32, against kernel profiles of
-//! real training steps on a V100 (eth-easl/orion). Skipped where the data is absent.
+//! A check on data that nothing was tuned to: ResNets at 224x224, batch 32, compared with kernel profiles of real
+//! training steps on a V100 (eth-easl/orion). Skipped if the data are absent.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

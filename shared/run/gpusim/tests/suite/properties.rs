@@ -1,4 +1,4 @@
-//! What must hold for any mix, batch, share and seed.
+//! Properties of any mix, batch, share and seed.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -83,7 +83,7 @@ proptest! {
         let mut last = 0.0;
         for batch in [16, 32, 64, 128, 256] {
             let rate = simulator.solo(&compile(&simulator, model, batch), &SimOptions::default());
-            // Wave quantisation may take back a little.
+            // Wave quantisation may reduce it a little.
             prop_assert!(rate > 0.98 * last, "{batch}: {rate} after {last}");
             last = rate;
         }
@@ -114,7 +114,7 @@ proptest! {
         prop_assert!(together < 1.02 * simulator.solo(&program, &SimOptions::default()));
     }
 
-    /// Twice as fast in everything takes half the time.
+    /// If everything is twice as fast, it takes half the time.
     #[test]
     fn speeds_scale(models in prop::collection::vec((model(), share()), 1..4)) {
         let slow = Simulator::new(Gpu::built_in("a100").unwrap());
@@ -152,11 +152,11 @@ proptest! {
 
     /// Simulating adjacent kernels as one is the fast form of simulating each.
     ///
-    /// A run of short kernels queues once for SMs where each of its kernels would queue: beside a task
-    /// that leaves no SM free it waits less often and is up to a fifth too fast. Over every pair of the
-    /// catalogue at 30, 60 and 100 %, with 24 steps: total rates differ by 0.07 % in the median, 0.8 % at the
-    /// 90th percentile, 1.2 % at most where the first task has up to 60 %, and 13.6 % at most where it is uncapped (ResNet50
-    /// beside MobileNetV3, 9.5 % of them lasting in long windows).
+    /// A run of short kernels queues once for SMs where each of its kernels would queue: beside a task that leaves no
+    /// SM free it waits less often and is up to a fifth too fast. Over every pair of the catalogue at 30, 60 and 100
+    /// %, with 24 steps, total rates differ by 0.07 % in the median and 0.8 % at the 90th percentile. The maximum is
+    /// 1.2 % if the first task has at most 60 %, and 13.6 % if it is uncapped (ResNet50 beside MobileNetV3; 9.5 %
+    /// remain in long windows).
     #[test]
     fn merged_kernels_cost_what_single_ones_do(a in model(), b in model(), share in share()) {
         let merged = Simulator::new(Gpu::built_in("rtx-3090").unwrap());

@@ -12,17 +12,16 @@ use units::{Batch, Bytes, Seconds};
 use super::seeds::of_repeat;
 use crate::error::{OpenError, SimError};
 
-/// Shortest window of the simulator, in seconds, where none is given. Two trainings that start together may
-/// take seconds until they fall into step with one another: two resnet34 at 80 % each make 3,870 samples/s
-/// in the first five steps, 3,530 in 10 s and 3,440 in a minute. A round lasts tens of seconds, and simulating
-/// 10 costs milliseconds.
+/// Default minimum window of the simulator, in seconds. Two trainings that start together may need seconds until they
+/// fall into step with each other: two resnet34 at 80 % each make 3,870 samples/s in the first five steps, 3,530 in
+/// 10 s and 3,440 in a minute. A round lasts tens of seconds, and simulating 10 costs milliseconds.
 pub const STEADY_WINDOW_S: f64 = 10.0;
 
-/// Windows: three seeds of the jitter show both states into which tasks may settle (2,600 or 2,790
+/// Number of windows: three seeds of the jitter show both states into which tasks may settle (2,600 or 2,790
 /// samples/s for the same pair), and give the standard error that a model needs.
 pub const STEADY_REPEATS: u32 = 3;
 
-/// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
+/// The tasks of one workload on a simulated GPU. None of its results are measured.
 #[derive(Debug)]
 pub struct SimulatedGpu {
     simulator: Simulator,
@@ -35,7 +34,7 @@ impl SimulatedGpu {
     /// The simulator of a workload, and the memory of its GPU if known.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU is unknown or described wrongly.
+    /// [`OpenError::Workload`] if the GPU is unknown or described incorrectly.
     pub fn simulator(workload: &Workload) -> Result<(Simulator, Option<Bytes>), OpenError> {
         let device = &workload.device;
         let simulator = Simulator::of_device(device).map_err(|error| {
@@ -54,8 +53,7 @@ impl SimulatedGpu {
     /// Builds the simulated GPU and looks at the networks of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task says nothing of what it
-    /// trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task does not say what it trains.
     pub fn open(workload: &Workload) -> Result<Self, OpenError> {
         let (simulator, memory) = Self::simulator(workload)?;
         for (index, task) in workload.tasks.iter().enumerate() {
@@ -69,8 +67,7 @@ impl SimulatedGpu {
         })
     }
 
-    /// Identity of the simulated GPU, for documents; `noise_percent` is what is multiplied onto
-    /// what it says.
+    /// Identity of the simulated GPU, for documents; `noise_percent` is the noise that its results are multiplied by.
     #[must_use]
     pub fn fingerprint(&self, noise_percent: f64) -> DeviceFingerprint {
         let gpu = self.simulator.gpu();
@@ -84,7 +81,7 @@ impl SimulatedGpu {
         }
     }
 
-    /// Place of a task in the workload.
+    /// Index of a task in the workload.
     pub(super) fn task_index(&self, task: &Task) -> Option<usize> {
         self.tasks.iter().position(|t| t.id == task.id)
     }
@@ -150,7 +147,7 @@ impl SimulatedGpu {
         Ok(rates)
     }
 
-    /// Compiles what a configuration needs, if it fits into the memory.
+    /// Compiles what a configuration needs, if it fits into memory.
     fn load(&mut self, configuration: &[Setting]) -> Result<(), SimError> {
         self.check_memory(configuration)?;
         for run in configuration {

@@ -6,8 +6,8 @@ mod scenarios;
 mod several;
 mod stage;
 
-/// One table of scenarios, run on control groups and on MPS with its fakes. A scenario says what is
-/// alike for both, and asks the stage where the two are meant to differ.
+/// One table of scenarios, run on control groups and on MPS with its fakes. A scenario contains what is the same for
+/// both, and asks the stage where they are meant to differ.
 macro_rules! table {
     ($($scenario:ident),* $(,)?) => {
         mod control_groups {

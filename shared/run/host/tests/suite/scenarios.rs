@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_millis(300);
 const SIGKILL: Exit = Exit::Signal(9);
 const SIGTERM: Exit = Exit::Signal(15);
 
-/// Ready, settled, trained, stopped; and after its end the host knows nothing more of it.
+/// Ready, settled, trained, stopped; after its end the host has forgotten it.
 pub fn all_goes_well(stage: &mut Stage) {
     let job = stage.worker("", 20.0);
     stage.ready(job);
@@ -78,7 +78,7 @@ pub fn a_job_that_dies_at_its_start(stage: &mut Stage) {
         .iter()
         .any(|e| matches!(e.what, Happening::Ready { .. }));
     assert!(!ready, "{events:?}");
-    // The host is as good for the next one.
+    // The host can run the next one.
     let job = stage.worker("", 20.0);
     stage.ready(job);
     stage.host().settle(job).unwrap();
@@ -96,7 +96,7 @@ pub fn a_job_that_dies_in_the_middle(stage: &mut Stage) {
     assert!(matches!(stage.host().health(), Health::Good));
 }
 
-/// How long is too long is for the caller to say; the host says no more than it has seen.
+/// The caller decides how long is too long; the host only reports what it has seen.
 pub fn a_job_that_never_gets_ready(stage: &mut Stage) {
     let job = stage.worker("hangs", 20.0);
     let begun = stage.host().now();
@@ -118,9 +118,8 @@ pub fn a_job_that_hangs(stage: &mut Stage) {
     assert_eq!((exit, samples(&events)), (SIGTERM, 0));
 }
 
-/// A line of ten megabytes, a hundred of short lines, and bytes that are no text: progress is seen
-/// all the same, and the log keeps its limit. (That memory does not grow is seen where a launcher is
-/// a process of its own, in its tests.)
+/// A line of ten megabytes, a hundred short lines, and bytes that are not text: progress is still seen, and the log
+/// keeps its limit. (The tests of the launcher, which is a process there, check that memory does not grow.)
 pub fn a_job_that_floods_its_log(stage: &mut Stage) {
     let job = stage.script(
         r#"head -c 10000000 /dev/zero | tr '\0' x; echo
@@ -153,11 +152,11 @@ pub fn a_job_that_ignores_sigterm(stage: &mut Stage) {
     assert_eq!(stage.exit(job).0, SIGKILL);
     assert!(begun.elapsed() >= SOON);
 
-    // A client whose work on the device is ended first, and that ignores that signal too.
+    // A client whose work on the device is ended first, and that ignores that signal, too.
     let job = stage.worker("deaf", 20.0);
     stage.ready(job);
     stage.host().stop(job, SOON);
-    // Called by somebody who will not wait.
+    // Called again by a user who does not want to wait.
     stage.host().stop(job, Duration::ZERO);
     assert_eq!(stage.exit(job).0, SIGKILL);
     let terminated = stage.fake.commands().contains("terminate_client");
@@ -171,8 +170,8 @@ pub fn a_job_that_leaves_daemons(stage: &mut Stage) {
     assert_eq!(stage.job_processes(), [] as [i32; 0]);
 }
 
-/// A client that missed the daemon, or sees more processors than its share, runs outside it. A
-/// quota leaves no such way.
+/// A client that missed the daemon, or sees more processors than its share, runs outside MPS. With a quota this is
+/// not possible.
 pub fn a_job_outside_its_share(stage: &mut Stage) {
     for mode in ["misses", "whole"] {
         let job = stage.worker(mode, 20.0);
@@ -201,7 +200,7 @@ pub fn a_share_changes_now_or_at_the_next_start(stage: &mut Stage) {
     if let Some((before, after)) = before.zip(after) {
         assert!((after / before - 3.0).abs() < 0.01, "{before} to {after}");
     }
-    // Where the process keeps its share it is held to the old one, and passes.
+    // If the process keeps its share, it is checked against the old one, and passes.
     stage.host().settle(first).unwrap();
     stage.host().stop(first, SOON);
     stage.exit(first);
@@ -217,13 +216,13 @@ pub fn a_share_changes_now_or_at_the_next_start(stage: &mut Stage) {
     }
 }
 
-/// A client that brings the server down; on a host without one it merely dies.
+/// A client that brings the server down; on a host without a server, only the client dies.
 const FAULTS: &str = r#"if [ -n "$CUDA_MPS_PIPE_DIRECTORY" ]; then
     FAKE_CLIENTS=2 FAKE_MODE=faults exec WORKER
 fi
 echo '{"mt":"ready"}'; exit 1"#;
 
-/// Two jobs, one of which has a fatal fault: it is the other's too where they share a server.
+/// Two jobs, one of which has a fatal fault: if they share a server, it affects the other, too.
 fn fault(stage: &mut Stage) {
     let other = stage.worker("", 20.0);
     stage.ready(other);
@@ -234,7 +233,7 @@ fn fault(stage: &mut Stage) {
         Kind::ControlGroups => assert!(matches!(health, Health::Good), "{health:?}"),
         Kind::Mps => {
             assert!(matches!(health, Health::Faulted), "{health:?}");
-            // Not while a client holds on to the server.
+            // Not while a client keeps the server alive.
             assert_eq!(stage.host().recover().unwrap(), Recovery::Pending);
         }
     }
@@ -262,7 +261,7 @@ fn serves_again(stage: &mut Stage) {
 
 pub fn a_fault_of_the_device(stage: &mut Stage) {
     fault(stage);
-    // A machine under load may take longer than the server is given; then it has a new daemon.
+    // A machine under load may take longer than the limit; then the server is replaced by a new daemon.
     let recovery = recovered(stage);
     let allowed = match stage.kind {
         Kind::ControlGroups => recovery == Recovery::Recovered,

@@ -17,7 +17,7 @@ fn on(gpus: &[usize]) -> Grant {
     }
 }
 
-/// What a job on `gpus` is shown.
+/// What a job on `gpus` sees.
 fn shown(stage: &mut Stage, gpus: &[usize]) -> String {
     let job = stage.try_admit(&["sh", "-c", TELL], "", &on(gpus));
     let (exit, _, tail, _) = stage.exit(job.unwrap().unwrap());
@@ -64,7 +64,7 @@ fn one_daemon_serves_jobs_on_several_gpus() {
     );
     let error = stage.try_admit(&["true"], "", &on(&[0, 3])).unwrap_err();
     assert!(matches!(error, HostError::NoGpu { gpu: 3 }), "{error}");
-    // A client of the one daemon, at its share on both.
+    // A client of the one daemon, with its share on both GPUs.
     let worker = stage.fake.worker().display().to_string();
     let job = stage.try_admit(&[&worker], "", &on(&[0, 1]));
     let job = job.unwrap().unwrap();

@@ -12,8 +12,8 @@ use jobs::{Event, Exit, Happening, JobId, LogLimits, RunDir};
 use testkit::fakes::FakeMps;
 use units::{Batch, Bytes, Share};
 
-/// Longest wait for an event that must come. Nothing is measured by it: a machine under load is
-/// given time, and a host that lost an event fails the test in the end.
+/// Maximum wait for an event that must come. It is generous for machines under load, and a host that lost an event
+/// still fails the test.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Time that a faulted server is given to recover by itself.
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 pub struct Stage {
-    // The host goes first: its jobs live in the folders.
+    // The host is dropped first: its jobs use the folders.
     pub host: Option<Box<dyn Host>>,
     pub kind: Kind,
     pub fake: FakeMps,
@@ -34,7 +34,7 @@ pub struct Stage {
     mark: String,
 }
 
-/// A script that says that it is ready and then trains until it is stopped.
+/// A script that reports that it is ready and then trains until it is stopped.
 pub const ENDLESS: &str = r#"echo '{"mt":"ready"}'
 while :; do echo '{"mt":"step","samples":1}'; sleep 0.02; done"#;
 
@@ -43,7 +43,7 @@ pub fn percent(share: f64) -> Share {
 }
 
 impl Stage {
-    /// `None`, said on standard error, where no control group can be written.
+    /// `None`, with a message on standard error, if no control group can be written.
     pub fn control_groups() -> Option<Self> {
         let (dir, run) = folder();
         let mark = run.token().to_owned();
@@ -169,12 +169,12 @@ impl Stage {
         job.unwrap().unwrap()
     }
 
-    /// Polls until `until` holds of an event; all events up to it.
+    /// Polls until `until` returns true for an event; returns all events up to it.
     pub fn until(&mut self, until: impl Fn(&Event) -> bool) -> Vec<Event> {
         let deadline = Instant::now() + LONG;
         let mut all = Vec::new();
         while Instant::now() < deadline {
-            // No event of a poll may be lost, so the rest of them is told too.
+            // No event of a poll may be lost, so the rest is returned, too.
             let events = self.host().poll(None);
             let found = events.iter().any(&until);
             all.extend(events);
@@ -205,7 +205,7 @@ impl Stage {
         (*exit, *strays, tail.clone(), events)
     }
 
-    /// Processes of jobs of this host, also such that left their process group.
+    /// Processes of jobs of this host, including those that left their process group.
     pub fn job_processes(&self) -> Vec<i32> {
         jobs::process::with_variable(|v| v.starts_with(self.mark.as_bytes()))
             .into_iter()
@@ -239,7 +239,7 @@ impl Stage {
         100.0 * number(quota) / number(period)
     }
 
-    /// Drops the host; no job, daemon or client may live then.
+    /// Drops the host; then no job, daemon or client may be alive.
     pub fn nothing_is_left(mut self) {
         self.host = None;
         assert_eq!(self.job_processes(), [] as [i32; 0]);

@@ -12,24 +12,24 @@ use crate::{Resource, RunDir};
 #[derive(Debug)]
 pub struct Enclosures {
     dir: PathBuf,
-    /// Groups of jobs that have ended. The kernel releases a control group a moment after its last process
-    /// has been waited for: one of ten removals at once failed.
+    /// Groups of jobs that have ended. The kernel releases a control group a moment after its last process has been
+    /// waited for: of ten immediate removals, one failed.
     ended: Vec<PathBuf>,
 }
 
 impl Enclosures {
-    /// Makes a group for a run where there is a hierarchy that can be written; `None` if there is
-    /// none, which is not a fault: signs and process groups are left to find what a job starts.
+    /// Creates a group for a run if there is a writable hierarchy. `None` if there is none, which is not an error:
+    /// marks and process groups remain for finding what a job starts.
     ///
-    /// Version 2 first, also one without controllers: being in a group costs nothing there, while
-    /// groups of the cpu controller of version 1 divide the processors equally among themselves.
+    /// Version 2 first, even without controllers: membership costs nothing there, while groups of the cpu controller
+    /// of version 1 divide the processors equally among themselves.
     pub fn create(run: &mut RunDir) -> Option<Self> {
         let name = format!("mt-{}", run.token());
         let mut candidates = find::candidates();
         candidates.sort_by_key(|candidate| candidate.version != Version::V2);
         candidates.into_iter().find_map(|candidate| {
             let dir = candidate.parent.join(&name);
-            // The group of the run's quotas may be there already.
+            // The group of the run's quotas may already exist.
             if !dir.is_dir() {
                 run.record(&Resource::Cgroup(dir.clone())).ok()?;
                 fs::create_dir(&dir).ok()?;
@@ -39,19 +39,18 @@ impl Enclosures {
         })
     }
 
-    /// Makes a group `name` beside those of the jobs and returns its `cgroup.procs`; it is removed with all
-    /// others of the run.
+    /// Creates a group `name` beside those of the jobs and returns its `cgroup.procs`; it is removed with all others
+    /// of the run.
     pub(crate) fn beside(run: &mut RunDir, name: &str) -> Option<PathBuf> {
         let all = Self::create(run)?;
         let group = all.dir.join(name);
-        // The jobs' groups are made later, below the same one.
+        // The jobs' groups will be created below the same one.
         std::mem::forget(all);
         fs::create_dir(&group).ok()?;
         Some(group.join("cgroup.procs"))
     }
 
-    /// Removes the group of a job that has ended, and those that could not be removed before. `procs`
-    /// is its `cgroup.procs`.
+    /// Removes the group of an ended job, and those whose removal failed before. `procs` is its `cgroup.procs`.
     pub(crate) fn discard(&mut self, procs: &Path) {
         self.ended.extend(procs.parent().map(Path::to_owned));
         self.ended.retain(|group| match fs::remove_dir(group) {
@@ -60,8 +59,7 @@ impl Enclosures {
         });
     }
 
-    /// Makes the group of a job and returns its `cgroup.procs`. Jobs of tasks have names without a
-    /// colon.
+    /// Creates the group of a job and returns its `cgroup.procs`. Jobs of tasks have names without a colon.
     pub(crate) fn make(&self, number: u64) -> Option<PathBuf> {
         let group = self.dir.join(format!("job:{number}"));
         fs::create_dir(&group).ok()?;
@@ -71,7 +69,7 @@ impl Enclosures {
 
 impl Drop for Enclosures {
     fn drop(&mut self) {
-        // If removal fails now, it is in the ledger, and the next start tries again.
+        // If removal fails now, the group is in the ledger, and the next start tries again.
         remove_tree(&self.dir, PATIENCE).ok();
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn candidates() -> Vec<Candidate> {
     from_tables(&mounts, &own)
 }
 
-/// The nearest group above this process that is of no run, in every hierarchy in which it is in one that is.
+/// In every hierarchy in which this process is in a group of a run: the nearest group above that belongs to no run.
 pub(super) fn outside_of_runs() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -96,7 +96,7 @@ fn from_tables(mounts: &str, own: &str) -> Vec<Candidate> {
     found
 }
 
-/// This process's path in the hierarchy of a controller; "" is version 2.
+/// This process's path in the hierarchy of a controller; "" means version 2.
 fn own_path(own: &str, controller: &str) -> Option<String> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -130,8 +130,8 @@ pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets groups below `parent` have quotas. The kernel refuses while processes are in `parent`
-/// itself; if this process is the only one (a scope of its own), it moves down first.
+/// Allows quotas for groups below `parent`. The kernel refuses while processes are in `parent` itself. If this
+/// process is the only one (in its own scope), it first moves down.
 fn enable(parent: &Path, dir: &Path) -> io::Result<()> {
     let control = parent.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&control)?;

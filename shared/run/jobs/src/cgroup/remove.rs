@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Identity};
 
-/// How long removal waits for processes to exit. A killed process goes within milliseconds; what
-/// has not gone by then is left to the guard and to the next start.
+/// How long removal waits for processes to exit. A killed process exits within milliseconds; what is still there
+/// after this time is left to the guard and to the next start.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Longest period that the kernel takes.
+/// Longest period that the kernel accepts.
 pub(super) const LONGEST_PERIOD_US: f64 = 1_000_000.0;
-/// Shortest quota that the kernel takes.
+/// Shortest quota that the kernel accepts.
 pub(super) const SHORTEST_QUOTA_US: u64 = 1_000;
 
-/// Whether `dir` is a control group that a run of this name creates: a real directory of a cgroup
-/// file system, not something else that a ledger happens to name.
+/// Whether `dir` is a control group that a run of this name created: a real directory of a cgroup file system, not
+/// something else that a ledger happens to name.
 pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
     let named = dir
@@ -28,8 +28,8 @@ pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     named && real && kind.is_ok_and(|k| k == CGROUP_SUPER_MAGIC || k == CGROUP2_SUPER_MAGIC)
 }
 
-/// Kills every process of the group of this `cgroup.procs`, even while they fork. Killing one by one is too
-/// slow for a fork bomb, which starts new processes faster.
+/// Kills every process of the group with this `cgroup.procs`, even while they fork. Killing one by one is too slow
+/// for a fork bomb, which starts new processes faster.
 pub(crate) fn kill_members(procs: &Path) {
     let Some(group) = procs.parent() else {
         return;
@@ -37,12 +37,11 @@ pub(crate) fn kill_members(procs: &Path) {
     if members_by(procs).is_empty() {
         return;
     }
-    // Linux 5.14, version 2: at once, by the kernel.
+    // Linux 5.14, version 2: the kernel kills all at once.
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
     // Version 1: each may compute for a thousandth of the time, so they are killed faster than they fork.
-    // A process with a pending SIGKILL forks no more, and needs the processor only to exit.
     let quota = group.join("cpu.cfs_quota_us");
     let held = fs::write(
         group.join("cpu.cfs_period_us"),
@@ -64,12 +63,13 @@ pub(crate) fn kill_members(procs: &Path) {
         }
     }
     if held {
-        // Nothing is to be held to its share any more.
+        // The remaining processes may exit at full speed.
         fs::write(&quota, "-1").ok();
     }
 }
 
-/// Looks at the members of a group that is being ended. Three were enough for 2,000 processes that fork.
+/// Number of passes over the members of a group that is being killed. Three were enough for 2,000 processes that
+/// fork.
 const PASSES: usize = 100;
 
 /// Kills every process of a group and of those below it, and removes them. A group that does not
@@ -90,7 +90,7 @@ pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
         match fs::remove_dir(dir) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // A process that has just been killed is still there for a moment.
+            // A process that has just been killed exists for another moment.
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
             Err(error) => return Err(error),
         }
@@ -101,7 +101,7 @@ pub(super) fn members(dir: &Path) -> Vec<Identity> {
     members_by(&dir.join("cgroup.procs"))
 }
 
-/// Processes of the group that this `cgroup.procs` is of.
+/// Processes of the group with this `cgroup.procs`.
 pub(crate) fn members_by(procs: &Path) -> Vec<Identity> {
     fs::read_to_string(procs)
         .unwrap_or_default()

@@ -5,8 +5,8 @@ use std::process::{Child, Stdio};
 
 use crate::process::again;
 
-/// The guard of a run directory of this process, see [`crate::RunDir::guard`]. Dropped, it is told to end
-/// and waited for.
+/// The guard of a run directory of this process, see [`crate::RunDir::guard`]. When dropped, it is asked to end and
+/// waited for.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -16,11 +16,11 @@ impl Guard {
     /// The hidden option, followed by the run directory, that makes a tool a guard.
     pub const OPTION: &str = "--guard";
 
-    /// Starts this program once more, as a guard. It must know [`Guard::OPTION`] and answer it
-    /// by [`super::clean_up`] once its standard input has ended.
+    /// Starts this program again as a guard. It must support [`Guard::OPTION`] by calling [`super::clean_up`] when
+    /// its standard input has ended.
     ///
     /// # Errors
-    /// If this program cannot be started once more.
+    /// If this program cannot be started again.
     pub(crate) fn start(run: &Path) -> io::Result<Self> {
         let child = again()
             .arg(Self::OPTION)
@@ -28,7 +28,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Signals from the terminal are not meant for it.
+            // It must ignore signals from the terminal.
             .process_group(0)
             .spawn()?;
         Ok(Self { child })
@@ -38,7 +38,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.child.stdin.take();
-        // It ends by itself, so that failing to wait for it does no harm.
+        // It ends by itself, so a failure to wait for it does no harm.
         self.child.wait().ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Talking to the MPS daemon through its control program.
+//! Communication with the MPS daemon through its control program.
 
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -18,13 +18,13 @@ pub struct Control {
     timeout: Duration,
 }
 
-/// Looks for the control program on `PATH`.
+/// Searches for the control program on `PATH`.
 #[must_use]
 pub fn find_control() -> Option<PathBuf> {
     find_on(std::env::var_os("PATH")?.as_os_str())
 }
 
-/// Looks for the control program in a list of folders, as `PATH` writes them.
+/// Searches for the control program in a list of folders with the syntax of `PATH`.
 pub(super) fn find_on(path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         .map(|folder| folder.join(CONTROL))
@@ -95,10 +95,10 @@ impl Control {
         Ok(pids(&text))
     }
 
-    /// Ends a client's work on the GPU, so that the process may be killed; it is not killed here.
+    /// Ends a client's work on the GPU, so that the process can be killed; it is not killed here.
     ///
     /// # Errors
-    /// [`MpsError::Command`] unless success was printed: the exit code is 0 either way.
+    /// [`MpsError::Command`] unless the output says success: the exit code is 0 in any case.
     pub fn terminate(&self, server: Pid, client: Pid) -> Result<(), MpsError> {
         let command = format!("terminate_client {server} {client}");
         let text = self.ask(&command)?;
@@ -139,7 +139,7 @@ impl Control {
             .spawn()
             .map_err(|e| failed(with_limit(e).to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends without reading is judged by what it printed.
+            // A program that ends without reading is judged by its output.
             if let Err(e) = stdin.write_all(format!("{command}\n").as_bytes())
                 && e.kind() != std::io::ErrorKind::BrokenPipe
             {
@@ -166,16 +166,16 @@ pub(super) struct ProgramOutput {
     pub(super) text: String,
 }
 
-/// How long output may take to arrive after a program's end while a daemon of it keeps the
-/// streams open; else their end is seen at once.
+/// How long output may take to arrive after a program's end while a daemon started by it keeps the streams open;
+/// otherwise their end is seen at once.
 const LATE_OUTPUT: Duration = Duration::from_secs(1);
 
-/// Waits for a short-lived program; `None`: it did not end in time and was killed.
+/// Waits for a short-lived program; `None` if it did not end in time and was killed.
 pub(super) fn wait_with_output(
     mut child: Child,
     timeout: Duration,
 ) -> std::io::Result<Option<ProgramOutput>> {
-    // A daemon that keeps the streams open must not block this process: another thread reads.
+    // A daemon that keeps the streams open must not block this process, so another thread reads.
     let (sender, receiver) = std::sync::mpsc::channel();
     let streams: [Option<Box<dyn std::io::Read + Send>>; 2] = [
         child.stdout.take().map(|s| Box::new(s) as _),
@@ -222,12 +222,12 @@ pub(super) fn wait_with_output(
     }))
 }
 
-/// The process ids in an answer: lines that are one number.
+/// The process ids in an answer: lines that consist of one number.
 fn pids(text: &str) -> Vec<Pid> {
     text.lines().filter_map(|l| l.trim().parse().ok()).collect()
 }
 
-/// Whether the answer to a command says success: nothing at all, `0`, or a word for it alone.
+/// Whether the answer to a command means success: nothing at all, `0`, or only a word for it.
 fn is_success(text: &str) -> bool {
     text.lines()
         .map(str::trim)

@@ -1,4 +1,4 @@
-//! A daemon that this process started, or one that it attached to.
+//! A daemon that this process started or attached to.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ pub struct MpsOptions {
     pub program: PathBuf,
     /// Where run directories are made.
     pub root: PathBuf,
-    /// GPUs by UUID that daemon and clients are limited to; none: as the environment has it.
+    /// UUIDs of the GPUs to which daemon and clients are limited; empty: those of the environment.
     pub gpus: Vec<String>,
-    /// How long the daemon may take for one answer.
+    /// Maximum time of the daemon for an answer.
     pub timeout: Duration,
 }
 
@@ -48,24 +48,24 @@ impl MpsOptions {
 pub struct Mps {
     control: Control,
     gpus: Vec<String>,
-    /// Absent: the daemon is another's.
+    /// Absent if the daemon belongs to somebody else.
     owned: Option<RunDir>,
 }
 
-/// A worker's own statement when it becomes ready.
+/// A worker's own report when it becomes ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
-    /// Whether CUDA told it that it is an MPS client (device attribute 133).
+    /// Whether CUDA says that it is an MPS client (device attribute 133).
     pub mps: Option<bool>,
-    /// SMs that CUDA told it it has.
+    /// Number of SMs that CUDA reports.
     pub sms: Option<u32>,
 }
 
 /// A verified client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attachment {
-    /// The process in the server's list; absent where an attached daemon of another process
-    /// namespace lists other numbers and the client's own word had to do.
+    /// The process in the server's list. Absent if the attached daemon is in another process namespace with other
+    /// numbers, so that only the client's own report counts.
     pub client: Option<Pid>,
     /// SMs that the client reports.
     pub sms: Option<u32>,
@@ -91,7 +91,7 @@ impl Mps {
         Ok(mps)
     }
 
-    /// A daemon that somebody else looks after.
+    /// A daemon that belongs to somebody else.
     pub(super) const fn of(control: Control, gpus: Vec<String>) -> Self {
         Self {
             control,
@@ -100,8 +100,7 @@ impl Mps {
         }
     }
 
-    /// Uses a daemon that runs already, at the given pipe directory or where the environment or
-    /// NVIDIA's default says.
+    /// Uses a running daemon, at the given pipe directory or that of the environment or NVIDIA's default.
     ///
     /// # Errors
     /// [`MpsError::NoDaemon`].
@@ -127,8 +126,8 @@ impl Mps {
         &self.control
     }
 
-    /// Environment of a client of all GPUs of the daemon at a share. The percentage is read when CUDA starts in the
-    /// client and never again.
+    /// Environment of a client of all GPUs of the daemon at a share. CUDA reads the percentage only once, when it
+    /// starts in the client.
     #[must_use]
     pub fn client_environment(&self, share: Share) -> Vec<(OsString, OsString)> {
         let mut env = vec![
@@ -203,8 +202,8 @@ impl Mps {
         Ok(all)
     }
 
-    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being a
-    /// client is not an error: then nothing is pending.
+    /// Ends the GPU work of the clients in a process group, so that it can be killed. If it has no clients, nothing
+    /// is pending, which is not an error.
     ///
     /// # Errors
     /// [`MpsError::Command`] with what was printed when the daemon refused.
@@ -233,10 +232,10 @@ impl Mps {
         servers.map(|server| self.control.status(server)).collect()
     }
 
-    /// Whether every server serves (again, after a fault, once all clients have ended).
+    /// Whether every server serves (again after a fault, when all clients have ended).
     ///
     /// # Errors
-    /// [`MpsError::Fault`] if one does not; [`MpsError::Command`] if they cannot be asked.
+    /// [`MpsError::Fault`] if one does not; [`MpsError::Command`] if the daemon does not answer.
     pub fn recovered(&self) -> Result<(), MpsError> {
         let mut all = self.statuses()?.into_iter();
         match all.find(|s| *s != ServerStatus::Active) {
@@ -248,11 +247,11 @@ impl Mps {
     /// Waits until [`Self::recovered`].
     ///
     /// # Errors
-    /// Its last one, if that does not happen within `patience`.
+    /// The last error of that function, if this does not happen within `patience`.
     pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
         let start = Instant::now();
         loop {
-            // One command that fails, on a machine under load, is not a reason to give up.
+            // On a machine under load, one failed command is no reason to give up.
             match self.recovered() {
                 Err(error) if start.elapsed() >= patience => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
@@ -261,7 +260,7 @@ impl Mps {
         }
     }
 
-    /// Stops the daemon if it was started here, and says what could not be done.
+    /// Stops the daemon if it was started here, and reports what could not be done.
     ///
     /// # Errors
     /// Processes that outlive SIGKILL, or a directory that cannot be removed.
@@ -290,7 +289,7 @@ pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Resu
     command
         .arg("-d")
         .env("CUDA_MPS_LOG_DIRECTORY", log)
-        // A launch that this one is part of would take the daemon for a job of its own.
+        // An outer launch, of which this one is part, would treat the daemon as one of its own jobs.
         .env_remove(MARK)
         .stdin(Stdio::null());
     if !options.gpus.is_empty() {
@@ -326,8 +325,7 @@ fn members(group: Pid) -> Vec<Pid> {
 
 impl Drop for Mps {
     fn drop(&mut self) {
-        // `stop` reports; a drop during an error or panic has nobody to report to, and the next
-        // start finds what is left.
+        // `stop` reports errors; a drop during an error or panic cannot, and the next start finds what is left.
         let _ = self.stop_owned();
     }
 }

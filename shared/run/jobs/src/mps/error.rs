@@ -9,13 +9,13 @@ pub const CONTROL: &str = "nvidia-cuda-mps-control";
 /// State of an MPS server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// It starts, or recovers.
+    /// It is starting or recovering.
     Initializing,
     /// It serves clients.
     Active,
     /// A client faulted: no new client is served until all have exited.
     Fault,
-    /// Something this program does not know.
+    /// A state unknown to this program.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ pub enum MpsError {
         /// What was seen.
         detail: String,
     },
-    /// A launch keeps a daemon of its own on the GPU.
+    /// A launch keeps its own daemon on the GPU.
     #[error(
         "GPU {gpu} is used by a launch (process {pid}) through an MPS daemon of its own, and a second \
          daemon would take turns with it; wait for its end"
@@ -42,7 +42,7 @@ pub enum MpsError {
         /// The launch.
         pid: Pid,
     },
-    /// No daemon answers where one was to be attached to.
+    /// No daemon to attach to answers.
     #[error("no MPS daemon answers at {}: {detail}", pipe_dir.display())]
     NoDaemon {
         /// The pipe directory that was tried.
@@ -55,7 +55,7 @@ pub enum MpsError {
     Command {
         /// The command.
         command: String,
-        /// The output, or that none came in time.
+        /// The output, or a message that there was none in time.
         detail: String,
     },
     /// A process runs without MPS.
@@ -63,10 +63,10 @@ pub enum MpsError {
     NotAttached {
         /// The process.
         pid: Pid,
-        /// How that was seen.
+        /// How this was detected.
         detail: String,
     },
-    /// A client has the whole GPU though its share is less.
+    /// A client has the whole GPU although its share is smaller.
     #[error(
         "process {pid} sees {sms} of {gpu_sms} SMs at a share of {share}: the share was not applied"
     )]
@@ -94,7 +94,7 @@ pub enum MpsError {
         /// What is wrong.
         detail: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{what}: {source}")]
     Io {
         /// What was tried.

@@ -11,7 +11,7 @@ pub fn clean_orphans() {
     if !root.is_dir() {
         return;
     }
-    // As in `RunDir::create`. Without the lock nothing is done: a start that holds it does it.
+    // As in `RunDir::create`. If another process holds the lock, nothing is done: that start does it.
     if let Ok(_gate) = lock(&root.join("lock")) {
         stale::clean(&root, &program).ok();
     }

@@ -9,8 +9,7 @@ use crate::sign::MARK;
 
 use super::program::is_program;
 
-/// The processes of a private pipe directory that provably belong to the owner that `lineage`
-/// stands for.
+/// The processes of a private pipe directory that provably belong to the owner of `lineage`.
 #[derive(Debug, Default)]
 pub(super) struct Ours {
     /// The daemon and its servers.
@@ -20,10 +19,9 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Looks for them. Everybody who looks at the daemon exports its pipe directory, a shell for
-    /// example, and numbers that a control program prints may be anybody's. So a daemon or server
-    /// must be NVIDIA's program besides, a client must carry a job's mark, and all must descend
-    /// from the owner.
+    /// Finds them. Anybody who inspects the daemon exports its pipe directory, for example in a shell, and numbers
+    /// printed by a control program may belong to any process. So a daemon or server must also be NVIDIA's program, a
+    /// client must carry a job's mark, and all must descend from the owner.
     pub(super) fn find(pipe_dir: &Path, lineage: &Lineage) -> Self {
         let mut wanted = b"CUDA_MPS_PIPE_DIRECTORY=".to_vec();
         wanted.extend_from_slice(pipe_dir.as_os_str().as_bytes());
@@ -40,8 +38,8 @@ impl Ours {
     }
 }
 
-/// Ends processes: SIGTERM, then SIGKILL to those still there after `patience`. Returns those
-/// that outlived even that.
+/// Ends processes: SIGTERM, then SIGKILL to those still there after `patience`. Returns those that survived even
+/// that.
 pub(super) fn end(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     for process in processes.iter().filter(|p| p.is_alive()) {
         process.terminate();

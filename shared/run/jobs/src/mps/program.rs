@@ -1,6 +1,6 @@
 use crate::process::name;
 
-/// How the names of NVIDIA's control program and server begin; the kernel keeps 15 bytes of them.
+/// First characters of the names of NVIDIA's control program and server; the kernel keeps 15 bytes.
 const PROGRAM: &str = "nvidia-cuda-mps";
 
 /// Whether a process is NVIDIA's control program or server.

@@ -20,13 +20,12 @@ use super::daemon::{self, Mps, MpsOptions};
 use super::stale::{self, lock, private_dir};
 use super::{MpsError, find_control};
 
-/// A shared daemon that this process keeps alive as long as this exists, or as long as another
-/// client does.
+/// A shared daemon that this process keeps alive while this value exists; other clients may keep it alive longer.
 #[derive(Debug)]
 pub struct SharedMps {
     mps: Mps,
     dir: PathBuf,
-    /// Absent once it has been left.
+    /// Absent after it has been left.
     member: Option<Membership>,
 }
 
@@ -34,8 +33,8 @@ impl SharedMps {
     /// Joins the daemon of the first GPU that `options` names, or starts it.
     ///
     /// # Errors
-    /// [`MpsError::Occupied`] if a launch keeps a daemon of its own on that GPU: two daemons on one
-    /// GPU take turns on it instead of sharing it. Else as [`Mps::start`].
+    /// [`MpsError::Occupied`] if a launch keeps its own daemon on that GPU: two daemons on one GPU would take turns
+    /// on it instead of sharing it. Otherwise as [`Mps::start`].
     pub fn join(options: &MpsOptions) -> Result<Self, MpsError> {
         let gpu = options.gpus.first().map_or("all", String::as_str);
         private_dir(&options.root)?;
@@ -50,7 +49,7 @@ impl SharedMps {
         }
         let client = client_lock(&dir)?;
         let control = Control::new(options.program.clone(), dir.join("pipe"), options.timeout);
-        // A daemon that does not answer is none: its clients have lost it already.
+        // A daemon that does not answer is useless: its clients have already lost it.
         if control.servers().is_err()
             && let Err(error) = start(&control, &dir, options)
         {
@@ -106,7 +105,7 @@ fn start(control: &Control, dir: &Path, options: &MpsOptions) -> Result<(), MpsE
     daemon::start(control, &dir.join("log"), options)
 }
 
-/// A part in a shared daemon that another process has joined, held by the process that attends it.
+/// Membership in a shared daemon that another process has joined, held by the process that attends that one.
 #[derive(Debug)]
 pub struct Membership {
     dir: PathBuf,
@@ -114,7 +113,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Takes part in the daemon of this directory while the one that joined it still does.
+    /// Joins the daemon of this directory while the process that joined it first is still a member.
     ///
     /// # Errors
     /// [`MpsError::NotPrivate`] if it is no directory of this user; [`MpsError::Io`].
@@ -139,11 +138,11 @@ impl Membership {
     }
 }
 
-/// How long a daemon that is to be stopped may take for an answer: it answers at once or hangs, and
-/// whoever ends last waits for this.
+/// How long a daemon may take for an answer when it is to be stopped: it answers at once or hangs, and the process
+/// that ends last waits for this.
 const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Stops the daemon and removes its directory unless somebody takes part in it. The gate is held.
+/// Stops the daemon and removes its directory unless it has members. The caller holds the gate.
 pub(super) fn leave(dir: &Path, control: &Control) -> Result<(), MpsError> {
     let path = dir.join("clients");
     let file =
@@ -165,8 +164,8 @@ pub(super) fn leave(dir: &Path, control: &Control) -> Result<(), MpsError> {
     stale::remove(dir)
 }
 
-/// Stops the shared daemons below `root` whose clients have all gone without leaving (their
-/// attendants were killed, too).
+/// Stops the shared daemons below `root` whose clients have all gone without leaving (their attendants were killed,
+/// too).
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
@@ -186,8 +185,8 @@ pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// `gpu-` and the letters and digits of the GPU's name. Short, because the path of a socket below
-/// it has at most 107 bytes.
+/// `gpu-` and the letters and digits of the GPU's name. It is short because the path of a socket below it may have at
+/// most 107 bytes.
 fn name(gpu: &str) -> String {
     let uuid = gpu.strip_prefix("GPU-").unwrap_or(gpu);
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -198,8 +197,7 @@ fn gate_of(dir: &Path) -> PathBuf {
     dir.with_extension("lock")
 }
 
-/// The shared lock of a client, which waits for nobody: an exclusive one is only taken by who holds
-/// the gate.
+/// The shared lock of a client. It never blocks: an exclusive lock is only taken by a process that holds the gate.
 fn client_lock(dir: &Path) -> Result<File, MpsError> {
     let path = dir.join("clients");
     let what = || format!("cannot lock {}", path.display());

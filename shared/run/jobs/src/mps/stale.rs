@@ -33,12 +33,12 @@ pub(super) struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new one below `root` (made too, mode 0700) after removing orphans there. It says which
-    /// GPUs its daemon is for, one a line.
+    /// Creates a new one below `root` (which is also created, mode 0700) after removing orphans there. It contains
+    /// the GPUs of its daemon, one per line.
     pub(super) fn create(root: &Path, program: &Path, gpus: &[String]) -> Result<Self, MpsError> {
         private_dir(root)?;
-        // Held while orphans are searched for, so that a directory whose owner is just about to
-        // lock it is not taken for one.
+        // Held while orphans are searched for, so that a directory whose owner is just about to lock it is not
+        // treated as one.
         let _guard = lock(&root.join("lock"))?;
         clean(root, program)?;
         let path = tempfile::Builder::new()
@@ -73,7 +73,7 @@ impl RunDir {
     }
 }
 
-/// The owner of a living private daemon on a GPU.
+/// The owner of a live private daemon on a GPU.
 ///
 /// # Errors
 /// [`MpsError::Io`] if the root cannot be read.
@@ -93,8 +93,8 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
     Ok(None)
 }
 
-/// Stops what dead owners left below `root` and removes their directories. A process that cannot be
-/// stopped (inside a driver that hangs) keeps its directory and does not block a start.
+/// Stops what dead owners left below `root` and removes their directories. A process that cannot be stopped (inside a
+/// hanging driver) keeps its directory and does not block a start.
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
@@ -107,7 +107,7 @@ pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
             path.join("pipe"),
             Duration::from_secs(2),
         );
-        // An owner that died before it could say who it was had not started anything.
+        // An owner that died before it recorded itself had not started anything.
         let stopped = match Owner::read(&path) {
             Some(owner) => stop_all(&control, &owner.lineage()).is_empty(),
             None => true,
@@ -119,7 +119,7 @@ pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// Whether a directory is what [`RunDir::create`] makes: private, and nothing else in it.
+/// Whether a directory is what [`RunDir::create`] makes: private, and with no other contents.
 fn is_run(path: &Path) -> bool {
     let named = path
         .file_name()
@@ -137,8 +137,8 @@ fn is_run(path: &Path) -> bool {
 pub(super) fn stop_all(control: &Control, lineage: &Lineage) -> Vec<Pid> {
     for server in control.servers().unwrap_or_default() {
         for client in control.clients(server).unwrap_or_default() {
-            // SIGKILL with work pending is undefined, so the work goes first. A refusal leaves
-            // the kill below as the only way.
+            // SIGKILL with pending GPU work is undefined, so the work is ended first. If that is refused, only the
+            // kill below remains.
             control.terminate(server, client).ok();
         }
     }
@@ -156,7 +156,7 @@ fn owner_lives(path: &Path) -> Result<bool, MpsError> {
     let lock = path.join("lock");
     let file = match File::open(&lock) {
         Ok(file) => file,
-        // Its owner died between making the directory and locking it.
+        // Its owner died between creating the directory and locking it.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(MpsError::io(format!("cannot open {}", lock.display()))(e)),
     };

@@ -1,9 +1,9 @@
 //! Cleaning up after dead runs.
 //!
-//! The contents of a run directory are not trusted. A directory is a run's only if everything that
-//! [`super::RunDir`] creates is there and consistent; only entries of its ledger with the run's own
-//! random name are touched; and a process is killed only with two proofs that it belongs to the run
-//! (see [`crate::process::Lineage`]).
+//! The contents of a run directory are not trusted. A directory belongs to a run only if everything that
+//! [`super::RunDir`] creates is there and consistent. Only entries of its ledger with the run's own random name are
+//! touched. And a process is killed only with two proofs that it belongs to the run (see
+//! [`crate::process::Lineage`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -26,12 +26,12 @@ pub struct Cleaned {
     pub processes: usize,
     /// Control groups that were removed.
     pub cgroups: usize,
-    /// Descriptions of what could not be removed, or was not the run's own and is left alone. The
-    /// run directory stays then, for a later start to try again.
+    /// Descriptions of what could not be removed, or did not belong to the run and was left alone. The run directory
+    /// is then kept, so that a later start can try again.
     pub left: Vec<String>,
 }
 
-/// A directory that provably is a run's.
+/// A directory that provably belongs to a run.
 struct Found {
     token: String,
     owner: Owner,
@@ -40,8 +40,8 @@ struct Found {
 }
 
 impl Found {
-    /// Looks whether the directory is a run's. Its name is random, this user's alone can read it,
-    /// and its ledger begins with its name.
+    /// Checks that the directory belongs to a run: its name is random, only this user can read it, and its ledger
+    /// begins with its name.
     fn authenticate(path: &Path) -> io::Result<Self> {
         let refused = |why: &str| {
             let text = format!(
@@ -65,7 +65,7 @@ impl Found {
         let owner = Owner::read(path).ok_or_else(|| refused("it names no owner"))?;
         let ledger = fs::read_to_string(path.join("ledger"))
             .map_err(|error| refused(&format!("its ledger cannot be read: {error}")))?;
-        // A line cut short by a kill names something that was not made.
+        // A line cut short by a kill names something that was not created.
         let ledger: Vec<Resource> = ledger
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -81,8 +81,7 @@ impl Found {
         }
     }
 
-    /// Whether the owner lives. The lock may be free although it does: some file systems do not
-    /// keep locks.
+    /// Whether the owner is alive. The lock may be free even so: some file systems do not keep locks.
     fn is_in_use(&self) -> io::Result<bool> {
         match self.lock.try_lock() {
             Ok(()) => Ok(self.owner.is_alive()),
@@ -92,8 +91,7 @@ impl Found {
     }
 }
 
-/// Cleans up after the dead runs below `base`. A directory that cannot be cleaned does not block a
-/// start.
+/// Cleans up after the dead runs below `base`. A directory that cannot be cleaned up does not block a start.
 pub(super) fn dead(base: &Path, patience: Duration) -> io::Result<Vec<Cleaned>> {
     let mut cleaned = Vec::new();
     for entry in fs::read_dir(base)?.flatten() {
@@ -116,7 +114,7 @@ pub(super) fn dead(base: &Path, patience: Duration) -> io::Result<Vec<Cleaned>> 
     Ok(cleaned)
 }
 
-/// Cleans up after one run; `None` if its owner lives.
+/// Cleans up after one run; `None` if its owner is alive.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if this is no run directory.
@@ -161,8 +159,8 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
     Ok(Some(cleaned))
 }
 
-/// Removes a directory whose owner died while making it: it holds nothing but what is made first.
-/// Called while no other start is under way.
+/// Removes a directory whose owner died while creating it: it contains only what is created first. Call it while no
+/// other start is in progress.
 fn remove_half_made(path: &Path) -> io::Result<()> {
     check_private_dir(path)?;
     let made = ["lock", "owner.json", "ledger"];
@@ -181,7 +179,7 @@ fn remove_half_made(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     for name in made {
-        // Not all of them need to be there.
+        // Some of them may be missing.
         fs::remove_file(path.join(name)).ok();
     }
     fs::remove_dir(path)
@@ -198,7 +196,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// A directory as a dead run leaves it: its owner no longer exists, and nobody has the lock.
+    /// A directory as a dead run leaves it: its owner no longer exists, and the lock is free.
     fn dead_run(base: &Path) -> (PathBuf, String) {
         let (run, _) = RunDir::create(base, "dead").unwrap();
         let (path, token) = (run.path().to_owned(), run.token().to_owned());
@@ -210,7 +208,7 @@ mod tests {
         fs::write(path.join("lock"), "").unwrap();
         fs::write(path.join("ledger"), ledger).unwrap();
         let mut owner = Owner::this("dead");
-        // It has the same number and began earlier than any process of this test, so it has gone.
+        // It has the same number and an earlier start than any process of this test, so it counts as dead.
         owner.process = Some(Identity {
             pid: std::process::id().cast_signed(),
             start: 1,
@@ -267,7 +265,7 @@ mod tests {
             let error = one(other, PATIENCE).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{other:?}");
         }
-        // A start says that it left them, and starts.
+        // A start reports that it left them, and succeeds.
         let (_run, cleaned) = RunDir::create(&base, "next").unwrap();
         let left = cleaned.iter().filter(|c| !c.left.is_empty()).count();
         assert_eq!(left, 2, "{cleaned:?}");

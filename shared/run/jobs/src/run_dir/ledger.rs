@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::private::append_private;
 use crate::process::{Identity, Lineage};
 
-/// Something that outlives a process that is killed.
+/// A resource that outlives a killed process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Resource {
@@ -19,7 +19,7 @@ pub enum Resource {
     Cgroup(PathBuf),
 }
 
-/// Owner of a directory that has to be cleaned up.
+/// Owner of a directory that must be cleaned up after its death.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(super) tool: String,
@@ -49,7 +49,7 @@ impl Owner {
         file.write_all(&serde_json::to_vec(self)?)
     }
 
-    /// The owner of a directory; `None` if it died before it said so.
+    /// The owner of a directory; `None` if it died before it recorded itself.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = fs::read(dir.join(Self::FILE)).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -65,17 +65,16 @@ impl Owner {
         self.process.is_some_and(Identity::is_alive)
     }
 
-    /// What can be told to be of it.
+    /// For deciding which processes belong to it.
     pub(crate) fn lineage(&self) -> Lineage {
         Lineage::of(self.process, self.ancestors.clone())
     }
 }
 
-/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
-/// of a socket (108 bytes).
+/// Length of a run's token: long enough that tokens are unique, short enough for the path of a socket (108 bytes).
 pub(super) const TOKEN: usize = 12;
 
-/// Whether a name is as a token is.
+/// Whether a name has the form of a token.
 pub(crate) fn is_token(name: &str) -> bool {
     name.len() == TOKEN && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }

@@ -31,7 +31,7 @@ pub struct Event {
 /// Events of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// It stands by: what does not depend on the checkpoint is done, and it waits for `run`.
+    /// It stands by: everything that does not depend on the checkpoint is done, and it waits for `run`.
     Loaded,
     /// It is warm.
     Ready {
@@ -40,7 +40,7 @@ pub enum Happening {
         /// Whether it is an MPS client, if it says so.
         mps: Option<bool>,
     },
-    /// It trained. Steps that were read together are told together.
+    /// It trained. Steps that were read together are reported together.
     Steps {
         /// How many steps.
         steps: u64,
@@ -50,32 +50,31 @@ pub enum Happening {
         loss: Option<f64>,
         /// Number of the last step over all restarts, if the job counts them.
         last: Option<u64>,
-        /// Gradients of all of them that reported norms.
+        /// Sums of the gradient norms that were reported with them.
         gradient: Moments,
     },
     /// It waits for orders.
     Parked,
-    /// It says that it is done.
+    /// It reports that it is done.
     Done {
-        /// Samples in all, if it says so.
+        /// Total number of samples, if it says so.
         samples: Option<u64>,
     },
     /// Its log can no longer be written; the job continues without.
     LogFailed(String),
-    /// What it tells may be meant otherwise, or it has left the control group that its share holds
-    /// in; why.
+    /// A warning: its progress may have another meaning, or it has left the control group that limits its share.
     Doubt(String),
-    /// Norms of its gradients are none and were left out; why. Once for each job.
+    /// Its gradient norms are invalid and were ignored; the reason. Once for each job.
     NormsLeftOut(NormsError),
-    /// Lines that were too long to be looked at (they are in the log).
+    /// Number of skipped lines that were too long (they are in the log).
     Overlong(u64),
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
     Unkillable,
-    /// It ended, and everything that it had started too. The last event of a job.
+    /// It ended, together with everything that it had started. The last event of a job.
     Exited {
-        /// How.
+        /// How it ended.
         exit: Exit,
-        /// Processes that it had left behind and that were killed.
+        /// Number of processes that it had left behind and that were killed.
         strays: usize,
         /// The end of its log.
         tail: String,
@@ -84,10 +83,9 @@ pub enum Happening {
     },
 }
 
-/// Whether the last line of the log of a job that failed says that memory was insufficient, in the
-/// words of PyTorch and Python ("out of memory") and of the CUDA driver
-/// (`CUDA_ERROR_OUT_OF_MEMORY`). There is no exit code for it. Lines before the last are not looked
-/// at: a job may have tried a larger batch first and told of it.
+/// Whether the last line of the log of a failed job says that memory was insufficient, in the words of PyTorch and
+/// Python ("out of memory") or of the CUDA driver (`CUDA_ERROR_OUT_OF_MEMORY`). There is no exit code for it. Earlier
+/// lines are not checked: a job may have tried a larger batch first and reported that.
 pub(super) fn says_out_of_memory(tail: &str) -> bool {
     let last = tail.lines().last().unwrap_or_default().to_ascii_lowercase();
     last.contains("out of memory") || last.contains("out_of_memory")
@@ -105,12 +103,12 @@ pub enum Exit {
 /// An order to a pool worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What the next [`Order::Run`] is for: one task of a schedule, after which the worker says that
-    /// it is done, synchronises, and says that it is parked.
+    /// What the next [`Order::Run`] is for: one task of a schedule, after which the worker reports that it is done,
+    /// synchronises, and reports that it is parked.
     Task {
         /// Round of the job, from 0.
         round: u32,
-        /// Which of the round's tasks, from 0.
+        /// Index of the task in the round.
         rank: u32,
     },
     /// Train.
@@ -123,7 +121,7 @@ pub enum Order {
     Quit,
 }
 
-/// An order that did not reach a job.
+/// An order could not be delivered to a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// The job has ended.
@@ -134,10 +132,10 @@ pub enum OrderError {
     NotRead(String),
 }
 
-/// Takes what jobs print, with the task's name.
+/// Receives the output of jobs, with the task's name.
 pub(super) struct Echo {
     pub(super) take: Box<EchoFn>,
-    /// Whether it also takes the states of a line that was written over.
+    /// Whether it also receives the states of an overwritten line.
     pub(super) all: bool,
 }
 pub(super) type EchoFn = dyn FnMut(&TaskId, &[u8]);
@@ -148,6 +146,6 @@ impl std::fmt::Debug for Echo {
     }
 }
 
-/// How long a killed process may take to go. SIGKILL acts within milliseconds but on a process that
-/// waits inside a driver or a file system; what is not gone by then is left to the guard.
+/// How long a killed process may take to go. SIGKILL acts within milliseconds, except on a process that waits inside
+/// a driver or a file system; what has not gone by then is left to the guard.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

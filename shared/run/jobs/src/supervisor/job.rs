@@ -32,15 +32,15 @@ pub(super) struct RunningJob {
     progress: Progress,
     disbelieved: Disbelieved,
     kill_at: Option<Instant>,
-    /// When SIGKILL was sent first.
+    /// When SIGKILL was first sent.
     killed: Option<Instant>,
-    /// `cgroup.procs` of the control group that it is alone in.
+    /// `cgroup.procs` of the control group that contains only this job.
     cgroup: Option<PathBuf>,
-    /// Whether the group is an enclosure, which goes with it.
+    /// Whether the group is an enclosure, which is removed with the job.
     enclosed: bool,
-    /// Whether it was told that a process has left the group, or the first never was in it.
+    /// Whether it was reported that a process has left the group, or that the first never joined it.
     left: bool,
-    /// Whether it was told that its norms are none.
+    /// Whether it was reported that its norms are invalid.
     norms_told: bool,
 }
 
@@ -61,8 +61,8 @@ struct Pipe {
 struct Unlogged(Vec<u8>);
 
 impl Unlogged {
-    /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
-    /// where the current line is too long to be kept.
+    /// Takes bytes and returns those that go to the log now: up to the last line end, or all if the current line is
+    /// too long to keep.
     fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.0.extend_from_slice(bytes);
         let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
@@ -74,7 +74,7 @@ impl Unlogged {
     }
 }
 
-/// What a line was before it was written over: of a progress bar only the last state is shown.
+/// The part of a line before it was overwritten: only the last state of a progress bar is shown.
 #[derive(Debug, Default)]
 struct Last(Vec<u8>);
 
@@ -90,8 +90,8 @@ impl Last {
     }
 }
 
-/// Most bytes that are still read from the pipes of a job that has ended: sixteen full pipes. More comes
-/// only from a process that outlives its parent and prints on, which is ended next.
+/// Maximum number of bytes still read from the pipes of an ended job: sixteen full pipes. Only a process that
+/// outlives its parent and continues to print can send more, and it is killed next.
 const LAST_WORDS: usize = 1 << 20;
 
 impl RunningJob {
@@ -106,7 +106,7 @@ impl RunningJob {
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
         let mut child = spawn(spec, &sign, enclosure.as_deref())?;
-        // It may have been refused by an enclosure, or have ended already; then nobody has left.
+        // An enclosure may have refused it, or it may already have ended; neither means that a process has left.
         let pid = child.id().cast_signed();
         let refused = enclosure
             .as_deref()
@@ -186,16 +186,16 @@ impl RunningJob {
     pub(super) fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         self.killed.get_or_insert_with(Instant::now);
-        // Ask again should it still be there: a fork may have got away from the first.
+        // Send it again if something is still there: a fork may have escaped the first one.
         self.kill_at = Some(Instant::now() + Duration::from_millis(200));
     }
 
     fn signal(&self, signal: Signal) {
-        // The first process has not been waited for, so its number still names this group.
+        // The first process has not been waited for, so its number still identifies this group.
         killpg(Pid::from_raw(self.pid()), signal).ok();
     }
 
-    /// Reads at most a chunk of each pipe; whether one held a whole chunk.
+    /// Reads at most a chunk of each pipe; returns whether one had a whole chunk.
     pub(super) fn read(
         &mut self,
         id: JobId,
@@ -268,23 +268,23 @@ impl RunningJob {
         }
     }
 
-    /// Whether it was killed long ago and is still there: it is inside a system call that does
-    /// not return (a driver that hangs) or in a group that was frozen.
+    /// Whether it was killed long ago and is still there: it is inside a system call that does not return (a hanging
+    /// driver) or in a frozen group.
     pub(super) fn is_unkillable(&self) -> bool {
         self.killed.is_some_and(|at| at.elapsed() > PATIENCE) && !self.has_exited()
     }
 
-    /// Kills what the first process has left behind, in its process group, its control group or
-    /// elsewhere; how many.
+    /// Kills what the first process has left behind, in its process group, its control group or elsewhere; returns
+    /// how many.
     pub(super) fn put_away(&mut self) -> usize {
         let pid = self.pid();
-        // A process that has shed the signs and the process group stays in this one.
+        // A process that has dropped the signs and left the process group is still in this group.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
         let mut inside = members.unwrap_or_default();
-        // A daemon that the job has started for others as well is not its own.
+        // A daemon that the job has started, but that others use as well, is not its own.
         let all = inside.len();
         inside.retain(|p| !mps::is_program(p.pid));
-        // Before the search through all processes of the machine, during which a fork bomb would go on.
+        // Before the search through all processes of the machine, during which a fork bomb would continue.
         if let Some(procs) = self.cgroup.as_deref().filter(|_| inside.len() == all) {
             cgroup::kill_members(procs);
         }
@@ -294,7 +294,7 @@ impl RunningJob {
         left.sort_unstable_by_key(|p| p.pid);
         left.dedup();
         self.signal(Signal::SIGKILL);
-        // Where the first process has not gone, waiting for the others was in vain, too.
+        // If the first process has not gone, waiting for the others was useless, too.
         let patience = if self.has_exited() {
             PATIENCE
         } else {
@@ -305,18 +305,17 @@ impl RunningJob {
         left.len()
     }
 
-    /// `cgroup.procs` of the control group that goes with it.
+    /// `cgroup.procs` of the control group that is removed with it.
     pub(super) fn enclosure(&self) -> Option<&Path> {
         self.cgroup.as_deref().filter(|_| self.enclosed)
     }
 
-    /// Whether it is known to be in a control group, and was there at the last look.
+    /// Whether it is known to be in a control group, and was there at the last check.
     pub(super) fn is_inside(&self) -> bool {
         self.cgroup.is_some() && !self.left
     }
 
-    /// Whether one of the living `processes` of its process group is outside its control group; in
-    /// words, once.
+    /// A message, once, if one of the live `processes` of its process group is outside its control group.
     pub(super) fn has_left(&mut self, processes: &[Identity]) -> Option<String> {
         let procs = self.cgroup.as_deref().filter(|_| !self.left)?;
         let outside = |p: &&Identity| !cgroup::holds(procs, p.pid) && p.is_alive();
@@ -328,7 +327,7 @@ impl RunningJob {
         ))
     }
 
-    /// Reads the last words of a job that has ended.
+    /// Reads the last output of an ended job.
     pub(super) fn drain(
         &mut self,
         id: JobId,
@@ -340,17 +339,17 @@ impl RunningJob {
         while !self.pipes.is_empty() && left > 0 && self.read(id, chunk, queue, echo) {
             left -= 1;
         }
-        // A short read may have been followed by the end of the pipe.
+        // After a short read, the pipe may have ended.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
-        // For a pipe that somebody else keeps open.
+        // For a pipe that another process keeps open.
         for pipe in &mut self.pipes {
             // The failure of the log was reported when it first failed, or no longer matters.
             self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
         }
     }
 
-    /// How it ended; one that cannot be killed is not waited for.
+    /// Its exit status; a job that cannot be killed is not waited for.
     pub(super) fn wait(&mut self) -> Exit {
         if !self.has_exited() {
             return Exit::Signal(Signal::SIGKILL as i32);
@@ -361,7 +360,7 @@ impl RunningJob {
                 (None, Some(signal)) => Exit::Signal(signal),
                 (None, None) => Exit::Code(-1),
             },
-            // Somebody else has waited for it: how it ended is lost.
+            // Another caller has waited for it: its status is lost.
             Err(_) => Exit::Code(-1),
         }
     }
@@ -372,23 +371,23 @@ fn would_block(error: &std::io::Error) -> bool {
 }
 
 fn nonblocking(fd: OwnedFd) -> OwnedFd {
-    // It cannot fail on a pipe of our own; if it did, reads would wait for the job.
+    // It cannot fail on our own pipe; if it did, reads would block.
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
     fd
 }
 
-/// Whether a job tells nothing but steps that are not believed. Otherwise its lack of progress would be
-/// unexplained, and it would be measured until it counts as stalled.
+/// Whether a job reports only steps that are implausible. Otherwise its lack of progress would be unexplained, and it
+/// would be measured until it counts as stalled.
 #[derive(Debug)]
 enum Disbelieved {
-    /// So many lines so far, and no other step.
+    /// Number of such lines so far, without any other step.
     Lines(u32),
-    /// It has told a step, or this has been said.
+    /// It has reported a plausible step, or the warning has been given.
     Settled,
 }
 
 impl Disbelieved {
-    /// Lines that are forgiven: a counter that is not set yet at the first steps.
+    /// Number of such lines without a warning: at the first steps, a counter may not be set yet.
     const FORGIVEN: u32 = 4;
 
     fn look(&mut self, line: &[u8]) -> Option<String> {

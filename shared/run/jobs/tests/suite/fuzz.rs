@@ -1,4 +1,4 @@
-//! What jobs print, near what jobs do print.
+//! Output of jobs, close to what real jobs print.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn fuzz_protocol_and_regex() {
             let mut take = |line: &[u8], _: bool| {
                 classes.extend(way.parse(line).map(|message| class(&message)));
             };
-            // In two parts, as a pipe may give it.
+            // In two parts, as a pipe may deliver it.
             let (one, other) = output.split_at(output.len() / 2);
             let passed_over = lines.push(one, &mut take) + lines.push(other, &mut take);
             lines.finish(&mut take);

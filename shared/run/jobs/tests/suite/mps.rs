@@ -112,7 +112,7 @@ fn a_private_daemon_lives_as_long_as_its_guard() {
         let mode = fs::metadata(dir).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{}", dir.display());
     }
-    // The fake starts short-lived programs of its own (mv) after it has answered already.
+    // The fake starts short-lived programs (mv) after it has already answered.
     let deadline = Instant::now() + Duration::from_secs(10);
     while FakeMps::processes_below(bench.root.path()).len() != 1 {
         assert!(Instant::now() < deadline, "more than the daemon, or none");
@@ -183,7 +183,7 @@ fn a_client_is_verified_with_its_sms() {
         .unwrap();
     assert_eq!(got.client, Some(client.pid()));
     assert_eq!(got.sms, Some(20));
-    // A script that tells nothing is verified by the daemon's list alone.
+    // A script that reports nothing is verified only by the daemon's list.
     assert!(
         mps.verify(client.pid(), Ready::default(), share(25.0), None)
             .is_ok()
@@ -218,7 +218,7 @@ fn a_client_without_mps_or_share_is_refused() {
         .verify(whole.pid(), ready, share(25.0), Some(80))
         .unwrap_err();
     assert!(matches!(error, MpsError::ShareNotApplied { .. }), "{error}");
-    // At 99.5 % of 80 SMs the whole GPU is the right rounding.
+    // At 99.5 % of 80 SMs the whole GPU is the correct rounding.
     assert!(
         mps.verify(whole.pid(), ready, share(99.5), Some(80))
             .is_ok()
@@ -299,8 +299,7 @@ fn a_root_that_others_can_read_is_refused() {
     assert!(matches!(error, MpsError::NotPrivate { .. }), "{error}");
 }
 
-/// Not a test of its own: the process that the next test kills. Without its variable it has
-/// nothing to do.
+/// Not a test of its own: it is the process that the next test kills. Without its variable it does nothing.
 #[test]
 fn owner_for_the_next_test() {
     let Some(root) = std::env::var_os("MT_TEST_ROOT") else {
@@ -377,7 +376,7 @@ fn whoever_only_looks_at_the_daemon_lives_on() {
     let mut line = String::new();
     let stdout = looker.stdout.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
-    // A control program that prints numbers of others.
+    // A control program that prints the numbers of other processes.
     let mut foreign = Command::new("sleep").arg("60").spawn().unwrap();
     let server = mps.control().pipe_dir().join("fake/server.pid");
     fs::write(server, format!("{}\n", foreign.id())).unwrap();
@@ -388,7 +387,7 @@ fn whoever_only_looks_at_the_daemon_lives_on() {
         foreign.try_wait().unwrap().is_none(),
         "a printed number was killed"
     );
-    // The control program that was asked to quit takes a moment to end.
+    // A control program that takes a moment to quit.
     let begun = Instant::now();
     let mut left = FakeMps::processes_below(bench.root.path());
     while left.len() > 2 && begun.elapsed() < Duration::from_secs(5) {

@@ -1,4 +1,4 @@
-//! Jobs that behave and jobs that do not.
+//! Jobs that behave well and jobs that do not.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -53,7 +53,7 @@ impl Bench {
         self.supervisor.spawn(&spec).unwrap()
     }
 
-    /// Polls until `until` holds of an event; all events up to it.
+    /// Polls until `until` returns true for an event; returns all events up to it.
     fn until(&mut self, until: impl Fn(&Happening) -> bool) -> Vec<Event> {
         let deadline = Instant::now() + LONG;
         let mut all = Vec::new();
@@ -176,7 +176,7 @@ fn steps_that_are_never_believed_are_told_once() {
     }
 }
 
-/// A bomb whose processes leave their session, bounded by a group of 400 processes.
+/// A fork bomb whose processes leave their session, bounded by a group of 400 processes.
 #[test]
 fn a_fork_bomb_ends_at_once() {
     let limit = Path::new("/sys/fs/cgroup/pids").join(format!("mt-bomb-{}", std::process::id()));
@@ -305,9 +305,9 @@ fn quotas_hold_change_at_once_and_go() {
     assert_eq!(bench.exit().0, Exit::Signal(9));
 }
 
-/// CPU seconds per second of a process from one look to the next, between which the kernel has
-/// stopped it for its quota at least ten times. So the quota is known to bind, however little of a
-/// busy machine the process gets in a given time; on an idle one it takes about a second.
+/// CPU seconds per second of a process between two checks, between which the kernel has stopped it for its quota at
+/// least ten times. So the quota is known to be the limit, however little of a busy machine the process gets in a
+/// given time; on an idle one it takes about a second.
 fn use_while_throttled(bench: &mut Bench, pid: i32, procs: &Path) -> f64 {
     let throttled = || -> u64 {
         let stat = fs::read_to_string(procs.with_file_name("cpu.stat")).unwrap();

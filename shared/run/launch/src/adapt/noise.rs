@@ -24,7 +24,7 @@ impl LiveNoise {
         }
     }
 
-    /// Takes in what an event tells.
+    /// Records the norms of an event.
     pub(crate) fn hear(&mut self, event: &RunEvent) {
         if let EventPayload::Progress { task, progress, .. } = &event.payload
             && let Some(gradient) = &progress.gradient
@@ -39,8 +39,8 @@ impl LiveNoise {
         }
     }
 
-    /// The noise scale of the newest rounds, as few as give an estimate with its error: it grows during
-    /// training, and old values no longer hold.
+    /// The noise scale of the newest rounds, as few as suffice for an estimate with its error: the scale grows during
+    /// training, so old values no longer apply.
     pub(crate) fn of(&self, task: &Task) -> Option<NoiseScale> {
         let rounds = self.tasks.get(&task.id)?;
         (0..rounds.len())
@@ -48,10 +48,10 @@ impl LiveNoise {
             .find_map(|first| NoiseScale::of(&rounds[first..].concat(), task.reference()).ok())
     }
 
-    /// Moves the noise scale of each task that tells one by `part` of the way, in logarithms: one odd round
-    /// does not turn the plan over. A task of which nothing was known takes what is told. A table stays: somebody
-    /// wrote it, or trainings showed it, at several batch sizes, of which the norms know one. The answer: what has
-    /// moved, for people.
+    /// Moves the noise scale of each task with a new estimate by `part` of the way, in logarithms, so that one
+    /// unusual round does not overturn the plan. A task without a known scale takes the new one. A table is kept: it
+    /// was written by hand or learnt from trainings at several batch sizes, and the norms know only one. Returns
+    /// messages about the changes.
     pub(crate) fn correct(&self, model: &mut Model, part: f64) -> Vec<String> {
         let mut moved = Vec::new();
         for task in &mut model.workload.tasks {
@@ -95,7 +95,7 @@ pub(crate) fn at_end(workload: &Workload, end: usize) -> Workload {
     moved
 }
 
-/// A sink that hears the norms on their way.
+/// A sink that records the norms of the events passed through it.
 pub(crate) struct Hearing<'a> {
     pub(crate) inner: &'a mut dyn Sink,
     pub(crate) noise: &'a mut LiveNoise,
@@ -109,7 +109,7 @@ impl Sink for Hearing<'_> {
 
     fn progress(&mut self, event: &RunEvent) -> bool {
         let told = self.inner.progress(event);
-        // Norms that are not told now come again with the next progress.
+        // Norms that are not reported now are included in the next progress.
         if told {
             self.noise.hear(event);
         }

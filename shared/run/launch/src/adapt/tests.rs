@@ -128,7 +128,7 @@ fn predictions(launch: &Launch, model: &Model) -> Vec<f64> {
     all.iter().map(|p| p.samples_per_s).collect()
 }
 
-/// The plan that a first correction makes, and what it says.
+/// The plan after a first correction, and its message.
 fn adapted(
     launch: &Launch,
     measured: &[TaskSummary],
@@ -179,7 +179,7 @@ fn nothing_to_compare_changes_nothing() {
     assert!(adapted(&bare, &measured(&bare, [1.0, 1.0]), 1.0).is_err());
 }
 
-/// A progress event with the norms of two steps at this noise scale, and a little noise of its own.
+/// A progress event with the norms of two steps at this noise scale, with a little noise.
 fn told(task: &str, phi: f64, odd: f64) -> doc::RunEvent {
     let gradient = doc::GradientNoise {
         steps: 2,
@@ -245,13 +245,13 @@ fn a_noise_scale_that_grows_moves_the_model_by_parts_and_the_plan_once_it_matter
     assert_eq!(sizes(&before), [16, 16]);
     let seen = measured(&before, [1.0, 1.0]);
     let mut correction = Correction::default();
-    // No news: the plan stays, and so does the model.
+    // No new measurements: plan and model are kept.
     hear(&mut correction, 8.0);
     let stays = correction.adapt(&before, &seen, 0.5).unwrap();
     assert!(matches!(stays, Adapted::Stays(_)), "{stays:?}");
     let phi = |correction: &Correction| noise_scale(correction.model.as_ref().unwrap());
     assert!((phi(&correction) - 8.0).abs() < 0.1);
-    // Sixteen times as much, halfway in logarithms each round: 32, 64, 90.5.
+    // A scale sixteen times as large, halfway in logarithms each round: 32, 64, 90.5.
     let mut anew = None;
     for wanted in [32.0, 64.0, 90.5, 107.6, 117.4] {
         correction.noise.next_round();

@@ -1,4 +1,4 @@
-//! When trainings come and go.
+//! Arrivals and removals of trainings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -8,11 +8,11 @@ use cli::{Console, Failure, LONGEST, Line, Lines, in_background, open_reader};
 use doc::{Arrival, Frame, TrainingBatch, TrainingEvent, TrainingNews, Workload};
 use units::{Seconds, TaskId};
 
-/// Trainings that come, in the order of their times, and trainings that are taken away.
+/// Trainings that arrive, in the order of their times, and trainings that are removed.
 pub(super) enum Arrivals {
     /// Known before the launch.
     Known(VecDeque<TrainingEvent>),
-    /// Told on standard input while the launch runs.
+    /// Read from standard input while the launch runs.
     Live {
         lines: Receiver<Result<TrainingEvent, String>>,
         waiting: VecDeque<TrainingEvent>,
@@ -24,12 +24,12 @@ pub(super) enum Arrivals {
 pub(super) enum Due {
     Arrive(Arrival),
     Leave(TaskId),
-    /// A GPU, by number, is gone, or back.
+    /// A GPU, by number, is lost, or found again.
     Gpu {
         gpu: u32,
         lost: bool,
     },
-    /// A line that is none of these; why.
+    /// An invalid line; why.
     Bad(String),
 }
 
@@ -50,9 +50,9 @@ impl Arrivals {
         let (reader, source) = open_reader(path, "arrivals of trainings", console)?;
         if path == Path::new("-") {
             let (sender, lines) = sync_channel(64);
-            // Standard input may never end, so nobody waits for this thread.
+            // Standard input may never end, so this thread is not waited for.
             in_background(move || {
-                // A box of a reader cannot cross threads; standard input can be opened there.
+                // A boxed reader cannot be moved to another thread; standard input can be opened there.
                 let stdin = std::io::stdin().lock();
                 for line in Lines::new(stdin) {
                     let parsed = line
@@ -86,7 +86,7 @@ impl Arrivals {
         Ok(Self::Known(all.into()))
     }
 
-    /// The next that is due at `now`, seconds since the launch.
+    /// The next one that is due at `now`, in seconds since the launch.
     pub(super) fn due(&mut self, now: f64) -> Option<Due> {
         let waiting = match self {
             Self::Known(waiting) => waiting,
@@ -120,7 +120,7 @@ impl Arrivals {
         })
     }
 
-    /// Whether nothing can come any more.
+    /// Whether no more can come.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Known(waiting) => waiting.is_empty(),

@@ -10,15 +10,15 @@ use cli::{Failure, Line, Lines, Spool, Worth};
 use doc::{Allocation, Frame, TrainingEvent, TrainingNews, write_line};
 use jobs::{Helper, RunDir};
 
-/// Bytes of events that may wait for a controller that does not read: some thousand events. Progress
-/// is dropped from half of it on, so that arrivals and ends have room.
+/// Bytes of events that may wait for a controller that does not read: some thousand events. Beyond half of it,
+/// progress is dropped, so that arrivals and ends have room.
 const ROOM: usize = 1 << 20;
-/// Decisions that wait; more are left in the pipe, so that a controller that floods is slowed.
+/// Number of waiting decisions; further ones are left in the pipe, so that a controller that floods is slowed.
 const WAITING: usize = 64;
-/// Invalid lines after which a controller is ignored: a banner or a stack trace is forgiven, an endless log
-/// is not.
+/// Number of invalid lines after which a controller is ignored: a banner or a stack trace is tolerated, an endless
+/// log is not.
 const MOST_BAD_LINES: usize = 1000;
-/// How long a controller may take to end once its events have ended.
+/// Maximum time for a controller to end after its input has ended.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// A controller that was started.
@@ -29,9 +29,9 @@ pub(super) struct Controller {
     alive: bool,
     /// Whether it has decided anything.
     decided: bool,
-    /// Why it is not heard any more, until when its exit status is waited for.
+    /// Why it is ignored from now on, and how long to wait for its exit status.
     ending: Option<(String, Instant)>,
-    /// An event could not be handed over, which was reported.
+    /// An event could not be delivered, and this was reported.
     told_deaf: bool,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Controller {
 pub(super) enum ControllerMessage {
     /// A decision.
     Decision(Box<Allocation>),
-    /// Its first line that is none.
+    /// Its first invalid line.
     Bad(String),
-    /// It has ended, or is not listened to any more; why.
+    /// It has ended, or is ignored from now on; why.
     Ended(String),
-    /// It has failed before it has decided anything: what it was started with is wrong.
+    /// It has failed before its first decision: it was started with wrong arguments or input.
     Failed(String),
 }
 
@@ -60,7 +60,7 @@ impl Controller {
         let mut command = Command::new(program);
         command.args(&argv[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C is for the launcher, which ends the controller once the jobs have ended.
+        // Ctrl-C is for the launcher, which ends the controller after the jobs have ended.
         let mut helper = Helper::start(command, run).map_err(refused)?;
         let child = helper.child();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -87,7 +87,7 @@ impl Controller {
         self.alive
     }
 
-    /// Hands an event over; what a person should know, once.
+    /// Sends an event; returns a warning for the user, once.
     pub(super) fn tell(&mut self, event: &TrainingEvent) -> Option<String> {
         let mut line = Vec::new();
         // Writing to memory does not fail.
@@ -125,7 +125,7 @@ impl Controller {
         self.end()
     }
 
-    /// Its end, once its exit status is known, which comes a moment after its output has ended.
+    /// Its end, when its exit status is known, which is a moment after its output has ended.
     fn end(&mut self) -> Option<ControllerMessage> {
         let (why, until) = self.ending.as_ref()?;
         let status = match self.program.child().try_wait() {
@@ -141,7 +141,7 @@ impl Controller {
         })
     }
 
-    /// Whether its exit status is waited for.
+    /// Whether its exit status is still awaited.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
@@ -149,7 +149,7 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        // An empty line closes its standard input, behind everything that waits.
+        // An empty line closes its standard input, after all waiting events.
         self.events.push(Vec::new(), Worth::Major).ok();
         let deadline = Instant::now() + LEAVE;
         let child = self.program.child();
@@ -169,7 +169,7 @@ fn write(stdin: &mut Option<ChildStdin>, line: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Reads what the controller prints until it ends or has printed too much that is no decision.
+/// Reads the controller's output until it ends or has printed too many invalid lines.
 fn listen(stdout: ChildStdout, sender: &SyncSender<ControllerMessage>) {
     let mut bad = 0;
     let mut ended = "it has ended".to_owned();
@@ -201,7 +201,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<ControllerMessage>) {
             return;
         }
     }
-    // Nobody may be left to hear it.
+    // There may be no receiver any more.
     sender.send(ControllerMessage::Ended(ended)).ok();
 }
 

@@ -1,4 +1,4 @@
-//! Takes a decision and applies it to the trainings.
+//! Applies a decision to the trainings.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use host::Regrants;
 use super::member::{Allotment, Leaving, Member, Stage};
 use super::session::{ElasticLaunch, TOLD};
 
-/// How long a training without any GPU waits for a decision while some are free. A controller
-/// answers within milliseconds; one that plans for seconds on a loaded machine still comes first.
+/// How long a training without a GPU waits for a decision while some are free. A controller answers within
+/// milliseconds; one that plans for seconds on a loaded machine is still faster than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl ElasticLaunch<'_> {
-    /// Takes the newest decision once nothing moves, but not sooner after the last one than that
-    /// one has paused a training: so at least half of the time is training, whatever is decided.
+    /// Applies the newest decision when nothing is moving. After the previous decision it waits at least as long as
+    /// that one paused a training, so at least half of the time is training, whatever is decided.
     pub(super) fn take_decision(&mut self) {
         let moving = self.members.iter().any(Member::is_moving);
         let early = self.host.now() < self.decided + self.last_pause;
@@ -105,8 +105,8 @@ impl ElasticLaunch<'_> {
         });
     }
 
-    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, has not
-    /// mentioned them for a while, or changes nothing.
+    /// Gives free GPUs to trainings without a decision: the controller is gone, has not mentioned them for a while,
+    /// or changes nothing.
     pub(super) fn help_the_forgotten(&mut self) {
         let now = self.host.now();
         let idle = !self.members.iter().any(Member::runs);
@@ -120,13 +120,13 @@ impl ElasticLaunch<'_> {
                 waits && m.wanted_gpus() == 0 && alone
             })
             .collect();
-        // Once one has waited long enough, those that came a moment later share with it: else the
-        // first would take all GPUs.
+        // When one has waited long enough, those that came a moment later share with it: otherwise the first would
+        // take all GPUs.
         let overdue = |&i: &usize| now >= self.members[i].arrived + PATIENCE;
         if forgotten.is_empty() || (alive && !forgotten.iter().any(overdue)) {
             return;
         }
-        // GPUs that a training waits for, or is to get, are not free.
+        // GPUs that a training waits for, or is about to get, are not free.
         let open = self.members.iter().filter(|m| m.stage != Stage::Ended);
         let promised: usize = open
             .map(|m| (m.wanted_gpus() as usize).saturating_sub(m.gpus.len()))
@@ -157,8 +157,8 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Moves parts of a device between running processes, if their share can change while they run:
-    /// nothing is stopped then. Trainings that give parts up go first.
+    /// Moves parts of a device between running processes, if their share can change while they run: then nothing is
+    /// stopped. Trainings that give up parts go first.
     fn regrant(&mut self) {
         if self.parts.is_none() || self.host.regrants() != Regrants::Now {
             return;
@@ -177,7 +177,7 @@ impl ElasticLaunch<'_> {
     }
 
     fn reshare(&mut self, i: usize, parts: usize) {
-        // Training at the previous share is reported with that share.
+        // Training so far at the previous share is reported with that share.
         self.report_one(i, true);
         let share = self.share_of(parts);
         for job in self.members[i].ranks.iter().map(|r| r.job) {
@@ -203,8 +203,8 @@ impl ElasticLaunch<'_> {
         member.worked_on = u32::try_from(parts).ok();
     }
 
-    /// Stops what has other GPUs than it should, and starts what can be started. While processes of
-    /// the next allocation are loading, those before them train on.
+    /// Stops the trainings whose GPUs must change, and starts those that can start. While processes of the next
+    /// allocation load, their predecessors continue to train.
     pub(super) fn reconcile(&mut self) {
         self.regrant();
         self.stand_by();

@@ -10,7 +10,7 @@ use units::Batch;
 
 use crate::task::{process_end, rate};
 
-/// Where a training is.
+/// State of a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// No process of it runs.
@@ -19,7 +19,7 @@ pub(super) enum Stage {
     Starting,
     /// It is ready.
     Training,
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopping,
     /// It is done, was removed, or was given up.
     Ended,
@@ -38,7 +38,7 @@ pub(super) struct Allotment {
 pub(super) enum Leaving {
     /// Its target is reached.
     Reached,
-    /// It was taken away, or the launch ends.
+    /// It was removed, or the launch ends.
     Away,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct Rank {
     pub(super) exit: Option<Exit>,
 }
 
-/// Processes that were started for an allocation while the one before still trains. They have done
-/// what does not depend on the checkpoint, and wait for `run`.
+/// Processes that were started for an allocation while their predecessors still train. They have done everything that
+/// does not depend on the checkpoint, and wait for `run`.
 #[derive(Debug)]
 pub(super) struct Standby {
-    /// GPUs that they will have, and that may still be held.
+    /// GPUs that they will get, and that may still be in use.
     pub(super) gpus: Vec<usize>,
     /// Samples of a step with them.
     pub(super) batch: u64,
@@ -66,20 +66,20 @@ pub(super) struct Standby {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) arrival: Arrival,
-    /// Its place in the workload.
+    /// Its index in the workload.
     pub(super) task: usize,
     pub(super) stage: Stage,
     /// From the last decision about it.
     pub(super) wanted: Option<Allotment>,
-    /// GPUs on which it became ready last.
+    /// GPUs on which it last became ready.
     pub(super) worked_on: Option<u32>,
     pub(super) leaving: Option<Leaving>,
-    /// GPUs that it holds, by number.
+    /// GPUs that it uses, by number.
     pub(super) gpus: Vec<usize>,
     /// Samples of a step with the current processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
-    /// The successor of these processes, once its GPUs are free.
+    /// The successor of these processes, to be started when its GPUs are free.
     pub(super) next: Option<Standby>,
     /// Whether its program has shown that it does not stand by.
     pub(super) cold: bool,
@@ -91,10 +91,10 @@ pub(super) struct Member {
     pub(super) paused_at: Option<Instant>,
     pub(super) retry_at: Option<Instant>,
     pub(super) arrived: Instant,
-    /// Whether rank 0 of the current processes has said that it is parked, or done.
+    /// Whether rank 0 of the current processes has reported that it is parked, or done.
     pub(super) parked: bool,
     pub(super) done: bool,
-    /// Why its processes are being ended, where that is a failure.
+    /// Why its processes are being ended, if that is a failure.
     pub(super) fault: Option<String>,
     /// Failures in a row.
     pub(super) failures: u32,
@@ -104,7 +104,7 @@ pub(super) struct Member {
     pub(super) progress: Counters,
 }
 
-/// How far it is.
+/// Its progress.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) step: u64,
@@ -115,17 +115,17 @@ pub(super) struct Counters {
     /// The longest step of the current processes.
     pub(super) longest: Duration,
     pub(super) trained: Duration,
-    /// That, as the last progress event told it.
+    /// The same when the last progress event was reported.
     pub(super) told: Option<Duration>,
     pub(super) loss: Option<f64>,
     pub(super) first_loss: Option<f64>,
-    /// Gradients of the steps that reported norms, since the last progress that was told.
+    /// Gradient norms of the steps since the last progress event.
     pub(super) gradient: Moments,
     recent: VecDeque<f64>,
     pub(super) reported_at: Option<Instant>,
-    /// The last step when it was last tried to tell of it.
+    /// The last step when reporting was last tried.
     pub(super) tried_at: Option<Instant>,
-    /// Progress that the reader's queue had no room for, since the last that was told and in all.
+    /// Progress events that did not fit into the reader's queue: since the last one that did, and in total.
     pub(super) dropped: (u64, u64),
     pub(super) reported_samples: u64,
     pub(super) rate: Option<f64>,
@@ -133,15 +133,15 @@ pub(super) struct Counters {
     pub(super) exit: Option<Exit>,
 }
 
-/// Steps that a training may make after it was asked to stop: the current one, one more where another
-/// process was asked a moment later, and as much again for the checkpoint and for a load that rises.
+/// Number of steps that a training may make after it was asked to stop: the current one, one more if another process
+/// was asked a moment later, and the same again for the checkpoint and for increasing load.
 const STEPS_TO_SAVE: u32 = 4;
 
 /// Reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 const REPORTS: usize = 10;
 
 impl Counters {
-    /// An event of now, whose last step was then, was `told`, or the reader's queue had no room for it.
+    /// Result of an event now, with its last step then: it was `told`, or the reader's queue had no room for it.
     pub(super) fn was_told(&mut self, last_step: Instant, told: bool) {
         if !told {
             self.dropped = (self.dropped.0 + 1, self.dropped.1 + 1);
@@ -193,7 +193,7 @@ impl Member {
         )
     }
 
-    /// Whether a reconfiguration of it is under way: it is on its way to its first step, or down.
+    /// Whether a reconfiguration of it is in progress: it has not made its first step yet, or is stopping.
     pub(super) fn is_moving(&self) -> bool {
         if self.next.is_some() {
             return true;
@@ -213,15 +213,14 @@ impl Member {
         }
     }
 
-    /// How long its processes may take to save once they were asked to stop for a reconfiguration. They
-    /// notice it between two steps. On a loaded machine a step may take seconds, so a fixed time would
-    /// kill them before they have saved, and steps since the last checkpoint would be trained and
-    /// reported twice.
+    /// How long its processes may take to save after they were asked to stop for a reconfiguration. They notice the
+    /// request between two steps. On a loaded machine a step may take seconds. A fixed time would then kill them
+    /// before they have saved, and steps since the last checkpoint would be trained and reported twice.
     pub(super) fn time_to_save(&self, grace: Duration) -> Duration {
         grace + STEPS_TO_SAVE * self.progress.longest
     }
 
-    /// Takes steps in.
+    /// Records steps.
     pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
         let p = &mut self.progress;
         p.step = p.step.saturating_add(steps);
@@ -230,7 +229,7 @@ impl Member {
         let before = p.last_step.unwrap_or(at);
         let took = at.saturating_duration_since(before);
         p.trained += took;
-        // The line may tell of several.
+        // The line may contain several steps.
         p.longest = p
             .longest
             .max(took / u32::try_from(steps).unwrap_or(u32::MAX).max(1));
@@ -247,8 +246,8 @@ impl Member {
         }
     }
 
-    /// A job that counts its steps says which is its last: what it repeats after a checkpoint that
-    /// was not the last is not counted twice.
+    /// A job that counts its steps says which is its last. So steps that it repeats because its last checkpoint was
+    /// older are not counted twice.
     pub(super) fn is_at(&mut self, step: u64) {
         let p = &mut self.progress;
         if step != p.step && p.step > 0 {
@@ -258,7 +257,7 @@ impl Member {
         p.step = step;
     }
 
-    /// Whether what it was to reach is reached.
+    /// Whether it has reached its goal.
     pub(super) fn has_reached(&self) -> bool {
         let p = &self.progress;
         let steps = self.arrival.total_steps.is_some_and(|n| p.step >= n);
@@ -294,7 +293,7 @@ impl Member {
             .collect()
     }
 
-    /// Samples after which its program may end by itself, where that can be said.
+    /// Number of samples after which its program may end by itself, if known.
     pub(super) fn samples(&self, batch: u64) -> Option<u64> {
         let steps = match self.arrival.batch {
             Some(TrainingBatch::PerGpu(_)) => None,
@@ -324,8 +323,8 @@ impl Member {
         }
     }
 
-    /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
-    /// do. A training that reports steps ended too early if it made fewer than declared.
+    /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol do. A training
+    /// that reports steps ended too early if it made fewer than declared.
     pub(super) fn may_end(&self, takes_orders: bool) -> bool {
         let runs = matches!(self.stage, Stage::Starting | Stage::Training);
         let silent = self.progress.step == 0 && !takes_orders;
@@ -334,7 +333,7 @@ impl Member {
         runs && self.fault.is_none() && (silent || free || self.has_reached())
     }
 
-    /// What it does, in a word.
+    /// Its state, in a word.
     pub(super) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Waiting if self.retry_at.is_some() => "restarting",

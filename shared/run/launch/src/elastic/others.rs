@@ -1,6 +1,5 @@
-//! Processes on the GPUs that are not under the controller. A controller allocates GPUs as if nobody
-//! else used them, and attributes all observed speed to its trainings, so the paper requires that
-//! there are no other processes.
+//! Processes on the GPUs that are not under the controller. A controller allocates GPUs as if they were unused, and
+//! attributes all observed speed to its trainings, so the paper requires that there are no other processes.
 
 use std::str::FromStr;
 use std::thread::sleep;
@@ -36,14 +35,14 @@ impl FromStr for Others {
     }
 }
 
-/// How often it is looked whether they have ended: short against a training.
+/// How often to check whether they have ended: short compared with a training.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Others {
-    /// Looks for processes on the GPUs of a workload, before anything is started on them.
+    /// Searches for processes on the GPUs of a workload, before anything is started on them.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if there are some and nothing is to be launched.
+    /// [`Failure::Environment`] if there are some and the policy is to refuse.
     pub(super) fn look(
         self,
         workload: &Workload,

@@ -11,7 +11,7 @@ use super::session::ElasticLaunch;
 use crate::task::process_end;
 
 impl ElasticLaunch<'_> {
-    /// Takes in one event of a process. Only rank 0 speaks for a training.
+    /// Handles one event of a process. Only rank 0 reports for a training.
     pub(super) fn happened(&mut self, event: &Event) {
         if let Happening::Exited { .. } = event.what {
             self.strays.retain(|job| *job != event.job);
@@ -74,7 +74,7 @@ impl ElasticLaunch<'_> {
     fn settle(&mut self, i: usize, rank: usize) {
         let job = self.members[i].ranks[rank].job;
         match self.host.settle(job) {
-            // It has ended meanwhile; how, the next event tells.
+            // It has ended meanwhile; the next event says how.
             Ok(_) | Err(HostError::Ended) => {}
             Err(why) => self.end_processes(i, why.to_string()),
         }
@@ -84,7 +84,7 @@ impl ElasticLaunch<'_> {
         if self.members[i].stage != Stage::Starting {
             return;
         }
-        // Ranks that are not rank 0 say nothing, and are ready when it is.
+        // Ranks other than 0 report nothing, and are ready when it is.
         for rank in 1..self.members[i].ranks.len() {
             self.settle(i, rank);
         }
@@ -109,7 +109,7 @@ impl ElasticLaunch<'_> {
         (steps, samples): (u64, u64),
         (loss, last): (Option<f64>, Option<u64>),
     ) {
-        // A job that reports steps only is ready with its first.
+        // A job that only reports steps is ready with its first one.
         self.ready(i, at);
         let member = &mut self.members[i];
         let before = member.progress.step;
@@ -148,8 +148,8 @@ impl ElasticLaunch<'_> {
         self.signal_all(i, grace);
     }
 
-    /// A GPU is gone: what a training has on it is ended at once, for nothing there answers, and the others of
-    /// its processes wait for it. Until the controller decides, it continues with its remaining GPUs.
+    /// A GPU is lost: a training on it is ended at once, because nothing there answers and its other processes wait
+    /// for it. Until the controller decides, it continues on its remaining GPUs.
     pub(super) fn loses(&mut self, i: usize, gpu: usize) {
         let standby = self.members[i].next.as_ref();
         if standby.is_some_and(|next| next.gpus.contains(&gpu)) {
@@ -178,7 +178,7 @@ impl ElasticLaunch<'_> {
         self.signal_all(i, Duration::ZERO);
     }
 
-    /// Ends processes whose training cannot go on so.
+    /// Ends processes whose training cannot continue with them.
     fn end_processes(&mut self, i: usize, why: String) {
         let member = &mut self.members[i];
         if member.fault.is_none() && member.stage != Stage::Stopping {
@@ -214,8 +214,8 @@ impl ElasticLaunch<'_> {
         if member.ranks.iter().all(|r| r.exit.is_some()) {
             self.ended(i);
         } else if !expected && exit != Exit::Code(0) {
-            // The others wait for it, and would for ever. A process that ends well may be the first
-            // of a group that is done.
+            // The others would wait for it for ever. But a process that ends well may just be the first of a group
+            // that is done.
             self.signal_all(i, self.settings.supervision.grace);
         } else if rank == 0 {
             self.signal_all(i, self.settings.supervision.grace);
@@ -267,7 +267,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// After a failure: the number of GPUs that worked before, another try, or the end.
+    /// After a failure: return to the number of GPUs that worked before, try again, or give up.
     pub(super) fn failed(&mut self, i: usize, why: String, starting: bool, tried: u32) {
         let room = self.room(i);
         let member = &mut self.members[i];
@@ -298,7 +298,7 @@ impl ElasticLaunch<'_> {
         self.restart(i, why, pause);
     }
 
-    /// GPUs that are there for training `i` beside what the others have or were promised.
+    /// GPUs that remain for training `i` after those that the others have or were promised.
     fn room(&self, i: usize) -> u32 {
         let others = self.members.iter().enumerate();
         let others = others.filter(|(k, m)| *k != i && m.stage != Stage::Ended);
@@ -339,7 +339,7 @@ impl ElasticLaunch<'_> {
         });
     }
 
-    /// Ends what is not ready in time, or makes no step.
+    /// Ends a training that is not ready in time, or makes no step.
     pub(super) fn judge_deadlines(&mut self) {
         let now = self.host.now();
         for i in 0..self.members.len() {

@@ -17,43 +17,43 @@ use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 
-/// Decisions, and arrivals, refused that are told one by one.
+/// Number of refused decisions, and of refused arrivals, that are reported individually.
 pub(super) const TOLD: u32 = 5;
 
-/// How often answers of the controller are searched for while one is hoped for, since waiting for the
-/// host does not end with them: short against a pause, which is some tenths of a second.
+/// How often to check for an answer of the controller while one is expected, since it does not wake a wait for the
+/// host. Short compared with a pause, which is some tenths of a second.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// An elastic launch under way.
+/// An elastic launch in progress.
 pub(super) struct ElasticLaunch<'a> {
     pub(super) workload: &'a Workload,
     pub(super) settings: &'a LaunchSettings,
-    // Dropped before the host, which removes the control groups of the run with whatever is in them: a
-    // controller may end by itself.
+    // Dropped before the host, which removes the control groups of the run with everything in them: a controller may
+    // end by itself.
     pub(super) controller: Controller,
     pub(super) host: Box<dyn Host>,
     pub(super) sink: &'a mut dyn Sink,
     pub(super) logs: PathBuf,
     pub(super) journal: Journal,
-    /// Equal parts of one device that are given out instead of GPUs.
+    /// Equal parts of one device that are allocated instead of GPUs.
     pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
     /// GPUs that are gone.
     pub(super) lost: BTreeSet<usize>,
-    /// The newest decision that waits to be taken.
+    /// The newest decision that has not been applied.
     pub(super) pending: Option<Box<doc::Allocation>>,
-    /// Number of the last decision that was looked at.
+    /// Number of the last decision that was checked.
     pub(super) seq: u64,
-    /// When a decision was last taken, and how long the last reconfiguration has paused a training.
+    /// When a decision was last applied, and how long the last reconfiguration has paused a training.
     pub(super) decided: Instant,
     pub(super) last_pause: Duration,
     pub(super) told_silent: bool,
-    /// Decisions that were refused and told.
+    /// Number of refused decisions that were reported.
     pub(super) refusals: u32,
-    /// Arrivals that were refused or made no sense.
+    /// Number of arrivals that were refused or invalid.
     ignored: u32,
-    /// Processes of groups that could not be started whole; they are ending.
+    /// Processes of incompletely started groups; they are ending.
     pub(super) strays: Vec<JobId>,
     /// Why the launch cannot go on.
     broken: Option<String>,
@@ -99,7 +99,7 @@ impl<'a> ElasticLaunch<'a> {
         }
     }
 
-    /// GPUs, or parts of one, that are given out.
+    /// GPUs, or parts of one, that are allocated.
     pub(super) fn count(&self) -> u32 {
         self.parts.unwrap_or(self.workload.device.gpus)
     }
@@ -168,7 +168,7 @@ impl<'a> ElasticLaunch<'a> {
         ends && self.members.iter().all(|m| m.stage == Stage::Ended) && self.strays.is_empty()
     }
 
-    /// The first signal asks every training to save and stop; a second does not wait.
+    /// The first signal asks every training to save and stop; a second one kills.
     fn heed_signals(&mut self) {
         let arrived = self.host.arrived();
         let closed = self.sink.is_closed() && self.signal.is_none();
@@ -231,8 +231,7 @@ impl<'a> ElasticLaunch<'a> {
         }
     }
 
-    /// Tells of the first arrivals that cannot be followed, and at the end of how many there were: a file
-    /// for another workload has thousands.
+    /// Reports the first invalid arrivals, and at the end their number: a file for another workload has thousands.
     fn ignore(&mut self, text: &str) {
         self.ignored += 1;
         if self.ignored <= TOLD {
@@ -311,7 +310,7 @@ impl<'a> ElasticLaunch<'a> {
         Ok(())
     }
 
-    /// Takes in what the controller has said.
+    /// Handles the messages of the controller.
     fn hear(&mut self) {
         while let Some(answer) = self.controller.answer() {
             match answer {
@@ -327,8 +326,8 @@ impl<'a> ElasticLaunch<'a> {
         }
     }
 
-    /// Ends a launch whose controller never decided anything: there is no allocation to continue with, and
-    /// its message, on standard error, says what is wrong with how it was started.
+    /// Ends a launch whose controller never decided anything: there is no allocation to continue with, and its
+    /// message on standard error says what is wrong.
     fn give_up(&mut self, status: &str) {
         let why = format!("the controller has failed before its first decision ({status})");
         self.tell(EventPayload::Stop {

@@ -1,9 +1,9 @@
-//! Processes of the next allocation, started while their predecessors still train, so that the pause
-//! is shorter than a start: importing PyTorch takes seconds, reading a checkpoint a tenth of one.
+//! Processes of the next allocation, started while their predecessors still train, so that the pause is shorter than
+//! a start: importing PyTorch takes seconds, reading a checkpoint a tenth of one.
 //!
-//! Only programs that take orders (`pool` of their job) support this: the program says `loaded` when
-//! it has done everything that does not depend on the checkpoint, and waits for `run`. If one fails
-//! before that, its training is unaffected.
+//! Only programs that take orders (`pool` of their job) support this: the program prints `loaded` when it has done
+//! everything that does not depend on the checkpoint, and waits for `run`. If one fails before that, its training is
+//! unaffected.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::session::ElasticLaunch;
 use crate::task::process_end;
 
 impl ElasticLaunch<'_> {
-    /// Dismisses processes that stand by for what is wanted no more, and starts those that can.
+    /// Dismisses standby processes that are no longer wanted, and starts those that can be started.
     pub(super) fn stand_by(&mut self) {
         for i in 0..self.members.len() {
             let member = &self.members[i];
@@ -30,7 +30,7 @@ impl ElasticLaunch<'_> {
             let wanted = member.wanted_gpus() as usize;
             let needed = match member.stage {
                 Stage::Training => wanted != member.gpus.len(),
-                // Where enough GPUs are free it is started on them.
+                // If enough GPUs are free, it is started on them directly.
                 Stage::Waiting => wanted > self.unreserved().len(),
                 _ => false,
             };
@@ -50,15 +50,15 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Free GPUs that nobody stands by for.
+    /// Free GPUs for which no process stands by.
     pub(super) fn unreserved(&self) -> BTreeSet<usize> {
         let reserved = self.members.iter().filter_map(|m| m.next.as_ref());
         let reserved: BTreeSet<usize> = reserved.flat_map(|n| n.gpus.iter().copied()).collect();
         self.free.difference(&reserved).copied().collect()
     }
 
-    /// `count` GPUs for training `i` that are free once everything that changes has stopped; its own
-    /// first. `None` where there are not so many.
+    /// `count` GPUs for training `i` that will be free when all changes are complete, its own first. `None` if there
+    /// are not enough.
     fn to_be_free(&self, i: usize, count: usize) -> Option<Vec<usize>> {
         let changes = |m: &&Member| m.wanted_gpus() as usize != m.gpus.len();
         let held = self.members.iter().filter(changes);
@@ -74,7 +74,7 @@ impl ElasticLaunch<'_> {
         (gpus.len() == count).then_some(gpus)
     }
 
-    /// Takes in an event of process `rank` of those that stand by.
+    /// Handles an event of standby process `rank`.
     pub(super) fn standby_happened(&mut self, i: usize, rank: usize, event: &Event) {
         let Some(next) = &mut self.members[i].next else {
             return;
@@ -83,14 +83,14 @@ impl ElasticLaunch<'_> {
         match &event.what {
             Happening::Loaded if rank == 0 => next.loaded = true,
             Happening::Ready { .. } | Happening::Steps { .. } => {
-                // It trains before it is told to, and so repeats steps that its predecessors still train.
+                // It trains before it was told to, and so repeats steps that its predecessors still train.
                 self.members[i].cold = true;
                 let text = format!(
                     "{} does not wait for `run`, so its processes are started once the previous ones have stopped",
                     self.id(i)
                 );
                 self.sink.warn(&text);
-                // Without time to save: those before it save, too.
+                // Without time to save: its predecessors save, too.
                 self.end_standby(i, Duration::ZERO);
             }
             Happening::Exited { exit, tail, .. } => {
@@ -104,8 +104,8 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Processes for `count` GPUs cannot take over: the training stays where it is, or if it does not
-    /// run, that is a failure like any other.
+    /// Processes for `count` GPUs cannot take over. The training stays where it is; if it is not running, this is a
+    /// failure like any other.
     pub(super) fn not_standing_by(&mut self, i: usize, count: usize, why: &str) {
         self.dismiss(i);
         let member = &mut self.members[i];
@@ -126,9 +126,8 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Withdraws promises to waiting trainings if all promises together exceed what there is:
-    /// somebody keeps GPUs that should have been released. They get what the next decision gives, or
-    /// what becomes free.
+    /// Withdraws promises to waiting trainings if all promises together exceed the number of GPUs, because some GPUs
+    /// were not released as expected. They get what the next decision gives, or what becomes free.
     pub(super) fn release_promises(&mut self) {
         for i in (0..self.members.len()).rev() {
             let open = self.members.iter().filter(|m| m.stage != Stage::Ended);

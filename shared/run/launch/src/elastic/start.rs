@@ -10,7 +10,7 @@ use units::{Batch, Share};
 use super::member::{Rank, Stage, Standby};
 use super::session::ElasticLaunch;
 
-/// Words of an argument that stand for what is known only at the start.
+/// Placeholders in an argument for values that are known only at the start.
 const PROCESSES: &str = "{processes}";
 const BATCH: &str = "{batch}";
 const BATCHES: &str = "{batches}";
@@ -18,14 +18,14 @@ const BATCHES: &str = "{batches}";
 /// One program to start.
 struct Program {
     argv: Vec<String>,
-    /// Variables beside those of the worker protocol.
+    /// Variables in addition to those of the worker protocol.
     env: Vec<(String, String)>,
     gpus: Gpus,
     log: String,
 }
 
 impl ElasticLaunch<'_> {
-    /// Starts training `i` on free GPUs. Failing to start is a failure like any other.
+    /// Starts training `i` on free GPUs. If the start fails, it is a failure like any other.
     pub(super) fn start(&mut self, i: usize, gpus: Vec<usize>) {
         match self.admit(i, &gpus) {
             Ok(next) => {
@@ -44,8 +44,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Gives the processes that stand by for training `i` their GPUs, which are free, and lets
-    /// them train.
+    /// Gives the standby processes of training `i` their GPUs, which are now free, and lets them train.
     pub(super) fn take_over(&mut self, i: usize) {
         let Some(next) = self.members[i].next.take() else {
             return;
@@ -54,7 +53,7 @@ impl ElasticLaunch<'_> {
         let task = &self.workload.tasks[self.members[i].task];
         if task.job.as_ref().is_some_and(|job| job.pool) {
             for rank in &next.ranks {
-                // An ended process is reported by its exit; one that does not read is not ready in
+                // The end of a process is reported as its exit; a process that does not read will not be ready in
                 // time.
                 self.host.order(rank.job, Order::Run).ok();
             }
@@ -110,7 +109,7 @@ impl ElasticLaunch<'_> {
         })
     }
 
-    /// The share of so many parts, rounded down so that all together are not more than the device.
+    /// The share of this many parts, rounded down so that the sum does not exceed the device.
     pub(super) fn share_of(&self, parts: usize) -> Share {
         let all = Share::FULL.hundredths() as usize;
         let part = all * parts / self.count() as usize;
@@ -144,7 +143,7 @@ impl ElasticLaunch<'_> {
             let mut task = self.workload.tasks[self.members[i].task].clone();
             if let Some(job) = &mut task.job {
                 job.env.extend(program.env);
-                // If the batch grows with the GPUs, no number of samples says so.
+                // If the batch grows with the GPUs, the number of samples is unknown.
                 let steps = member.arrival.total_steps.map(|n| n.to_string());
                 job.env.extend(steps.map(|n| ("MT_STEPS".to_owned(), n)));
             }
@@ -188,8 +187,8 @@ pub(super) fn is_together(task: &Task) -> bool {
         .is_some_and(|job| holds(&job.argv) || holds(&job.resume))
 }
 
-/// The programs of a training on `gpus`: one where an argument holds `{processes}`, else one for
-/// each GPU, rank 0 first, so that it listens before the others connect.
+/// The programs of a training on `gpus`: a single one if an argument contains `{processes}`, otherwise one for each
+/// GPU, rank 0 first, so that it listens before the others connect.
 fn programs(
     task: &Task,
     job: &Job,
@@ -218,13 +217,13 @@ fn programs(
             log: format!("{}.log", task.id),
         }]);
     }
-    // Free now; a rank that finds it taken tries again, as the contract of such a job asks.
+    // Free now; a rank that finds it in use tries again, as the contract of such a job requires.
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let rank = |(rank, gpu): (usize, &usize)| {
         let variables = [
             ("RANK", rank.to_string()),
             ("WORLD_SIZE", count.to_string()),
-            // A process sees one GPU, whose number there is 0; the variable tells processes apart.
+            // A process sees one GPU, which has number 0 there; the variable distinguishes the processes.
             ("LOCAL_RANK", rank.to_string()),
             ("MASTER_ADDR", "127.0.0.1".to_owned()),
             ("MASTER_PORT", port.to_string()),

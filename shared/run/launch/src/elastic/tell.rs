@@ -1,4 +1,4 @@
-//! What is told: events of the run, events for the controller, the state for people.
+//! Reports: events of the run, events for the controller, and the state for users.
 
 use doc::{EventPayload, TaskProgress, TrainingEvent, TrainingNews};
 use jobs::as_seconds;
@@ -27,7 +27,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Tells what trainings have trained since the last telling; `all`: whether it is time or not.
+    /// Reports the progress of trainings since the last report; `all`: even if it is not time yet.
     pub(super) fn report_progress(&mut self, all: bool) {
         for i in 0..self.members.len() {
             self.report_one(i, all);
@@ -79,7 +79,7 @@ impl ElasticLaunch<'_> {
             task: self.id(i),
             progress,
         };
-        // A report at an end is final, and has no successor.
+        // A report at an end is final, so no later one covers it.
         let told = if all {
             self.tell(payload);
             true

@@ -31,7 +31,7 @@ struct Line<'a> {
     /// While all tasks of the plan run.
     #[serde(skip_serializing_if = "Option::is_none")]
     predicted_samples_per_s: Option<f64>,
-    /// Samples that it has told of.
+    /// Samples that it has reported.
     samples: u64,
     /// From the first reported step to the last, so without start-up.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub(super) struct Record<'a> {
     progress: Progress,
     lines: LineCutter,
     started: (Instant, u64),
-    /// Samples before, and time of, the first step; the same of the last.
+    /// Samples before the first step and its time; the same for the last.
     steps: Option<[(u64, Instant); 2]>,
     samples: u64,
     status: Option<ExitStatus>,
@@ -64,7 +64,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Checks that the log can be written, is no input, and holds nothing else.
+    /// Checks that the log can be written, is not an input, and contains nothing else.
     pub(super) fn open(
         path: &Path,
         placement: &'a Placement,
@@ -93,7 +93,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Takes what the program has printed; whether its first step is in it.
+    /// Reads the program's output; returns whether it contains the first step.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         let before = self.steps.is_none();
         let now = Instant::now();
@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
         self.status = Some(status);
     }
 
-    /// Appends the line in one write, so that programs that end together do not mix theirs.
+    /// Appends the line in one write, so that programs that end together do not mix their lines.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let rate = self.steps.and_then(|[(first, begun), (last, ended)]| {
             let seconds = ended.duration_since(begun).as_secs_f64();
@@ -154,11 +154,10 @@ struct LogLine {
     share_percent: f64,
 }
 
-/// Bytes of a first line that are looked at: the longest is a path (4096) and some figures.
+/// Number of bytes of a first line that are checked: the longest has a path (4096) and some figures.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// Refuses a file whose first line is none of a log: a line more would spoil a plan, and a run would
-/// have an event that is none.
+/// Refuses a file whose first line is not from a log: appending would spoil a plan, or add an invalid event to a run.
 fn holds_a_log(path: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::file(path, &error);
     let metadata = fs::metadata(path).map_err(failed)?;
@@ -180,7 +179,7 @@ fn holds_a_log(path: &Path) -> Result<(), Failure> {
 
 fn append(path: &Path, text: &[u8]) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
-    // A pipe that nobody reads is an error at once, and not waited for.
+    // A pipe without a reader is an error at once, and not waited for.
     options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
     let file = options.append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(text))

@@ -16,7 +16,7 @@ use super::placement::Placement;
 
 /// The share, made for this process.
 pub(super) struct Place {
-    // Dropped before the run directory, which stays where there are groups of it.
+    // Dropped before the run directory, which is kept if there are groups of it.
     kind: Kind,
     run: RunDir,
 }
@@ -31,7 +31,7 @@ enum Kind {
     Shared(SharedMps, Vec<(OsString, OsString)>),
 }
 
-/// The machine cannot.
+/// The machine does not support it.
 pub(super) fn environment(error: impl ToString) -> Failure {
     Failure::Environment(error.to_string())
 }
@@ -39,7 +39,7 @@ pub(super) fn environment(error: impl ToString) -> Failure {
 /// The hidden verb that says by its exit status whether this process would be a client of MPS.
 pub const PROBE: &str = "probe";
 
-/// Hidden verb `probe`: done if CUDA says that this process would be an MPS client.
+/// Hidden verb `probe`: succeeds if CUDA says that this process would be an MPS client.
 ///
 /// # Errors
 /// [`Failure::Environment`] if CUDA does not start.
@@ -51,7 +51,7 @@ pub fn is_mps_client() -> Result<Exit, Failure> {
 }
 
 impl Place {
-    /// Makes the share.
+    /// Creates the share.
     pub(super) fn take(
         placement: &Placement,
         runs: &Path,
@@ -78,7 +78,7 @@ impl Place {
         self.run.token()
     }
 
-    /// Directory of the shared daemon that this process takes part in.
+    /// Directory of the shared daemon in which this process is a member.
     pub(super) fn shared_daemon(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Shared(shared, _) => Some(shared.dir()),
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// Puts this process, and so whatever it becomes and starts, under the share.
+    /// Puts this process, and so everything that it becomes and starts, under the share.
     pub(super) fn enter(&self) -> Result<(), Failure> {
         let Kind::Quota { group, .. } = &self.kind else {
             return Ok(());
@@ -104,8 +104,8 @@ impl Place {
         }
     }
 
-    /// Whether a process of the program is in the daemon's list of clients, or why the daemon
-    /// cannot say; `None`: there is no daemon.
+    /// Whether a process of the program is in the daemon's list of clients, or why the daemon cannot say; `None` if
+    /// there is no daemon.
     pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
         let mps = match &self.kind {
             Kind::Quota { .. } => return None,
@@ -118,7 +118,7 @@ impl Place {
         Some(found.map(|clients| ours.iter().any(|p| clients.contains(&p.pid))))
     }
 
-    /// Drops nothing: what was made is cleaned up by the attendant once this process has ended.
+    /// Leaks the resources: the attendant cleans up after this process has ended.
     pub(super) fn leave_to_the_attendant(self) {
         let Self { run, kind } = self;
         std::mem::forget(run);
@@ -135,8 +135,8 @@ fn quota(placement: &Placement, run: &mut RunDir) -> Result<Kind, Failure> {
     Ok(Kind::Quota { groups, group })
 }
 
-/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this
-/// user's programs, which is started if it does not run.
+/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this user's programs,
+/// which is started if it does not run.
 fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     let mut options = MpsOptions::from_environment().map_err(environment)?;
     let named_gpu = placement.gpu_names.get(placement.gpu);
@@ -165,7 +165,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     Ok(kind)
 }
 
-/// The GPU of the task among those that MPS can share, as many as `CUDA_VISIBLE_DEVICES` shows.
+/// The GPU of the task among those that MPS can share, limited to those that `CUDA_VISIBLE_DEVICES` shows.
 fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
     let found = discovery::shareable(&placement.gpu_names, placement.gpu + 1);
     let mut found = found.map_err(|error| {
@@ -178,8 +178,8 @@ fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
     Ok(found.swap_remove(placement.gpu))
 }
 
-/// Lets a process with the client's variables ask CUDA whether it would be a client: one that cannot
-/// reach the daemon runs without MPS, without a word.
+/// Starts a process with the client's variables that asks CUDA whether it would be a client: one that cannot reach
+/// the daemon silently runs without MPS.
 fn verify(variables: &[(OsString, OsString)]) -> Result<(), Failure> {
     let asked = again()
         .arg(PROBE)

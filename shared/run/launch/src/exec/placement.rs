@@ -22,14 +22,14 @@ pub struct PlacementArgs {
     pub round: u32,
 }
 
-/// Which share a program is put under.
+/// Which share to apply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Which {
-    /// One that is given.
+    /// A given one.
     Share(Share),
     /// That of a task.
     Task {
-        /// File of the plan or timeline that has it; absent: nobody named one.
+        /// File of the plan or timeline with the task; absent if none was named.
         plan: Option<PathBuf>,
         /// Its name.
         task: String,
@@ -39,9 +39,9 @@ pub enum Which {
 /// The share of one program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// `cpu` or `cuda`; any other kind in [`Placement::variables`] alone.
+    /// `cpu` or `cuda`; any other kind only in [`Placement::variables`].
     pub device: DeviceKind,
-    /// The task, where a plan names it.
+    /// The task, if a plan names it.
     pub task: Option<TaskId>,
     /// Part of the device.
     pub share: Share,
@@ -51,7 +51,7 @@ pub struct Placement {
     pub samples: Option<u64>,
     /// Round, from 0.
     pub round: u32,
-    /// Most device memory.
+    /// Maximum device memory.
     pub memory: Option<Bytes>,
     /// Number of its GPU, from 0.
     pub gpu: usize,
@@ -85,8 +85,8 @@ impl Placement {
     /// The share for a program that starts now.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a task without a plan, one that the plan has not, a device on which no
-    /// process runs, and a limit on memory that the device cannot keep; [`Failure`] of reading.
+    /// [`Failure::Usage`] for a task without a plan, a task that the plan does not have, a device on which no process
+    /// runs, and a limit on memory that the device cannot enforce; [`Failure`] of reading.
     pub fn to_run(
         which: &Which,
         wanted: &PlacementArgs,
@@ -109,7 +109,7 @@ impl Placement {
         Ok(placement)
     }
 
-    /// The tasks of the plans or timelines of a file, absent: of standard input, in its order.
+    /// The tasks of the plans or timelines in a file, or else on standard input, in its order.
     ///
     /// # Errors
     /// [`Failure`] of reading, and as [`Launch::new`].
@@ -153,7 +153,7 @@ impl Placement {
     /// One task of several.
     ///
     /// # Errors
-    /// [`Failure::Usage`] names the tasks there are.
+    /// [`Failure::Usage`] names the existing tasks.
     pub fn choose(all: Vec<Self>, task: &str) -> Result<Self, Failure> {
         let known: Vec<String> = all.iter().filter_map(Self::name).collect();
         let mut all = all.into_iter();
@@ -170,8 +170,7 @@ impl Placement {
         self.task.as_ref().map(ToString::to_string)
     }
 
-    /// Decides where `auto` runs: on a GPU that MPS can share if there is one, else on the
-    /// processors, and says so.
+    /// Resolves `auto`: a GPU that MPS can share if there is one, otherwise the processors; reports which.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the plan is for a simulated or recorded device: no process runs there.

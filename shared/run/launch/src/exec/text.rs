@@ -17,11 +17,11 @@ pub enum Format {
     Json,
 }
 
-/// The variables of a task, or of all, which only JSON can hold.
+/// The variables of a task, or of all tasks, which only JSON can represent.
 ///
 /// # Errors
-/// [`Failure::Usage`] if there is no such task, or several and the format is for one;
-/// [`Failure::Input`] if a value cannot be written in the format.
+/// [`Failure::Usage`] if there is no such task, or several and the format is for one; [`Failure::Input`] if a value
+/// cannot be written in the format.
 pub fn variables_of(
     all: Vec<Placement>,
     task: Option<&str>,
@@ -42,8 +42,8 @@ pub fn variables_of(
     variables_text(&chosen, pipe_dir, (format, task.is_some()))
 }
 
-/// The variables of tasks; `pipe_dir` is that of the MPS daemon as the programs will see it. In
-/// JSON a task that was asked for (`one`) is an object of its own.
+/// The variables of tasks; `pipe_dir` is that of the MPS daemon as the programs will see it. In JSON, a single
+/// requested task (`one`) is an object of its own.
 ///
 /// # Errors
 /// [`Failure::Input`] if a value cannot be written in the format.

@@ -45,7 +45,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Starts the program of the current phase. Failing to start is a failure like any other.
+    /// Starts the program of the current phase. If the start fails, it is a failure like any other.
     pub(super) fn start(&mut self, i: usize) {
         let argv = self.argv(i);
         let job = match self.admit(i, &argv) {
@@ -81,14 +81,14 @@ impl RoundRun<'_> {
             pid: pid.and_then(|p| u32::try_from(p).ok()),
             predicted,
         });
-        // Nothing will say that it is ready. A quota can be set at once; a client of MPS cannot be
-        // verified before it connects, and nobody knows when that is.
+        // It will never report that it is ready. A quota can be set at once; a client of MPS cannot be verified
+        // before it connects, and the time of that is unknown.
         if self.tasks[i].silent && self.with.host.regrants() == Regrants::Now {
             self.settle(i, job);
         }
     }
 
-    /// Whether the current process continues from a checkpoint of the one before.
+    /// Whether the current process continues from a checkpoint of its predecessor.
     fn continues(&self, i: usize) -> bool {
         let job = self
             .with
@@ -124,7 +124,7 @@ impl RoundRun<'_> {
             gpus: Gpus::one(planned.gpu()),
             share: task.share,
             processors: self.with.cpus[i].clone(),
-            // Only MPS can keep a limit; the other devices refuse one.
+            // Only MPS can enforce a limit; the other devices refuse one.
             memory: planned
                 .memory()
                 .filter(|_| self.with.host.fingerprint().kind == DeviceKind::Cuda),

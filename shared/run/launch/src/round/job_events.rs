@@ -11,11 +11,11 @@ use super::RoundRun;
 use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
-/// Said of a job that told nothing.
+/// For a job that reported nothing.
 const TELLS_NONE: &str = " (it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
 
 impl RoundRun<'_> {
-    /// Takes in one event of a job.
+    /// Handles one event of a job.
     pub(super) fn happened(&mut self, event: &Event) {
         let Some(i) = self.task_of(event.job) else {
             return;
@@ -79,10 +79,10 @@ impl RoundRun<'_> {
         self.settle(i, job);
     }
 
-    /// Makes the share of a process real.
+    /// Applies the share of a process.
     pub(super) fn settle(&mut self, i: usize, job: JobId) {
         match self.with.host.settle(job) {
-            // It has ended meanwhile; how, the next event tells.
+            // It has ended meanwhile; the next event says how.
             Ok(_) | Err(HostError::Ended) => {}
             Err(why) => self.end_process(i, why.to_string()),
         }
@@ -95,7 +95,7 @@ impl RoundRun<'_> {
         (samples, loss): (u64, Option<f64>),
         gradient: &Moments,
     ) {
-        // A job that reports steps only is ready with its first.
+        // A job that only reports steps is ready with its first one.
         let first = !self.tasks[i].ready;
         self.ready(i, at);
         let task = &mut self.tasks[i];
@@ -104,8 +104,8 @@ impl RoundRun<'_> {
         }
         task.step(at, samples, loss);
         task.gradients(gradient);
-        // What is told now begins an interval that can be compared with a prediction: one in which all
-        // tasks train, and of which the samples of its beginning are known.
+        // This report begins an interval that can be compared with a prediction: one in which all tasks train, with a
+        // known number of samples at its beginning.
         if first || task.is_untold(self.opened) {
             self.tell_progress(i, true);
         }
@@ -138,15 +138,15 @@ impl RoundRun<'_> {
         }
     }
 
-    /// A fault of the device hits every job on it: they are ended in the order of the plan, and
-    /// are started again once the device is good.
+    /// A fault of the device affects every job on it: they are ended in the order of the plan, and started again
+    /// after the device has recovered.
     fn look_for_fault(&mut self, cause: usize) {
         if self.faulted || self.stopping {
             return;
         }
         match self.with.host.health() {
             Health::Faulted => {}
-            // A device that cannot be asked is judged by what its jobs do.
+            // If the device cannot be asked, its jobs show whether it works.
             Health::Good | Health::Unknown(_) => return,
         }
         self.faulted = true;
@@ -162,8 +162,8 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Once the jobs have gone after a fault: looks whether the device is good again, and makes it
-    /// so when it has had its time.
+    /// After a fault, when the jobs have gone: checks whether the device has recovered, and recovers it when its time
+    /// is over.
     pub(super) fn recover(&mut self) {
         let computes = |t: &TaskRun| t.stage == Stage::Computing && t.job.is_some();
         if !self.faulted || self.stopping || self.tasks.iter().any(computes) {
@@ -188,7 +188,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Why a process that has ended has not done its work; nothing if it has.
+    /// Why a process that has ended has not done its work; `None` if it has.
     fn verdict(&self, i: usize, exit: Exit, tail: &str) -> Option<String> {
         let task = &self.tasks[i];
         let last = tail.lines().last().unwrap_or_default();
@@ -223,7 +223,7 @@ impl RoundRun<'_> {
         (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples{advice}")))
     }
 
-    /// After a failure of the current phase: another try, or the end of the task.
+    /// After a failure of the current phase: a retry, or the end of the task.
     pub(super) fn failed(&mut self, i: usize, why: String) {
         self.tasks[i].job = None;
         let why = match self.tasks[i].interrupted {
@@ -286,7 +286,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Whether the job that computes has said that it has trained on all its samples.
+    /// Whether the computing job has reported that it has trained on all its samples.
     fn is_done(&self, i: usize) -> bool {
         let task = &self.tasks[i];
         let planned = self.with.launch.assignments().nth(i);
@@ -297,8 +297,8 @@ impl RoundRun<'_> {
         task.stage == Stage::Computing && task.job.is_some() && task.ending.is_none() && told
     }
 
-    /// Stops the process of a job that is done but does not end (a data loader's thread that nobody
-    /// joins). The work counts.
+    /// Stops the process of a job that is done but does not end (because of a data loader's thread that is never
+    /// joined). Its work counts.
     fn end_done(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {
@@ -315,7 +315,7 @@ impl RoundRun<'_> {
         planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()))
     }
 
-    /// Notes that no line of a task's job has matched, with the last of them.
+    /// Notes that no line of a task's job has matched, with the last line.
     fn unmatched(&self, i: usize) -> String {
         const LAST: usize = 3;
         let tail = self.tasks[i].job.map(|job| self.with.host.tail(job));
@@ -326,7 +326,7 @@ impl RoundRun<'_> {
         format!("{}; its last lines: {last}", jobs::NO_MATCH)
     }
 
-    /// Which deadline of a task has passed, in words.
+    /// Which deadline of a task has passed, as a message.
     fn overdue(&self, i: usize, now: Instant) -> Option<String> {
         let task = &self.tasks[i];
         if self.deadline(task).is_none_or(|at| at > now) {
@@ -343,7 +343,7 @@ impl RoundRun<'_> {
             };
             format!("not ready after {} s{words}", seconds(settings.ready))
         } else {
-            // A job that has said that it is done may take as long to end: it may save a checkpoint.
+            // After reporting that it is done, a job may take as long to end: it may save a checkpoint.
             format!("no step for {} s", seconds(settings.stall))
         })
     }
@@ -351,7 +351,7 @@ impl RoundRun<'_> {
     /// When a task is late: with its round, with getting ready, or with its next step.
     pub(super) fn deadline(&self, task: &TaskRun) -> Option<Instant> {
         let waits = task.phase().is_some() && (task.job.is_some() || task.retry_at.is_some());
-        // A job that is being ended has the time that it was given for that.
+        // A job that is being ended has the time that was given for that.
         let ends = task.job.is_some() && (task.ending.is_some() || task.outstayed);
         if !waits || ends {
             return None;
@@ -368,7 +368,7 @@ impl RoundRun<'_> {
         task.due.into_iter().chain(of_job).min()
     }
 
-    /// Tells what tasks have trained since the last telling; `all`: whether it is time or not.
+    /// Reports the progress of tasks since the last report; `all`: even if it is not time yet.
     pub(super) fn report_progress(&mut self, all: bool) {
         let every = self.with.settings.progress_every;
         for i in 0..self.tasks.len() {
@@ -380,7 +380,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// `needed`: what is told next does not make up for it.
+    /// `needed`: the next report cannot replace this one.
     fn tell_progress(&mut self, i: usize, needed: bool) {
         let now = self.with.host.now();
         let before = self.tasks[i].reported;

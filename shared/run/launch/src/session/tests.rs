@@ -116,7 +116,7 @@ fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
     (played, kept.0)
 }
 
-/// Rates of every set of tasks, as the simulator gives them.
+/// Rates of every set of tasks in the simulator.
 fn table(launch: &Launch) -> TableRates {
     let mut gpu = SimulatedGpu::open(&launch.workload).unwrap();
     let all: Vec<Setting> = launch
@@ -147,7 +147,7 @@ fn table(launch: &Launch) -> TableRates {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// The round that the launcher plays on virtual time is the one that the planner computes.
+    /// The round that the launcher runs in virtual time is the one that the planner computes.
     #[test]
     fn a_round_on_virtual_time_is_the_planned_one(
         duplex in prop::sample::select(vec!["full", "half", "shared"]),

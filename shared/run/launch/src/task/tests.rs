@@ -40,7 +40,7 @@ fn get(rate: Option<SamplesPerSec>) -> Option<f64> {
     rate.map(SamplesPerSec::get)
 }
 
-/// What is read at once with the first step took longer than no time.
+/// What is read together with the first step took more than no time.
 #[test]
 fn steps_that_are_read_with_the_first_have_no_rate() {
     let begun = Instant::now();
@@ -68,7 +68,7 @@ fn only_intervals_in_which_all_tasks_train_count_for_all() {
     task.tell(begun + SECOND, None).unwrap();
     assert_eq!(summary(&task).together, None);
     assert_eq!(get(summary(&task).rate), Some(1000.0));
-    // The others are ready in the middle of an interval.
+    // The others become ready in the middle of an interval.
     let opened = Some(begun + SECOND + SECOND / 2);
     assert!(task.is_untold(opened));
     for (at, samples) in [(2, 500), (3, 100), (4, 100)] {
@@ -95,7 +95,7 @@ fn a_process_that_was_started_again_counts_for_all_from_its_first_progress() {
     assert_eq!(summary(&task).together.unwrap().get(), 2.0);
 }
 
-/// What the reader's queue has no room for is told by the next progress, and nothing counts twice.
+/// Progress that does not fit into the reader's queue is included in the next report, and nothing counts twice.
 #[test]
 fn what_was_not_told_is_told_later() {
     let begun = Instant::now();
@@ -126,7 +126,7 @@ fn what_was_not_told_is_told_later() {
             told.merge(&Moments::from(&progress.gradient.unwrap()));
         }
     }
-    // Norms of the two tellings that were dropped came with the last.
+    // Norms of the two dropped reports came with the last one.
     assert_eq!(told.to_document().unwrap().steps, 4);
     let late = other.tell(begun + 4 * SECOND, opened).unwrap();
     assert_eq!((late.dropped, late.gradient.unwrap().steps), (0, 4));

@@ -1,8 +1,8 @@
-//! A host on virtual time whose jobs, device and calls misbehave as a seed decides.
+//! A host in virtual time whose jobs, device and calls misbehave, depending on a seed.
 //!
-//! It keeps only what [`Host`] promises: jobs fail to start, are never ready, stall, report
-//! completion but stay, end too early, ignore SIGTERM or even SIGKILL; the device faults and does
-//! not recover; settling and regranting fail; signals come at any time.
+//! It keeps only the guarantees of [`Host`]: jobs fail to start, are never ready, stall, report completion but stay,
+//! end too early, or ignore SIGTERM or even SIGKILL; the device faults and does not recover; settling and regranting
+//! fail; signals come at any time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Settled, Wo
 use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
 use units::Share;
 
-/// From SIGKILL until a job that not even that ends is given up.
+/// Time from SIGKILL until a job that survives even that is given up.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Numbers drawn from a seed (SplitMix64, Steele et al. 2014).
@@ -52,7 +52,7 @@ impl Dice {
 /// What a test sees of the host after the launcher has dropped it.
 #[derive(Default)]
 pub struct Seen {
-    /// What must not have happened.
+    /// Violations.
     pub wrong: Vec<String>,
     /// When the first signal could be seen.
     pub signalled: Option<Duration>,
@@ -70,9 +70,9 @@ struct FakeJob {
     share: Share,
     /// What it will do, and when.
     script: VecDeque<(Duration, Happening)>,
-    /// What SIGTERM does: ends it after this; nothing: it ignores it.
+    /// Reaction to SIGTERM: it ends after this time; `None`: it ignores it.
     obeys: Option<Duration>,
-    /// Not even SIGKILL ends it.
+    /// It survives even SIGKILL.
     unkillable: bool,
     /// When SIGKILL is sent.
     kill_at: Option<Duration>,
@@ -80,7 +80,7 @@ struct FakeJob {
     pid: i32,
 }
 
-/// How often what goes wrong, percent.
+/// Probability of each fault, in percent.
 struct Odds {
     start: u64,
     job: u64,
@@ -95,7 +95,7 @@ pub struct Chaos {
     jobs: BTreeMap<JobId, FakeJob>,
     told: Vec<Event>,
     next: u64,
-    /// Hundredths of a percent that may be granted together.
+    /// Maximum sum of granted shares, in hundredths of a percent.
     capacity: u64,
     /// A share that could not be taken back excuses a sum above the capacity.
     excused: bool,
@@ -106,7 +106,7 @@ pub struct Chaos {
     told_fault: bool,
     pending: u32,
     seen: Rc<RefCell<Seen>>,
-    /// Calls of poll in a row in which no time passed.
+    /// Consecutive calls of poll in which no time passed.
     idle: u32,
 }
 
@@ -114,7 +114,7 @@ impl Chaos {
     /// A host for jobs that together may use `capacity` hundredths of a percent.
     pub fn new(seed: u64, capacity: u64, seen: Rc<RefCell<Seen>>) -> Self {
         let mut dice = Dice::new(seed);
-        // A third of all launches go well but for what one kind of trouble does.
+        // A third of all launches have only one kind of fault.
         let quiet = dice.happens(33);
         let mut odds = |most: u64| {
             if quiet && dice.happens(75) {
@@ -204,7 +204,7 @@ impl Chaos {
         for step in 0..steps {
             at += self.dice.time(1_500);
             if fails && step == breaks {
-                // Half of what breaks ends, the other half hangs.
+                // Half of the broken ones end, the other half hang.
                 if self.dice.happens(50) {
                     let end = exit(&mut self.dice);
                     script.push_back((at, exited(&mut self.dice, end)));
@@ -410,7 +410,7 @@ impl Host for Chaos {
                 job.script.push_back((now + after, end));
             }
         }
-        // A second stop may only hasten the end.
+        // A second stop may only bring the end forward.
         let kill_at = now + grace;
         job.kill_at = Some(job.kill_at.map_or(kill_at, |before| before.min(kill_at)));
     }
@@ -451,7 +451,7 @@ impl Host for Chaos {
     fn poll(&mut self, until: Option<Instant>) -> Vec<Event> {
         self.judge_shares();
         let now = self.elapsed();
-        // As on the machine's clock: at the latest after a look.
+        // As on the machine's clock: no later than after one look.
         let mut next = now + LOOK;
         next = next.min(self.due().unwrap_or(next)).max(now);
         if let Some(until) = until {
@@ -467,7 +467,7 @@ impl Host for Chaos {
             0
         };
         if self.idle == 1000 {
-            // The failing seed is more use than a test that hangs.
+            // A failing seed is more useful than a test that hangs.
             panic!("the launcher spins at {now:?}, asked to wait until {until:?}");
         }
         std::mem::take(&mut self.told)

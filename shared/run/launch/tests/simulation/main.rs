@@ -1,7 +1,7 @@
-//! Deterministic simulation: whole launches on a host that misbehaves as a seed decides.
+//! Deterministic simulation: whole launches on a host that misbehaves, depending on a seed.
 //!
-//! `MT_SIM_SEEDS=N` plays the seeds 0 to N-1 (`make test-sim`: a million), `MT_SIM_SEED=S` plays the
-//! seed S alone and prints its events.
+//! `MT_SIM_SEEDS=N` runs the seeds 0 to N-1 (`make test-sim`: a million), `MT_SIM_SEED=S` runs only the seed S and
+//! prints its events.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,8 +25,8 @@ use chaos::{Chaos, Dice, PATIENCE, Seen};
 /// Seeds of every `cargo test`.
 const SEEDS: u64 = 10_000;
 
-/// A launch that is not over after this on the host's clock never will be: all rounds, tries and
-/// deadlines together take less.
+/// A launch that is not over after this time on the host's clock never will be: all rounds, retries and deadlines
+/// together take less.
 const ENDLESS: Duration = Duration::from_secs(3600);
 
 /// Keeps every event; its reader may leave.
@@ -34,7 +34,7 @@ struct Kept {
     events: Vec<RunEvent>,
     /// Events after which the reader has gone.
     leaves: Option<usize>,
-    /// Who decides for which progress there is no room, where the reader stalls now and then.
+    /// Random numbers that decide for which progress there is no room, if the reader stalls now and then.
     stalls: Option<Dice>,
 }
 
@@ -73,7 +73,7 @@ fn launch(dice: &mut Dice) -> Launch {
     let (mut planned, mut known) = (Vec::new(), Vec::new());
     for i in 0..tasks {
         let (share, samples) = (10 + dice.below(91), 1 + dice.below(50));
-        // Some volumes stand in the plan alone, some are unknown.
+        // Some volumes are only in the plan, and some are unknown.
         let volume = match dice.below(4) {
             0 => String::new(),
             _ => format!(r#","samples":{samples}"#),
@@ -136,7 +136,7 @@ fn settings(dice: &mut Dice) -> LaunchSettings {
     }
 }
 
-/// What must hold after a launch; nothing if all does.
+/// What must hold after a launch; returns nothing if all does.
 fn wrong(
     launch: &Launch,
     settings: &LaunchSettings,
@@ -153,7 +153,7 @@ fn wrong(
     must(seen.left == 0, "a job runs afterwards");
     must(seen.now < ENDLESS, "it does not end");
     let counts = |kind| kept.events.iter().filter(|e| e.kind() == kind).count();
-    // Everything that is begun is ended, and what began and ended is told.
+    // Everything that begins also ends, and both are reported.
     let transfers_and_jobs = counts(EventKind::Exit);
     must(transfers_and_jobs == seen.admitted, "an exit is not told");
     must(
@@ -161,7 +161,7 @@ fn wrong(
         "there is no summary",
     );
     let told = counts(EventKind::Round);
-    // By a signal, the end of the reader, or a device that is lost.
+    // By a signal, the end of the reader, or a lost device.
     let stops = |e: &RunEvent| matches!(e.payload, EventPayload::Stop { task: None, .. });
     let cut = seen.signalled.is_some() || kept.events.iter().any(stops);
     must(
@@ -197,7 +197,7 @@ fn wrong(
     wrong
 }
 
-/// Progress that an event says is missing.
+/// Missing progress, according to an event.
 fn missing(event: &RunEvent) -> u64 {
     match &event.payload {
         EventPayload::Progress { progress, .. } => progress.dropped,
@@ -267,7 +267,7 @@ fn launches_on_a_host_that_misbehaves() {
                 "seed {seed}: {wrong:#?}; MT_SIM_SEED={seed} plays it alone"
             ));
         }
-        // One fault of the launcher fails many seeds; the first few say enough.
+        // One bug of the launcher fails many seeds; the first few are sufficient.
         if failed.len() == 5 {
             break;
         }
@@ -275,7 +275,7 @@ fn launches_on_a_host_that_misbehaves() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     println!("{seeds} launches, {events} events, {dropped} that were not read");
     assert!(seeds < SEEDS || dropped > 0, "no reader stalls");
-    // A simulation in which a kind of event never comes tests less than it seems to.
+    // If a kind of event never occurs, the simulation tests less than it seems to.
     let all = EventKind::ALL
         .into_iter()
         .filter(|k| *k != EventKind::Replan);

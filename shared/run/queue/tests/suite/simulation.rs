@@ -1,4 +1,4 @@
-//! Thousands of queues on virtual time.
+//! Thousands of queues in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ fn nothing_is_lost_and_nothing_is_done_twice() {
             jobs += 1;
             let completions = world.completions.get(id).copied().unwrap_or(0);
             let starts = world.starts.get(id).copied().unwrap_or(0);
-            // One that ends by itself after it was cancelled, and before it is told to end, is cancelled: nobody can
-            // say of an exit status whether all was done.
+            // A job that ends by itself between its cancellation and the order to end counts as cancelled: its exit
+            // status does not show whether all was done.
             let done_but_cancelled =
                 completions == 1 && entry.outcome() == Some(&Outcome::Cancelled);
             assert!(
@@ -141,8 +141,8 @@ fn best_fixed(plans: &[Plan], device: Device) -> f64 {
     (1..=16).map(fixed).fold(f64::INFINITY, f64::min)
 }
 
-/// Beside the best fixed number in hindsight: without knowledge, and with what the first queue learnt. On
-/// processors shares move at once; on a GPU what a step too far has started runs on.
+/// Compared with the best fixed number in hindsight: without knowledge, and with what the first queue learnt. On
+/// processors shares change at once; on a GPU what a step too far has started runs on.
 #[test]
 fn the_level_that_does_most_is_found_and_kept() {
     for (regrants, first_most) in [(true, 1.07), (false, 1.25)] {
@@ -163,7 +163,7 @@ fn the_level_that_does_most_is_found_and_kept() {
     }
 }
 
-/// Two processors, and copies of up to three trainings that want `wants` of them, of a second or two.
+/// Two processors, and copies of up to three trainings that demand `wants` of them, for a second or two.
 fn on_processors(wants: &[f64], seed: u64) -> Vec<Plan> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let plan = |index: usize| Plan {
@@ -195,7 +195,7 @@ fn processors_are_filled_by_what_jobs_want_of_them() {
         &[1.0, 0.25, 2.0],
         &[0.1, 2.0],
     ] {
-        // What comes last, a long job or a short one, is worth some percent of a single draw.
+        // Whether a long or a short job comes last changes a single draw by some percent.
         let mut sums = [0.0; 3];
         for seed in 0..8 {
             let plans = on_processors(wants, seed);
@@ -216,7 +216,7 @@ fn processors_are_filled_by_what_jobs_want_of_them() {
     }
 }
 
-/// Makespan of a number that is fixed: what is seen of the processors changes nothing.
+/// Makespan with a fixed number: observations of the processors change nothing.
 fn blind(plans: &[Plan], device: Device, limits: Limits) -> f64 {
     let known = Learnt {
         level: 60,
@@ -229,7 +229,7 @@ fn blind(plans: &[Plan], device: Device, limits: Limits) -> f64 {
     world.play(&mut SmallRng::seed_from_u64(1), 0.0)
 }
 
-/// The server looks fifty times a second; a decision that takes longer than 50 ms is seen by those who wait.
+/// The server checks fifty times a second; clients notice a decision that takes longer than 50 ms.
 #[test]
 fn a_decision_among_a_thousand_that_wait_is_quick() {
     let count = 1064;

@@ -1,4 +1,4 @@
-//! A device on virtual time, with jobs that come, fail and are cancelled, and a server that dies.
+//! A device in virtual time, with jobs that arrive, fail and are cancelled, and a server that dies.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use units::Share;
 
-/// What a job of the world will do.
+/// Plan of a job in the world.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// When it is added.
@@ -22,37 +22,36 @@ pub struct Plan {
     pub seconds: (f64, f64),
     /// Whether it prints progress.
     pub tells: bool,
-    /// It fails at this part of its work.
+    /// It fails after this fraction of its work.
     pub fails: Option<f64>,
-    /// Somebody cancels it then.
+    /// It is cancelled at this time.
     pub cancelled: Option<f64>,
-    /// Somebody holds it from then on, if it waits, for a minute.
+    /// From this time on, it is held for a minute, if it waits.
     pub held: Option<f64>,
-    /// What it asks for.
+    /// Its requirements.
     pub demand: Demand,
-    /// Memory that it needs beside others in truth; more than there is: it runs out of memory.
+    /// Memory that it really needs beside others; if there is less, it runs out of memory.
     pub needs: u64,
-    /// Processors that it keeps busy, where there are such.
+    /// Number of processors that it keeps busy, if it runs on processors.
     pub wants: f64,
 }
 
-/// How a device slows jobs down that share it.
+/// How a device slows down jobs that share it.
 #[derive(Debug, Clone, Copy)]
 pub struct Device {
-    /// Jobs that it runs at full speed.
+    /// Number of jobs that it runs at full speed.
     pub free: f64,
-    /// What each further one costs all of them.
+    /// Slow-down of all jobs by each further one.
     pub toll: f64,
     /// Its memory.
     pub memory: u64,
-    /// It is this many processors, and what jobs want of them is seen; `free` and `toll` say nothing
-    /// then.
+    /// It has this many processors, and the demand of jobs is observed; `free` and `toll` are then unused.
     pub cores: Option<usize>,
 }
 
 impl Device {
-    /// Processors that are busy when jobs want so much of them each: those that compute all the time, and
-    /// those that wait at moments of their own, of which now and then none is ready.
+    /// Number of busy processors for these demands. Some jobs compute all the time, others wait at random moments, so
+    /// that sometimes none of them is ready.
     fn busy(cores: f64, wants: &[f64]) -> f64 {
         let (compute, wait): (Vec<f64>, Vec<f64>) = wants.iter().partition(|w| **w >= 0.95);
         let compute = compute.iter().sum::<f64>().min(cores);
@@ -88,7 +87,7 @@ fn explorer(learnt: BTreeMap<String, Learnt>, limits: Limits, device: Device) ->
     }
 }
 
-/// From when to when a random world is paused.
+/// Start and end of the pause of a random world.
 const PAUSED: (f64, f64) = (20.0, 40.0);
 
 /// The world.
@@ -97,13 +96,13 @@ pub struct World {
     pub plans: Vec<Plan>,
     /// The device.
     pub device: Device,
-    /// What may not be exceeded.
+    /// Limits that must not be exceeded.
     pub limits: Limits,
-    /// Nobody looks at the processors.
+    /// The processors are not observed.
     pub blind: bool,
     /// The queue is paused for a while.
     pauses: bool,
-    /// The journal, as text: what is confirmed.
+    /// The journal, as text: everything confirmed.
     journal: String,
     book: Book,
     policy: Policy,
@@ -121,7 +120,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world of these plans in which the server dies sometimes.
+    /// A world of these plans in which the server sometimes dies.
     pub fn new(
         plans: Vec<Plan>,
         device: Device,
@@ -222,7 +221,7 @@ impl World {
         self.journal.push('\n');
     }
 
-    /// Runs until every job has ended, with a server that dies with probability `death` in each step;
+    /// Runs until every job has ended, with a server that dies with probability `death` in each step; returns the
     /// seconds until then.
     pub fn play(&mut self, rng: &mut SmallRng, death: f64) -> f64 {
         for _ in 0..40_000 {
@@ -393,12 +392,12 @@ impl World {
         }
     }
 
-    /// The server is killed, its jobs die with it, and another begins with what the journal says.
+    /// The server is killed, its jobs die with it, and a new one starts from the journal.
     fn die(&mut self, rng: &mut SmallRng) {
         self.deaths += 1;
         self.runs.clear();
         self.shares.clear();
-        // Half a record was written when it was killed, and confirmed to nobody.
+        // Half a record was written when it was killed, and not confirmed to any client.
         let half = r#"{"added":{"group":{"token":"#;
         self.journal += &half[..rng.random_range(0..half.len())];
         let folder = tempfile::tempdir().expect("a folder");
@@ -420,7 +419,7 @@ impl World {
             match decision {
                 Decision::Share(id, share) => {
                     assert!(self.limits.regrants);
-                    // Not of a job that this very decision has ended.
+                    // Except for a job that this decision has just ended.
                     if self.runs.contains_key(&id) {
                         self.shares.insert(id, share);
                     }

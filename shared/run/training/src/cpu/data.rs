@@ -11,11 +11,11 @@ pub struct Clusters {
     labels: Vec<usize>,
 }
 
-/// Half the side of the cube that a sample lies in around its centre.
+/// Half the side of the cube around its centre in which a sample lies.
 const SPREAD: f32 = 1.0;
 
 impl Clusters {
-    /// `seed` decides the centres, `seed` and `round` which samples come.
+    /// `seed` determines the centres, `seed` and `round` the samples.
     pub fn new(features: usize, classes: usize, seed: u64, round: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let centres = (0..features * classes)
@@ -31,9 +31,9 @@ impl Clusters {
         }
     }
 
-    /// Draws the samples with the numbers `first` to `first + rows` of the stream. A sample depends
-    /// on its number alone, so that a batch is the same however it is split over threads and
-    /// processes, and a training that continues from a checkpoint sees what comes next.
+    /// Draws the samples `first` to `first + rows` of the stream. A sample depends only on its index, so a batch is
+    /// the same however it is split over threads and processes, and a training that continues from a checkpoint gets
+    /// the next samples.
     pub fn draw(&mut self, first: u64, rows: usize) {
         self.samples.clear();
         self.labels.clear();
@@ -61,8 +61,7 @@ impl Clusters {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele et al. 2014): neighbouring numbers give seeds that have
-/// nothing in common.
+/// The finaliser of SplitMix64 (Steele et al. 2014): neighbouring numbers give unrelated seeds.
 fn mixed(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 
 use std::ops::AddAssign;
 
-/// How well some samples were told apart.
+/// Result of a forward pass over some samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outcome {
     /// Sum of their losses.
@@ -23,8 +23,7 @@ impl AddAssign for Outcome {
     }
 }
 
-/// Where the parameters of each layer stand in one flat vector: weights, row by row of the input,
-/// then biases.
+/// Positions of the parameters of each layer in one flat vector: weights, row by row of the input, then biases.
 #[derive(Debug, Clone)]
 pub struct Layout {
     sizes: Vec<usize>,
@@ -108,7 +107,7 @@ impl Workspace {
         }
     }
 
-    /// Gradient of the last call, summed over its samples, laid out as the weights.
+    /// Gradient of the last call, summed over its samples, in the layout of the weights.
     pub fn gradients(&self) -> &[f32] {
         &self.gradients
     }
@@ -120,7 +119,7 @@ impl Workspace {
         }
     }
 
-    /// Computes the gradient over the rows of `samples` and returns how they were told apart.
+    /// Computes the gradient over the rows of `samples`; returns the result of the forward pass.
     pub fn gradient(
         &mut self,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! Weights to start with and synthetic images, made on the host once.
+//! Initial weights and synthetic images, made once on the host.
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -23,8 +23,8 @@ pub(super) fn weights(starts: &[(u32, Start)], seed: u64) -> Vec<f32> {
     all
 }
 
-/// Images as noise around a pattern of their class, and the classes as the bits of integers. `seed`
-/// decides the patterns, `seed` and `round` the noise.
+/// Images as noise around a pattern of their class, and the classes as the bits of integers. `seed` determines the
+/// patterns, `seed` and `round` the noise.
 pub(super) fn images(
     batch: u32,
     image: u32,

@@ -17,8 +17,7 @@ use super::plan::{GRADIENTS, VELOCITY};
 /// Compiled from `kernels.cu` by `compile_ptx.py`.
 const PTX: &str = include_str!("kernels.ptx");
 
-/// Functions of the driver that are called; `cudarc` panics on a missing one, so they are looked
-/// up first.
+/// Functions of the driver that are called; `cudarc` panics on a missing one, so they are checked first.
 const NEEDED: [&str; 21] = [
     "cuInit",
     "cuDeviceGet",
@@ -95,8 +94,8 @@ fn check_driver() -> Result<(), Failure> {
     Ok(())
 }
 
-/// cuBLAS, where it is installed whole and opens; the embedded products do otherwise, and the line
-/// `ready` of the worker says which it is.
+/// cuBLAS, if it is completely installed and opens; otherwise the embedded products are used. The line `ready` of the
+/// worker says which.
 #[expect(unsafe_code, reason = "cuBLAS is a C library loaded at run time")]
 fn open_blas(stream: &Arc<CudaStream>) -> Option<CudaBlas> {
     // SAFETY: loading the library has no precondition.
@@ -148,7 +147,7 @@ impl Gpu {
         self.sms
     }
 
-    /// Whether this process is an MPS client; `None` if the driver is too old to tell.
+    /// Whether this process is an MPS client; `None` if the driver is too old to say.
     pub(super) fn mps(&self) -> Option<bool> {
         let answer = self
             .context
@@ -160,14 +159,14 @@ impl Gpu {
         self.blas.is_some()
     }
 
-    /// Makes the buffers of a plan, all zero, but takes the parameters over from an old one.
+    /// Creates the buffers of a plan, all zero, but takes over the parameters from an old one.
     pub(super) fn load(&self, plan: Plan, old: Option<Loaded>) -> Result<Loaded, Failure> {
         let mut buffers = Vec::with_capacity(plan.buffers.len());
         let parameters = plan.buffers[WEIGHTS];
         if let Some(mut old) = old
             && old.plan.buffers[WEIGHTS] == parameters
         {
-            // The rest goes before the new is made, so that both need not fit.
+            // The rest is freed before the new ones are created, so that both need not fit.
             old.buffers.truncate(VELOCITY + 1);
             buffers = old.buffers;
         }
@@ -204,7 +203,7 @@ impl Gpu {
             .map_err(failed("does not take data"))
     }
 
-    /// Waits for everything before and reads one number.
+    /// Waits for all previous work and reads one number.
     pub(super) fn read(&self, loaded: &Loaded, buffer: Buffer, at: u32) -> Result<f32, Failure> {
         let at = at as usize;
         let view = loaded.buffers[buffer].slice(at..=at);

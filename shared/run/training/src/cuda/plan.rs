@@ -1,9 +1,8 @@
 //! A training step as a list of calls on device buffers, made without a device.
 //!
-//! The catalogue lists a model's layers in forward order and not which earlier value a branch
-//! reads, so [`graph`] infers that from the shapes. What results is a network of exactly those
-//! layers, whose gradients are exact and whose loss falls; it is not the published network to
-//! the last branch.
+//! The catalogue lists a model's layers in forward order, but not which earlier value a branch reads, so [`graph`]
+//! infers that from the shapes. The result is a network of exactly those layers, whose gradients are exact and whose
+//! loss falls; its branches may differ from the published network.
 
 mod backward;
 mod call;
@@ -33,11 +32,11 @@ pub(super) struct Learning {
 pub(super) struct Plan {
     /// Elements of each buffer.
     pub(super) buffers: Vec<u64>,
-    /// What to do, in order.
+    /// Calls, in order.
     pub(super) calls: Vec<Call>,
-    /// Parameters in order: how many and how they start.
+    /// Parameters in order: their numbers and initialisation.
     pub(super) starts: Vec<(u32, Start)>,
-    /// Where in [`GRADIENTS`] the loss is.
+    /// Index of the loss in [`GRADIENTS`].
     pub(super) loss_at: u32,
     /// Classes of the loss.
     pub(super) classes: u32,

@@ -1,6 +1,5 @@
-//! Training on a stand-in for the driver that runs the kernels' source on the processor. What it
-//! cannot show is that the embedded PTX runs on a GPU; `plan/tests.rs` sees to it that it was
-//! compiled from this source.
+//! Training on a stand-in for the driver that runs the kernels' source on the processor. It cannot show that the
+//! embedded PTX runs on a GPU; `plan/tests.rs` checks that it was compiled from this source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ fn driver(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Runs the test `child` of this file in a process that finds the stand-in.
+/// Runs the test `child` of this file in a process that uses the stand-in.
 fn in_child(folder: &Path, what: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "cuda::tests::child", "--nocapture"])
@@ -68,7 +67,7 @@ fn a_network_of_every_layer_trains_with_exact_gradients() {
         let (ok, text) = in_child(path, what, &[]);
         assert!(ok && text.contains("child did its work"), "{what}: {text}");
     }
-    // The same with products by cuBLAS, whose matrices are the other way round.
+    // The same with products by cuBLAS, whose matrices are column-major.
     let blas = tempfile::tempdir().unwrap();
     fs::copy(path.join("libcuda.so"), blas.path().join("libcuda.so")).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_driver/cublas.c");
@@ -225,7 +224,7 @@ fn train() {
         last = loss(20);
     }
     assert!(last < 0.3 * first, "{first} to {last}");
-    // Another batch size plans again and keeps what was learnt.
+    // With another batch size it plans again and keeps what was learnt.
     let other = loss(10);
     assert!(other < 0.6 * first, "{first} to {other}");
 }

@@ -14,7 +14,7 @@ pub const WINDOW: usize = 10;
 /// First word of a checkpoint.
 const MAGIC: &str = "mt-worker-checkpoint/1";
 
-/// How far a training is. The weights are beside it.
+/// Progress of a training. The weights are stored beside it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
     /// Steps made.
@@ -26,7 +26,7 @@ pub struct State {
 }
 
 impl State {
-    /// Notes a step.
+    /// Records a step.
     pub fn step(&mut self, samples: u64, loss: f64) {
         self.step += 1;
         self.samples += samples;
@@ -62,7 +62,7 @@ pub fn encode(network: &Network, state: &State, weights: &[f32], velocity: &[f32
     bytes
 }
 
-/// A prefix that a checkpoint of another network lacks.
+/// A prefix that a checkpoint of another network does not have.
 fn head(network: &Network) -> String {
     let sizes: Vec<String> = network.sizes.iter().map(usize::to_string).collect();
     format!(
@@ -76,7 +76,7 @@ fn head(network: &Network) -> String {
 /// Reads a checkpoint into `weights` and `velocity`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// What is wrong with it, as a message.
 pub fn decode(
     bytes: &[u8],
     network: &Network,
@@ -120,7 +120,7 @@ fn state(text: &str) -> Option<State> {
     })
 }
 
-/// FNV-1a over words of 8 bytes: finds what is cut off or overwritten.
+/// FNV-1a over words of 8 bytes: detects truncated or overwritten data.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for chunk in bytes.chunks(8) {
@@ -131,10 +131,10 @@ fn checksum(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// The bytes of a checkpoint; none where there is no file.
+/// The bytes of a checkpoint; `None` if there is no file.
 ///
 /// # Errors
-/// [`Failure::Environment`] if it is there and cannot be read.
+/// [`Failure::Environment`] if it exists and cannot be read.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     match fs::read(path) {
         Ok(bytes) => Ok(bytes),
@@ -146,11 +146,11 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Writes a checkpoint beside the old one, to the disk, and puts it in its place: whoever reads
-/// finds the old one or the new one whole, also after a crash.
+/// Writes a checkpoint to disk beside the old one, and then renames it: a reader finds a complete file, old or new,
+/// even after a crash.
 ///
 /// # Errors
-/// [`Failure::Environment`]; the old one is as it was.
+/// [`Failure::Environment`]; the old one is then unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     replace(path, bytes).map_err(|error| {
         let path = path.display();
@@ -170,7 +170,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    // The new name is on the disk once its folder is.
+    // The new name is on disk when its folder is.
     File::open(folder)?.sync_all()
 }
 

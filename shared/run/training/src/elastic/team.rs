@@ -1,9 +1,9 @@
 //! Processes that train together: how they find each other, and the sum over all of them.
 //!
-//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back: a
-//! star. On the loopback of one machine this moves as many bytes as a ring (`2 (N - 1)` gradients
-//! in all), the sum does not depend on the order of arrival, and rank 0 notices at once when a rank
-//! dies. Over a network a ring would spread the load of rank 0; that is not what this job is for.
+//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back: a star. On the
+//! loopback of one machine this moves as many bytes as a ring (`2 (N - 1)` gradients in total), the sum does not
+//! depend on the order of arrival, and rank 0 notices at once if a rank dies. Over a network a ring would distribute
+//! the load of rank 0, but this job is not meant for that.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,15 +18,15 @@ use cli::Failure;
 use crate::config::Place;
 use crate::cpu::Outcome;
 
-/// How long processes wait for each other at the start. All start together within a second even
-/// on a loaded machine; where one never comes, an error is better than a group that hangs.
+/// How long processes wait for each other at the start. All start together within a second even on a loaded machine;
+/// if one never comes, an error is better than a group that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two tries to connect, short against the start of a process.
+/// Pause between two tries to connect, short compared with the start of a process.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long processes that this one started may take to end before they are killed. They end with
-/// the connection.
+/// How long processes that this one started may take to end before they are killed. They end when the connection
+/// closes.
 const LEAVE: Duration = Duration::from_secs(2);
-/// First bytes of a connection, to tell a rank from a stranger at the port.
+/// First bytes of a connection, to distinguish ranks from other programs that connect to the port.
 const HELLO: &[u8; 8] = b"mtrank/1";
 
 /// The processes of a training, seen from one of them.
@@ -39,19 +39,19 @@ pub struct Team {
     bytes: Vec<u8>,
 }
 
-/// Values that are summed besides the gradient.
+/// Values that are summed in addition to the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
     /// Losses and hits.
     pub outcome: Outcome,
     /// Whether any process was asked to stop.
     pub stop: bool,
-    /// Squared norms of mean gradients, of processes whose parts are compared.
+    /// Squared norms of mean gradients, of processes whose parts have the same size.
     pub square: f64,
 }
 
 impl Team {
-    /// Brings `size` processes together; `None` if `stop` came before they were.
+    /// Connects `size` processes; `None` if `stop` was set before.
     ///
     /// # Errors
     /// [`Failure::Environment`] if a process cannot be started or does not come.
@@ -75,7 +75,7 @@ impl Team {
         match met {
             Ok(true) => Ok(Some(team)),
             Ok(false) => Ok(None),
-            // A process that was asked to stop may have gone already.
+            // A process that was asked to stop may already have gone.
             Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
             Err(error) => Err(Failure::Environment(format!(
                 "process {} of {size}: {error}",
@@ -100,8 +100,8 @@ impl Team {
         let listener = loop {
             match TcpListener::bind(at) {
                 Ok(listener) => break listener,
-                // The port was free when it was chosen: who has it now, a connection on its way
-                // out for example, may leave it.
+                // The port was free when it was chosen: its current user, for example a closing connection, may
+                // release it.
                 Err(e) if e.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
                     if stop.load(Ordering::Relaxed) {
                         return Ok(false);
@@ -128,7 +128,7 @@ impl Team {
             }
             match listener.accept() {
                 Ok((stream, _)) => {
-                    // A stranger, or a second one of the same rank, is let go.
+                    // A stranger, or a second one with the same rank, is dropped.
                     if let Ok(Some(rank)) = greeted(&stream, self.size)
                         && let Some(slot @ None) = arrived.get_mut(rank - 1)
                     {
@@ -169,8 +169,8 @@ impl Team {
                 return Ok(false);
             }
             match TcpStream::connect_timeout(&master, PATIENCE) {
-                // A connection to a free port of the loopback can be given that port as its own
-                // and meet itself; it would answer itself, and keep rank 0 from the port.
+                // A connection to a free port of the loopback can get that port as its own and connect to itself; it
+                // would answer itself, and keep rank 0 from the port.
                 Ok(stream) if stream.local_addr()? != master => break stream,
                 // Rank 0 may not listen yet.
                 _ if Instant::now() < deadline => sleep(RETRY),
@@ -193,7 +193,7 @@ impl Team {
         Ok(true)
     }
 
-    /// Sums `values` and `tally` over all processes, in every process to the same bits.
+    /// Sums `values` and `tally` over all processes, bit-identical in every process.
     ///
     /// # Errors
     /// [`Failure::Environment`] if a process has gone.
@@ -218,7 +218,7 @@ impl Team {
         Ok(())
     }
 
-    /// Hands bytes of rank 0 to all.
+    /// Sends bytes of rank 0 to all.
     ///
     /// # Errors
     /// [`Failure::Environment`] if a process has gone.
@@ -273,20 +273,20 @@ impl Drop for Team {
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 sleep(RETRY);
             }
-            // It has ended, or is ended now; there is nobody to tell that it cannot be.
+            // It has ended, or is ended now; a failure cannot be reported.
             child.kill().ok();
             child.wait().ok();
         }
     }
 }
 
-/// This program once more, as rank `rank`. It ends when rank 0 does, for its connection ends.
+/// This program again, as rank `rank`. It ends when rank 0 does, because its connection closes.
 fn started(rank: usize, size: usize, master: SocketAddr) -> io::Result<Child> {
     let IpAddr::V4(address) = master.ip() else {
         return Err(ErrorKind::AddrNotAvailable.into());
     };
     let mut words = std::env::args_os();
-    // Under its own name, which says what it does where one program is several tools.
+    // Under its own name, because one program is several tools and the name selects one.
     Command::new("/proc/self/exe")
         .arg0(words.next().unwrap_or_default())
         .args(words)
@@ -300,10 +300,10 @@ fn started(rank: usize, size: usize, master: SocketAddr) -> io::Result<Child> {
         .spawn()
 }
 
-/// The rank that a new connection says it is; `None` for a stranger.
+/// The rank that a new connection claims; `None` for a stranger.
 fn greeted(mut stream: &TcpStream, size: usize) -> io::Result<Option<usize>> {
     stream.set_nonblocking(false)?;
-    // A rank says who it is at once; a stranger must not hold up the others.
+    // A rank identifies itself at once; a stranger must not hold up the others.
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let mut hello = [0; 16];
     stream.read_exact(&mut hello)?;

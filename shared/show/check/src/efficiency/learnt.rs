@@ -1,5 +1,5 @@
-//! Recomputes the noise scale from trainings at several batch sizes: the samples that each took to the lowest
-//! loss that all reached, and the law that fits them.
+//! Recomputes the noise scale from trainings at several batch sizes: the samples that each took to the lowest loss
+//! that all reached, and the law that fits them.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +8,30 @@ use units::TaskId;
 
 use super::student::student;
 
-/// Fewest losses of a training, and fewest in the last level of its smoothed curve.
+/// Minimum number of losses of a training, and in the last level of its smoothed curve.
 const FEWEST: usize = 10;
 const FEWEST_AT_END: usize = 3;
-/// The usual relative error of the samples to a loss, and the degrees of freedom that it counts for.
+/// The usual relative error of the number of samples to a loss, and its weight in degrees of freedom.
 const USUAL: (f64, f64) = (0.2, 4.0);
-/// Noise scales are searched for within this factor of the smallest and the largest batch size, in steps of
-/// this part of the whole range; here in steps eight times as fine.
+/// Noise scales are searched within this factor of the smallest and the largest batch size, in steps of this fraction
+/// of the whole range; the steps here are eight times as fine.
 const BEYOND: f64 = 30.0;
 const STEPS: usize = 700;
 const FINER: usize = 8;
-/// Losses as equal as sums of rounded numbers are belong to one level.
+/// Losses belong to one level if they are equal up to the rounding of sums.
 const EQUAL: f64 = 1e-12;
 
-/// What trainings show.
+/// Result of the trainings.
 pub struct Learnt {
     pub phi: f64,
     pub interval: [f64; 2],
-    /// It stands where the search ends.
+    /// It is at the end of the searched range.
     pub at_limit: bool,
-    /// Relative distance of two noise scales that the search of a fit may have looked at.
+    /// Relative distance between two neighbouring noise scales of the fit's search.
     pub step: f64,
 }
 
-/// One training of a task in a run, up to where it is disturbed.
+/// One training of a task in a run, up to the first disturbance.
 #[derive(Default)]
 struct Training {
     batch: Option<u32>,
@@ -56,7 +56,7 @@ impl Training {
             self.round = round;
             self.this_round = 0;
         }
-        // Fewer samples than before: the process began again, at a checkpoint that nobody names.
+        // Fewer samples than before: the process restarted from an unknown checkpoint.
         self.over |= samples < self.this_round;
         if self.over {
             return;
@@ -68,9 +68,9 @@ impl Training {
         }
     }
 
-    /// Mean samples and mean loss of each level of the curve that never rises and is nearest to the losses: the
-    /// slopes of the least concave majorant of their running sum (Robertson, Wright, Dykstra 1988, section
-    /// 1.2). Levels at the end that have fewer than three losses together are left out.
+    /// Mean samples and mean loss of each level of the non-increasing curve that is closest to the losses: the slopes
+    /// of the least concave majorant of their running sum (Robertson, Wright, Dykstra 1988, section 1.2). Levels at
+    /// the end with fewer than three losses in total are left out.
     fn levels(&self) -> Vec<(f64, f64)> {
         if self.points.len() < FEWEST {
             return Vec::new();
@@ -106,14 +106,14 @@ impl Training {
     }
 }
 
-/// Samples at which a falling curve of levels is down to `target`, between two levels in a straight line.
+/// Number of samples at which a falling curve of levels reaches `target`, interpolated linearly between two levels.
 fn reached(levels: &[(f64, f64)], target: f64) -> Option<f64> {
     let below = levels.iter().position(|l| l.1 <= target)?;
     let (a, b) = (levels[below.checked_sub(1)?], levels[below]);
     Some(a.0 + (b.0 - a.0) * (a.1 - target) / (a.1 - b.1))
 }
 
-/// Batch size and samples to the common loss of each training of a task that comes so far.
+/// Batch size and samples to the common loss of each training of a task that reaches it.
 fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for run in runs {
@@ -145,8 +145,8 @@ fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
     all.iter().filter_map(row).filter(|r| r.1 > 0.0).collect()
 }
 
-/// The noise scale by which samples to a loss, `c (phi + B)`, come nearest to those of the trainings in the
-/// logarithm, with the interval of the likelihood ratio.
+/// The noise scale for which `c (phi + B)` is closest to the trainings' samples to a loss, in logarithms, with its
+/// likelihood-ratio interval.
 pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     let rows = trainings(runs, id);
     let sizes: BTreeMap<u64, ()> = rows.iter().map(|r| (r.0 as u64, ())).collect();
@@ -173,7 +173,7 @@ pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     let inside = |k: &usize| scanned[*k] <= bound;
     let (first, last) = ((0..=points).find(inside)?, (0..=points).rev().find(inside)?);
     let phi = at(best);
-    // Where the search ends nothing bounds the noise scale; a hundredth and a hundred times stand for that.
+    // At the end of the searched range the noise scale is unbounded; use a hundredth or a hundred times the value.
     let low = if first == 0 {
         at(0).min(phi / 100.0)
     } else {

@@ -1,4 +1,4 @@
-//! What simpler schemes would reach at the batch sizes of the plan.
+//! The results of simpler schemes at the batch sizes of the plan.
 
 use doc::{Baseline, BatchPolicy, Feasible, ObjectiveKind, Scheme};
 use units::Share;
@@ -10,7 +10,7 @@ use crate::judge::Judge;
 
 /// Judges every baseline.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
-    // One of the schemes left out would hide what the plan loses to.
+    // Leaving out a scheme could hide one that is better than the plan.
     if plan.baselines.len() != Scheme::ALL.len() {
         let truth = format!("all {} schemes", Scheme::ALL.len());
         j.contradiction("baselines", plan.baselines.len(), truth);
@@ -29,7 +29,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge
     }
 }
 
-/// Share of each of `n` tasks, to 0.01 % downwards.
+/// Share of each of `n` tasks, rounded down to 0.01 %.
 pub fn share_of(scheme: Scheme, n: usize) -> Share {
     let n = u32::try_from(n.clamp(1, 10_000)).unwrap_or(10_000);
     Share::from_hundredths(match scheme {
@@ -45,7 +45,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let mut choices = chosen.clone();
     let own = Choices::of_point(&claimed.tasks, frame.workload);
     if let Some(own) = own.filter(|_| frame.is_progress()) {
-        // Sharing has to beat the others at their best.
+        // Sharing must beat the others at their best.
         choices.batch = own.batch;
     }
     for gpu in chosen.gpus() {
@@ -106,12 +106,12 @@ fn length(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, objective: f
     }
 }
 
-/// A search ranks the sizes of rounds by rough orders of their transfers: of 60 drawn plans for the last time to
-/// target two had a scheme that was 0.04 and 0.4 % behind its best sizes.
+/// A search ranks the sizes of rounds by rough orders of their transfers: for 60 random plans for the last time to
+/// target, two had a scheme that was 0.04 and 0.4 % behind its best sizes.
 const ROUGHLY_ORDERED: f64 = 0.01;
 
-/// For progress a scheme has batch sizes of its own, where sizes are chosen: no change of one may be
-/// better. By the plain order of a round that is a necessary condition.
+/// For progress a scheme has its own batch sizes, if sizes are chosen: no change of a single one may be better. With
+/// the plain order of a round this is a necessary condition.
 fn best_sizes(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
     let free = frame
         .constraints
@@ -166,8 +166,8 @@ fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: 
     }
 }
 
-/// One task at a time on the whole GPU with equal work: everyone advances once in the sum of the
-/// solo times.
+/// One task at a time on the whole GPU with equal work: every task makes one step of progress in the sum of the solo
+/// times.
 fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
     let mut value = frame.evaluate(choices);
     for gpu in choices.gpus() {
@@ -181,7 +181,7 @@ fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
     value
 }
 
-/// Whether floor, mismatch and memory hold; one after another, only the largest need counts.
+/// Whether floor, mismatch and memory hold; one after another, only the largest memory need counts.
 fn feasible(frame: &Frame<'_>, choices: &Choices, value: &Value, temporal: bool) -> bool {
     let Some(c) = frame.constraints else {
         return true;

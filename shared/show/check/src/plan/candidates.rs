@@ -1,4 +1,4 @@
-//! Was the plan chosen as it says, between the measured candidates and the model's best?
+//! Was the plan chosen as it says, from the measured candidates and the model's best?
 
 use doc::{
     Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
@@ -13,13 +13,12 @@ use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
 const INTERVAL: f64 = 1.96;
-/// Standard error of a throughput that was measured without one, as a part of it; the simulator is
-/// exact.
+/// Relative standard error assumed for a throughput that was measured without one; the simulator is exact.
 const UNKNOWN_ERROR: f64 = 0.01;
 /// Rounding of sums in another order.
 const SLACK: f64 = 1e-9;
 
-/// What was measured at some choices: throughput and standard error of every task.
+/// Measurements of some choices: throughput and standard error of every task.
 struct Mean {
     choices: Choices,
     settings: Vec<Setting>,
@@ -28,7 +27,7 @@ struct Mean {
     errors: Vec<f64>,
 }
 
-/// The values that the constraints are judged by: where the plan is a measured one, its own.
+/// The values for checking the constraints: the plan's own if it is a measured one.
 pub fn held(found: &Feasible, model: &Model, choices: &Choices, value: &Value) -> Value {
     let mut held = value.clone();
     let measured = found.candidates.as_ref();
@@ -71,7 +70,7 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
     });
 }
 
-/// The one with the higher lower end is the plan, the measured one where they are equal.
+/// The one with the higher lower end is the plan; if equal, the measured one.
 fn rule(claimed: &Candidates, j: &mut Judge) {
     let other = claimed.predicted.as_ref().map(|p| p.low);
     let truth = match other {
@@ -126,8 +125,7 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
         return;
     };
     let (value, low) = interval(frame, &frame.evaluate(&choices));
-    // The order of a round needs its own search, so the claim is checked against a lower bound and a
-    // simple order.
+    // The order of a round needs its own search, so the claim is checked against a lower bound and a simple order.
     frame.judge_objective("objective", claimed.objective, &choices, value, j);
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, &by_model(frame.predictor), &choices, frame, j);
@@ -135,7 +133,7 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     j.number_of("low_objective", claimed.low, low, value);
 }
 
-/// The round of a measured co-run goes by what was measured of its sets of tasks.
+/// The round of a measured co-run uses the measurements of its sets of tasks.
 fn measured_round(
     claimed: &Candidate,
     choices: &Choices,
@@ -169,8 +167,8 @@ fn measured_round(
     length(claimed, &ask, choices, frame, j);
 }
 
-/// The lower end of a round is its order where every rate is one standard error low. A time to target
-/// spans several rounds, whose lengths are not given.
+/// The lower end of a round is its order with every rate one standard error low. A time to target spans several
+/// rounds, whose lengths are not given.
 fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_>, j: &mut Judge) {
     match frame.round.as_ref().filter(|_| !frame.is_to_target()) {
         Some(round) => {
@@ -205,7 +203,7 @@ fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
     }
 }
 
-/// Objective, and the lower end of its interval: each rate moves it by itself.
+/// Objective, and the lower end of its interval: the effects of the rates are independent.
 fn interval(frame: &Frame<'_>, value: &Value) -> (f64, f64) {
     let tasks: Vec<usize> = (0..value.rates.len()).collect();
     let objective = frame.objective(value, &tasks);

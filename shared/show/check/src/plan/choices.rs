@@ -14,7 +14,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// What the plan chose.
+    /// The plan's choice.
     pub fn of_plan(plan: &Plan, workload: &Workload) -> Option<Self> {
         let place = |t: &doc::Task| plan.task_index(&t.id);
         let places: Vec<usize> = workload.tasks.iter().map(place).collect::<Option<_>>()?;
@@ -26,7 +26,7 @@ impl Choices {
         })
     }
 
-    /// What a point of a front chose, on one GPU; `None` unless it names every task once.
+    /// The choice of a point of a front, on one GPU; `None` unless it names every task once.
     pub fn of_point(choices: &[Choice], workload: &Workload) -> Option<Self> {
         if choices.len() != workload.tasks.len() {
             return None;
@@ -70,16 +70,15 @@ pub struct Value {
     pub batch: Vec<Batch>,
     /// Standard error of each.
     pub errors: Vec<f64>,
-    /// Throughput of every task alone that the plan compares with: the best of its batch sizes, or
-    /// that of its own.
+    /// Solo throughput of every task that the plan compares with: at the best of its batch sizes, or at its own.
     pub solo: Vec<f64>,
-    /// Seconds until the last task of its GPU has trained on its samples, or until the task is at its
-    /// target by compute alone; 0 where the objective is another.
+    /// Seconds until the last task of its GPU has trained on its samples, or until the task reaches its target with
+    /// compute alone; 0 for other objectives.
     pub last_end: Vec<f64>,
 }
 
-/// When the last of `tasks` ends, if all begin at once: one ends first, and the others continue with
-/// what is left of their work at the rates of those that remain.
+/// When the last of `tasks` ends, if all begin at once: one ends first, and the others continue with their remaining
+/// work at the rates of those that remain.
 pub fn last_end(
     predictor: &Predictor,
     choices: &Choices,

@@ -40,7 +40,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
     }
 }
 
-/// The same of a plan written by hand that leaves out tasks of its workload, which then do not run.
+/// The same for a hand-written plan that leaves out tasks of its workload, which then do not run.
 pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
     let setting = |at: usize| {
         let given = plan.given(at);
@@ -78,7 +78,7 @@ pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
     }
 }
 
-/// Throughput with its interval and throughput alone, where they are given.
+/// Throughput with its interval and solo throughput, if they are given.
 fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
     if let Some(claimed) = given.throughput {
         let spread = INTERVAL * error;
@@ -94,8 +94,8 @@ fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
     }
 }
 
-/// Co-runners and a smaller share cannot speed a task up: a task that is faster in a co-run than
-/// alone on the whole device is a fault of the model. Rounding of `ln P` and back is allowed for.
+/// Co-runners and a smaller share cannot speed a task up: if a task is faster in a co-run than alone on the whole
+/// device, the model is wrong. Rounding of `ln P` and back is tolerated.
 fn not_above_solo(given: Given, j: &mut Judge) {
     if let (Some(together), Some(solo)) = (given.throughput, given.solo)
         && together.mean.get() > solo.get() * (1.0 + 1e-9)
@@ -105,7 +105,7 @@ fn not_above_solo(given: Given, j: &mut Judge) {
     }
 }
 
-/// How far the plan is from what was measured, and the error of that kind, which the model says.
+/// How far the plan is from the measurements, and the model's error for that kind.
 pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
     let setting = |task: usize| Setting {
         task,
@@ -120,7 +120,7 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
         (Some(claimed), None) => {
             return j.contradiction("prediction", doc::name_of(&claimed.kind), "nothing");
         }
-        // A model that knows no error of any kind may be older than such errors, and so may its plan.
+        // A model without errors by kind may be from an older version, and so may its plan.
         (None, Some(truth)) if truth.error_percent.is_some() => {
             return j.contradiction("prediction", "nothing", doc::name_of(&truth.kind));
         }
@@ -148,7 +148,7 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
         frame.judge_objective("value", claimed, choices, objective, j);
     });
     if frame.round_of_objective().is_some() {
-        // Within its range, what follows is judged against the claim.
+        // If the claim is within its range, what follows is checked against the claim.
         objective = claimed;
     }
     let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
@@ -194,9 +194,9 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
     }
 }
 
-/// The objective of every plan whatever the batch sizes are in proportion to, where there are few; one
-/// that a search leaves out because nothing like it was profiled is among them. `None` for a round with
-/// transfers, whose best order is a search of its own.
+/// The objective of every plan with any batch sizes, if there are few plans. Plans that a search leaves out because
+/// nothing like them was profiled are included. `None` for a round with transfers, whose best order needs its own
+/// search.
 fn of_all(plan: &Feasible, frame: &Frame<'_>, choices: &Choices) -> Option<Vec<f64>> {
     if frame.round_of_objective().is_some() || choices.gpus().len() != 1 {
         return None;

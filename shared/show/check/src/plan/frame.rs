@@ -1,4 +1,4 @@
-//! Values of choices under the model, and which constraint they violate.
+//! Values of choices under the model, and the constraints that they violate.
 
 use doc::{Balance, BatchPolicy, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
 use predict::Predictor;
@@ -10,18 +10,18 @@ use super::progress::efficiency;
 use super::round::{Range, Round};
 use crate::judge::Judge;
 
-/// Slack of a constraint that is met up to rounding.
+/// Tolerance for a constraint that is met up to rounding.
 const SLACK: f64 = 1e-9;
 
-/// The model and what a plan asked of it.
+/// The model and the plan's request.
 pub struct Frame<'a> {
     pub workload: &'a Workload,
     pub predictor: &'a Predictor,
     pub kind: ObjectiveKind,
     pub constraints: Option<&'a Constraints>,
-    /// The round whose length is the objective, where transfers count.
+    /// The round whose length is the objective, if transfers count.
     pub round: Option<Round>,
-    /// Data volumes, damped where the plan damps them.
+    /// Data volumes, damped if the plan damps them.
     pub data: Vec<f64>,
 }
 
@@ -102,8 +102,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Batch sizes for the comparison with the task alone: those of its workload, or the reference
-    /// size if the plan keeps reference sizes.
+    /// Batch sizes for the comparison with the task alone: those of its workload, or the reference size if the plan
+    /// keeps reference sizes.
     pub fn sizes(&self, task: usize) -> Vec<Batch> {
         let task = &self.workload.tasks[task];
         match self.constraints.map(|c| c.batch) {
@@ -136,8 +136,7 @@ impl<'a> Frame<'a> {
         self.join(tasks.iter().map(|&i| of(i)))
     }
 
-    /// Judges a claimed objective: against `truth`, or where it is the length of a round with
-    /// transfers, against what that lies between.
+    /// Judges a claimed objective: against `truth`, or for the length of a round with transfers, against its bounds.
     pub fn judge_objective(
         &self,
         name: &str,
@@ -155,14 +154,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The round with transfers, where the objective is its length or that of several.
+    /// The round with transfers, if the objective is the length of one or several.
     pub fn round_of_objective(&self) -> Option<&Round> {
         self.round
             .as_ref()
             .filter(|_| self.kind == ObjectiveKind::Round || self.is_to_target())
     }
 
-    /// Joins the objectives of tasks, or of GPUs.
+    /// Combines the objectives of tasks, or of GPUs.
     pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
         match self.kind {
             ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
@@ -179,8 +178,8 @@ impl<'a> Frame<'a> {
             .map_or(1.0, units::Weight::get)
     }
 
-    /// Mismatch of the loads of some tasks of one GPU: `sum_a sum_b |D_a/D_b - q_a/q_b|`
-    /// (FedMT eq. 6), where `q` is what the balance says.
+    /// Mismatch of the loads of some tasks of one GPU: `sum_a sum_b |D_a/D_b - q_a/q_b|` (FedMT eq. 6), where `q`
+    /// depends on the balance.
     pub fn mismatch(&self, choices: &Choices, value: &Value, tasks: &[usize]) -> f64 {
         let balance = self.constraints.map_or(Balance::Batch, |c| c.balance);
         let load = |i: usize| match balance {
@@ -197,8 +196,8 @@ impl<'a> Frame<'a> {
         sum
     }
 
-    /// What a sample adds to the solo step time: its slope from the smallest batch size to the
-    /// largest, or the mean where the slope says nothing.
+    /// What a sample adds to the solo step time: its slope from the smallest batch size to the largest, or the mean
+    /// if the slope is useless.
     fn work_per_sample(&self, task: usize) -> f64 {
         let sizes = &self.workload.tasks[task].batch_sizes;
         let step = |b: Batch| b.as_f64() / self.predictor.solo(task, b);
@@ -221,7 +220,7 @@ impl<'a> Frame<'a> {
         tasks.iter().map(need).collect()
     }
 
-    /// The first constraint that choices break, but for step, `R_v` and, if asked, mismatch.
+    /// The first constraint that choices violate, except step, `R_v` and, if requested, mismatch.
     pub fn broken(&self, choices: &Choices, value: &Value, with_mismatch: bool) -> Option<String> {
         let c = self.constraints?;
         for gpu in choices.gpus() {
@@ -299,13 +298,13 @@ impl Frame<'_> {
         task.rounds_to_target.unwrap_or(1.0) / efficiency(task, batch)
     }
 
-    /// Part of a task in a mean over all.
+    /// Weight of a task in a mean over all.
     pub fn part(&self, task: usize) -> f64 {
         let all = 0..self.workload.tasks.len();
         self.weight(task) / all.map(|i| self.weight(i)).sum::<f64>()
     }
 
-    /// Progress of a task at this rate over the most that it makes alone.
+    /// Progress of a task at this rate, relative to its maximum alone.
     pub fn progress(&self, task: usize, batch: Batch, rate: f64) -> f64 {
         let own = &self.workload.tasks[task];
         let alone = self.sizes(task).into_iter();
@@ -339,7 +338,7 @@ impl Frame<'_> {
         })
     }
 
-    /// Seconds to target of each task where transfers count: what they lie between.
+    /// Bounds on the seconds to target of each task, if transfers count.
     pub fn played_times(&self, choices: &Choices) -> Option<Vec<Range>> {
         let round = self.round.as_ref()?;
         let all: Vec<usize> = (0..choices.batch.len()).collect();
@@ -350,7 +349,7 @@ impl Frame<'_> {
         Some(each.map(|(low, high)| Range { low, high }).collect())
     }
 
-    /// Seconds that the objective counts where rounds are played: what they lie between.
+    /// Bounds on the seconds of the objective, if rounds are played.
     pub fn played(&self, choices: &Choices) -> Option<Range> {
         let round = self.round_of_objective()?;
         if !self.is_progress() {
@@ -398,8 +397,8 @@ impl Frame<'_> {
     }
 }
 
-/// Seconds until each task is at its target; of those that are not among `tasks`, 0. Rounds pass until the
-/// next task is there, each as long as one of those that are left.
+/// Seconds until each task reaches its target; 0 for those not among `tasks`. Rounds follow one another until the
+/// next task is there, each as long as a round of the remaining tasks.
 pub(super) fn each_time(
     frame: &Frame<'_>,
     choices: &Choices,

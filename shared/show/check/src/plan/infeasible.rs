@@ -1,5 +1,5 @@
-//! Checks a claim that no plan keeps the constraints: compares it with the request and, if there are
-//! few plans, tries all of them.
+//! Checks a claim that no plan keeps the constraints: compares it with the request and, if there are few plans, tries
+//! all of them.
 
 use doc::{
     BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan, Proof,
@@ -12,8 +12,8 @@ use super::frame::Frame;
 use super::proof::{all_plans, is_outside, settings};
 use crate::judge::Judge;
 
-/// Relative tolerance by which a reason may reach further than any plan that was tried: a search
-/// meets constraints to 1e-9, and sums in another order.
+/// Relative tolerance by which a reason may name a better value than any plan that was tried: a search meets
+/// constraints to 1e-9, and adds up in another order.
 const FURTHER: f64 = 1e-6;
 
 /// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
@@ -49,7 +49,7 @@ pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predicto
     each(none, j, |reason, j| best(reason, &frame, &all, j));
 }
 
-/// Several GPUs have the reasons of each; one GPU has a constraint in the way once.
+/// Several GPUs have separate reasons; on one GPU a constraint appears once.
 fn once(none: &Infeasible, j: &mut Judge) {
     for (i, reason) in none.reasons.iter().enumerate() {
         let mut before = none.reasons[..i].iter();
@@ -68,14 +68,14 @@ fn each(none: &Infeasible, j: &mut Judge, mut look: impl FnMut(&Infeasibility, &
     }
 }
 
-/// The limit is what the constraint asks for.
+/// The limit is what the constraint requires.
 fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
     let asked = match reason.constraint {
         ConstraintKind::StarvationFloor => c.starvation_floor,
         ConstraintKind::Mismatch => c.mismatch,
         ConstraintKind::Memory => c.memory.map(|most| most.get() as f64),
         ConstraintKind::Rv => c.rv.map(TotalShare::percent),
-        // A largest batch size (--max-batch) is told nowhere else; that all have one size, by 0.
+        // A largest batch size (--max-batch) is only given here; 0 means that all tasks have the same size.
         ConstraintKind::Batch => {
             let largest = reason.limit >= 1.0 && reason.limit.fract() == 0.0;
             if !(largest && reason.best > reason.limit) && c.batch == BatchPolicy::Free {
@@ -83,7 +83,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
             }
             return;
         }
-        // Predictions outside what was profiled, of which none are allowed.
+        // Number of settings outside the profiled domain; none are allowed.
         ConstraintKind::Domain => return j.number("limit", reason.limit, 0.0),
     };
     match asked {
@@ -95,7 +95,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
     }
 }
 
-/// A search that has proven that there is no plan is contradicted by one.
+/// A single plan contradicts a proof that there is none.
 fn keeps(
     none: &Infeasible,
     constraints: &Constraints,
@@ -126,7 +126,7 @@ fn keeps(
     }
 }
 
-/// Nothing is reachable that no plan reaches, whatever the other constraints.
+/// A value that no plan reaches is not reachable, whatever the other constraints are.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
     let of_all = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {
@@ -143,7 +143,7 @@ fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: 
             return j.unjudged("best", "would need a search of its own");
         }
     };
-    // A floor is kept by more, every other constraint by less.
+    // A floor needs a value at least as large, every other constraint one at most as large.
     let reached = if reason.constraint == ConstraintKind::StarvationFloor {
         let most = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
         (reason.best > most + FURTHER * most.abs()).then(|| format!("at most {most}"))

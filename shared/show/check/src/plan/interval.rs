@@ -1,9 +1,9 @@
-//! The interval of a time to target where transfers count.
+//! The interval of a time to target if transfers count.
 //!
-//! The plan does not record the order of its rounds, but when each task reaches its target, which gives the length
-//! of the rounds of every stage; from it [`Round::end`] bounds their length at other rates. If, at one end of its
-//! interval, a noise scale makes another task the first, rounds of a set without a stage lie between the lower bound
-//! for any order and the length of a simple one.
+//! The plan does not record the order of its rounds, but when each task reaches its target, which gives the length of
+//! the rounds of every stage. From that, [`Round::end`] bounds their length at other rates. At an end of its
+//! interval, a noise scale may make another task the first to finish. Rounds of a set without a stage are then only
+//! known to be between the lower bound for any order and the length of a simple one.
 
 use doc::{EfficiencyCurve, Target};
 use units::Seconds;
@@ -15,15 +15,15 @@ use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
 const INTERVAL: f64 = 1.96;
-/// Rounding of sums in another order, and of the lengths that are told by differences.
+/// Rounding of sums in another order, and of lengths that are differences.
 const SLACK: f64 = 1e-5;
 
-/// The rounds of a plan, by what it says of its tasks.
+/// The rounds of a plan, according to its tasks.
 struct Rounds<'a> {
     frame: &'a Frame<'a>,
     round: &'a Round,
     chosen: &'a Choices,
-    /// The sets of tasks that train together until one is there, and the seconds of a round.
+    /// The sets of tasks that train together until one finishes, and the seconds of a round.
     told: Vec<(Vec<usize>, f64)>,
     together: f64,
 }
@@ -48,7 +48,7 @@ pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choice
     rounds.end(-INTERVAL, others[1], "together_high_s", high, j);
 }
 
-/// The length of the rounds of each stage, from when the tasks are said to be there.
+/// The length of the rounds of each stage, from the times at which the tasks finish.
 fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Vec<usize>, f64)>> {
     let seconds = |i: usize| {
         let id = &frame.workload.tasks[i].id;
@@ -105,7 +105,7 @@ impl Rounds<'_> {
                 own.map(|(_, (range, _))| pick(*range))
             });
             let time = times.map_or(self.together, |times| self.frame.joined(&times));
-            // An interval holds its mean.
+            // An interval contains its mean.
             let off = (time / self.together).ln();
             if errors > 0.0 {
                 (-off).max(0.0)
@@ -125,8 +125,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above: at
-    /// least and at most.
+    /// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above it:
+    /// minimum and maximum.
     fn efficiencies(&self) -> [(f64, f64); 2] {
         let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
         let mut sums = [(0.0, 0.0); 2];

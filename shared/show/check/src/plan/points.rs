@@ -25,7 +25,7 @@ pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) 
     });
     j.field("alternatives", |j| {
         points(&plan.alternatives, frame, true, j);
-        // A measured plan may stay behind the model's best, which then stand here.
+        // A measured plan may be worse than the model's best, which is then listed here.
         let candidates = plan.candidates.as_ref();
         let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
         let mut before = if measured { f64::INFINITY } else { best };
@@ -66,7 +66,7 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
     }
 }
 
-/// `sum P_i / S_i` over `n` tasks is at most `n`: nothing is faster than alone on the whole device.
+/// `sum P_i / S_i` over `n` tasks is at most `n`: no task is faster than alone on the whole device.
 pub fn not_above_count(fairness: f64, n: usize, j: &mut Judge) {
     let most = n as f64;
     if fairness > most * (1.0 + 1e-9) {
@@ -94,7 +94,7 @@ fn undominated(claimed: &[ParetoPoint], axes: impl Fn(&ParetoPoint) -> (f64, f64
     }
 }
 
-/// What a change of one share would do.
+/// The effect of changing one share.
 pub fn explanation(
     plan: &Feasible,
     frame: &Frame<'_>,
@@ -137,8 +137,8 @@ pub fn explanation(
     }
 }
 
-/// Each task has a little less and a little more share, by the same step, where that leaves a share above
-/// 0 and at most 100 %, in the order of the workload.
+/// Each task has a slightly smaller and a slightly larger share, by the same step, if that keeps the share above 0
+/// and at most 100 %, in the order of the workload.
 fn every_change(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let told: Vec<(&units::TaskId, u32)> = plan
         .explanation

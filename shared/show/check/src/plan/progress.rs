@@ -1,13 +1,13 @@
-//! What a sample is worth at a batch size, by arithmetic of its own.
+//! What a sample is worth at a batch size, with independent arithmetic.
 
 use doc::{EfficiencyCurve, Task};
 use units::Batch;
 
-/// Progress of a sample at a batch size over one at the task's reference size; 1 where nothing is known.
+/// Progress of a sample at a batch size, relative to the task's reference size; 1 if nothing is known.
 ///
-/// By the noise scale `phi`: `(phi + B0) / (phi + B)`. By a table: straight in both logarithms between
-/// rows, level below the first, as `1 / B` above the last. Rows that rise are levelled to the nearest curve
-/// that does not.
+/// By the noise scale `phi`: `(phi + B0) / (phi + B)`. By a table: linear in both logarithms between rows, constant
+/// below the first, in proportion to `1 / B` above the last. Rising rows are replaced by the closest non-increasing
+/// curve.
 pub fn efficiency(task: &Task, batch: Batch) -> f64 {
     let Some(known) = &task.efficiency else {
         return 1.0;
@@ -36,8 +36,8 @@ pub fn efficiency(task: &Task, batch: Batch) -> f64 {
     (at(batch.as_f64()) - at(reference.as_f64())).exp()
 }
 
-/// Least-squares fit of values that never rise: the least over starts of the largest mean over ends
-/// (Robertson, Wright, Dykstra 1988, section 1.4).
+/// Least-squares fit of non-increasing values: the minimum over starts of the maximum mean over ends (Robertson,
+/// Wright, Dykstra 1988, section 1.4).
 fn falling(rows: &[(f64, f64)]) -> Vec<f64> {
     let mean = |a: usize, b: usize| {
         let part = &rows[a..=b];

@@ -8,21 +8,20 @@ use super::choices::{Choices, Value};
 use super::frame::Frame;
 use crate::judge::Judge;
 
-/// Improvement that is more than rounding. A search compares sums in another order, and meets
-/// constraints to 1e-9; a neighbour better by less proves nothing.
+/// Improvement that exceeds rounding. A search adds up in another order, and meets constraints to 1e-9, so a
+/// neighbour with a smaller advantage proves nothing.
 const BETTER: f64 = 1e-6;
 
-/// Up to this many plans, all are checked: two tasks of three batch sizes in steps of 5 %, or three of
-/// one in steps of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
+/// Up to this many plans, all are checked: two tasks of three batch sizes in steps of 5 %, or three of one in steps
+/// of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
 const MOST_PLANS: usize = 4_000;
 
-/// A plan that is proven to be the best is compared with every plan of its step, total and batch
-/// sizes where these are few, and else with those that differ in one step of one share, or in one
-/// step between two.
+/// A plan that is claimed to be the best is compared with every plan of its step, total and batch sizes if these are
+/// few. Otherwise with those that differ by one step in one share, or by moving one step between two.
 ///
-/// The latter is a necessary condition, not a second search: it needs some `n^2` predictions where
-/// the proof may have needed millions. It catches a plan of one total share that is passed off as
-/// the best of all. Plans outside what was profiled are left out, as a search may do.
+/// The latter is a necessary condition, not a second search: it needs about `n^2` predictions, while the proof may
+/// have needed millions. It detects a plan that is the best only for one total share. Plans outside the profiled
+/// domain are left out, because a search may leave them out.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
     let proven = plan.search.proof != Proof::NotProven;
     if !proven || chosen.gpus().len() != 1 {
@@ -66,8 +65,8 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
     }
 }
 
-/// Every batch size of the workload with every share of a step, where the shares have the given total;
-/// `None` if there are more than [`MOST_PLANS`].
+/// Every batch size of the workload with every share of a step, with the given total of shares; `None` if there are
+/// more than [`MOST_PLANS`].
 pub fn all_plans(
     frame: &Frame<'_>,
     step: u32,
@@ -126,8 +125,8 @@ pub fn settings(frame: &Frame<'_>, choices: &Choices) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Choices that differ in one step of one share, or in one step between two, which is all where
-/// the sum is given.
+/// Choices that differ by one step in one share, or by moving one step between two; only the latter if the sum is
+/// given.
 fn neighbours(chosen: &Choices, step: u32, fixed_sum: bool) -> Vec<Choices> {
     let n = chosen.batch.len();
     let moved = |i: usize, up: bool| -> Option<Share> {

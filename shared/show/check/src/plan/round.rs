@@ -1,8 +1,8 @@
 //! Bounds for the length of a round with its transfers.
 //!
-//! Finding the best order needs a search of its own, which is not repeated here. A claim may not be
-//! below what the longest task and the link need, nor above an order that is easily found: all
-//! orders of up to 4 tasks without waiting; Johnson's and the workload's own order beyond that.
+//! Finding the best order needs a search, which is not repeated here. A claim may not be below what the longest task
+//! and the link need, nor above an order that is easy to find: the best order without waiting of up to 4 tasks;
+//! Johnson's and the workload's own order beyond that.
 
 mod ends;
 
@@ -17,24 +17,23 @@ use crate::judge::Judge;
 use crate::rates::divide;
 use crate::round_task::RoundTask;
 
-/// Most tasks whose transfers a plan counts.
+/// Maximum number of tasks for which a plan includes transfers.
 const MOST_TASKS: usize = 31;
 /// Up to this many tasks every order is simulated: 24 orders.
 const EVERY_ORDER: usize = 4;
-/// Up to this many tasks every order of one after another is played: 5,040 of them.
+/// Up to this many tasks every order of one after another is tried: 5,040 orders.
 const EVERY_SERIAL: usize = 7;
 /// Rounding of sums in another order.
 const SLACK: f64 = 1e-6;
-/// Beyond [`EVERY_ORDER`] tasks a search may stop before it is done, so that it may stay behind a
-/// simple order. None of the plans of 8 mixes of 5 to 8 tasks was behind what a hundred times the
-/// search finds, so that this is room for more tasks; a claim further behind is not a plan of a
-/// search.
+/// Beyond [`EVERY_ORDER`] tasks a search may stop early, and be worse than a simple order. None of the plans of 8
+/// mixes of 5 to 8 tasks was worse than the result of a search with a hundred times the budget, so this is a margin
+/// for more tasks. If a claim is worse than this, it does not come from a search.
 const BEHIND: f64 = 0.02;
 
-/// Throughput and standard error of each of the tasks that run at once.
+/// Throughput and standard error of each of the tasks that run together.
 pub type Ask<'a> = &'a dyn Fn(&[Setting]) -> Vec<(f64, f64)>;
 
-/// What a model says of them.
+/// The predictions of a model.
 pub fn by_model(predictor: &Predictor) -> impl Fn(&[Setting]) -> Vec<(f64, f64)> {
     |running| {
         let predicted = predictor.predict(running);
@@ -49,13 +48,13 @@ type RatesBySet = HashMap<u64, Vec<(f64, f64)>>;
 /// Transfers and work of the tasks of one GPU.
 pub struct Round {
     jobs: Vec<RoundTask>,
-    /// Which task of the workload each job is.
+    /// Index in the workload of each job.
     tasks: Vec<usize>,
     duplex: Duplex,
     divides: bool,
 }
 
-/// Seconds that a claim lies between.
+/// Bounds of a claim, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     pub low: f64,
@@ -82,8 +81,8 @@ impl Range {
 }
 
 impl Round {
-    /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
-    /// without volumes, or with more tasks than a plan orders.
+    /// The round of a workload; `None` if a plan includes only compute: on several GPUs, without volumes, or with
+    /// more tasks than a plan orders.
     pub fn of_workload(workload: &Workload) -> Option<Self> {
         if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
             return None;
@@ -98,7 +97,7 @@ impl Round {
         })
     }
 
-    /// The round of some of the tasks, if the others have left.
+    /// The round of some of the tasks after the others have left.
     pub fn of(&self, tasks: &[usize]) -> Self {
         Self {
             jobs: tasks.iter().map(|&i| self.jobs[i]).collect(),
@@ -112,7 +111,7 @@ impl Round {
         (down, self.jobs.iter().map(|job| job.upload).sum())
     }
 
-    /// The time together at these batch sizes and shares; `None` where a task does not advance.
+    /// The time together at these batch sizes and shares; `None` if a task makes no progress.
     pub fn together(&self, predictor: &Predictor, choices: &Choices) -> Option<Range> {
         let solo = |i: usize| predictor.solo(i, choices.batch[i]);
         let alone: Vec<f64> = (0..self.jobs.len())
@@ -124,8 +123,8 @@ impl Round {
         })
     }
 
-    /// Like [`Round::together`] with some measured rates: those may exceed what the model predicts
-    /// for a task alone, so only the transfers are certain.
+    /// Like [`Round::together`] with some measured rates: those may exceed the model's solo predictions, so only the
+    /// transfers are certain.
     pub fn together_measured(&self, ask: Ask<'_>, choices: &Choices) -> Option<Range> {
         let none = vec![0.0; self.jobs.len()];
         Some(Range {
@@ -134,7 +133,7 @@ impl Round {
         })
     }
 
-    /// What the best of some simple orders takes.
+    /// The best of some simple orders.
     fn simple(&self, ask: Ask<'_>, choices: &Choices, alone: &[f64]) -> Option<f64> {
         let n = self.jobs.len();
         let mut known = RatesBySet::new();
@@ -152,14 +151,14 @@ impl Round {
             high *= 1.0 + BEHIND;
         }
         if self.duplex == Duplex::Shared {
-            // Transfers at once have no order to try, and a later start may be the better one.
+            // Simultaneous transfers have no order to try, and a later start may be better.
             high = f64::INFINITY;
         }
         Some(high)
     }
 
-    /// `max(d + c + u)`, `sum d + min(c + u)`, `min(d + c) + sum u`; the sum of all transfers where
-    /// they go one by one; only the first where they share the link.
+    /// `max(d + c + u)`, `sum d + min(c + u)`, `min(d + c) + sum u`; the sum of all transfers if they go one at a
+    /// time; only the first if they share the link.
     fn least(&self, alone: &[f64]) -> f64 {
         let of = |f: &dyn Fn(&RoundTask, f64) -> f64| -> Vec<f64> {
             self.jobs
@@ -200,9 +199,8 @@ impl Round {
         order
     }
 
-    /// End of the compute of each task, the first first, where nothing waits: downloads in this order,
-    /// compute at the rates of those that compute, each this many standard errors off; `None` where
-    /// one does not advance.
+    /// End of the compute of each task, the earliest first, without waits: downloads in this order, compute at the
+    /// rates of those that compute, each this many standard errors off; `None` if a task makes no progress.
     fn computed(
         &self,
         ask: Ask<'_>,
@@ -257,7 +255,7 @@ impl Round {
         Some(ends)
     }
 
-    /// End of the last upload, each in its turn (on a half-duplex link after all downloads).
+    /// End of the last upload, in this order (on a half-duplex link after all downloads).
     fn uploaded(&self, ends: &[(f64, usize)]) -> f64 {
         let mut free = match self.duplex {
             Duplex::Half => self.sums().0,
@@ -283,7 +281,7 @@ impl Round {
         ask(&running)
     }
 
-    /// The time of one task after another, at these rates alone.
+    /// The time of one task after another, at these solo rates.
     pub fn one_after_another(&self, solo: &[f64]) -> Range {
         let compute: Vec<f64> = self
             .jobs

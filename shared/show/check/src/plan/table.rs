@@ -26,7 +26,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                     j.field("throughput", |j| {
                         let mean = claimed.mean.get();
                         j.number("samples_per_s", mean, together[i]);
-                        // How wide it is no row says; it holds its mean.
+                        // No row gives its width; the interval contains its mean.
                         let (low, high) = (claimed.low.get(), claimed.high.get());
                         if low > together[i] {
                             j.contradiction(
@@ -46,8 +46,8 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                 }
                 if let (Some(claimed), Some(alone)) = (given.solo, rows.get(&(1 << i))) {
                     let (claimed, alone) = (claimed.get(), alone[i]);
-                    // A search compares with a task alone on the whole device at its best batch
-                    // size; the row is of its share and batch size. A plan by hand knows the row alone.
+                    // A search compares with a task alone on the whole device at its best batch size, while the row
+                    // has its share and batch size. A hand-written plan only has the row.
                     if plan.feasible().is_none() || claimed < alone {
                         j.number("solo_samples_per_s", claimed, alone);
                     }
@@ -57,7 +57,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     }
 }
 
-/// The objective is that of the throughput given.
+/// The objective follows from the given throughput.
 fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let rate = |d: &Decision| d.throughput.mean.get();
     let relative = |d: &Decision| rate(d) / d.solo.get();
@@ -70,7 +70,7 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
         ObjectiveKind::Raw => Some(rates().sum()),
         ObjectiveKind::Fairness => Some(relatives().sum()),
         ObjectiveKind::MaxMin => Some(least(relatives().collect())),
-        // Where transfers take part, or a task that ends speeds up the others, a round is no quotient.
+        // With transfers, or if a task that ends speeds up the others, a round is not a quotient.
         ObjectiveKind::Round if plan.rates.len() > 1 => None,
         ObjectiveKind::Round => times.collect::<Option<_>>().map(least),
         // A plan with a table has no workload that says what samples are worth.

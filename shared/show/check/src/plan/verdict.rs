@@ -48,7 +48,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
     });
 }
 
-/// The round together with its transfers, and the best scheme of equal shares.
+/// The round with its transfers, and the best scheme of equal shares.
 fn ordered(
     plan: &Feasible,
     claimed: &Verdict,
@@ -86,7 +86,7 @@ fn ordered(
         if let Some(range) = equal(named) {
             range.judge("seconds", seconds.get(), j);
         }
-        // The best is no slower than a simple order of any.
+        // The best is no slower than a simple order of any of them.
         for range in of_schemes.filter_map(equal) {
             Range { low: 0.0, ..range }.judge("seconds", seconds.get(), j);
         }
@@ -165,7 +165,7 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
     };
     if let Some(mean) = time(chosen, 0.0) {
         j.number("together_s", claimed.together.get(), mean);
-        // At other rates others are left at the end, who may be slower: an interval holds its mean.
+        // At other rates, other tasks, which may be slower, remain at the end: an interval contains its mean.
         let low = time(chosen, INTERVAL).unwrap_or(mean).min(mean);
         j.number("together_low_s", claimed.together_low.get(), low);
         let high = time(chosen, -INTERVAL).map(|high| high.max(mean));
@@ -190,7 +190,7 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
     let said = claimed.best_static;
     j.field("best_static", |j| {
         j.optional_number("seconds", said.map(|(_, s)| s.get()), best);
-        // Several schemes may be the same shares: the time of the one that is named counts.
+        // Several schemes may have the same shares: the time of the named one counts.
         if let Some((scheme, time)) = said {
             j.optional_number("name", Some(time.get()), equal(scheme));
         }

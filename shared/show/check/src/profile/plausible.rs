@@ -1,5 +1,5 @@
-//! Plausibility of what was measured on a real device. A measurement cannot be repeated here, so it
-//! is never called a lie; implausible ones are named.
+//! Plausibility of measurements on a real device. They cannot be repeated here, so they are never called wrong;
+//! implausible ones are named.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use units::{Batch, Share, TaskId};
 
 use crate::judge::Judge;
 
-/// Part by which a co-run may be faster than a run alone before it is hard to believe.
+/// Fraction by which a co-run may be faster than a solo run before it is implausible.
 const NOISE: f64 = 0.10;
 /// Relative standard error that is too large to learn from.
 const LOOSE: f64 = 0.25;
 
-/// Names what is hard to believe.
+/// Names the implausible measurements.
 pub fn judge(profile: &Profile, j: &mut Judge) {
     let solo = fastest_alone(profile);
     for (i, sample) in profile.samples.iter().enumerate() {

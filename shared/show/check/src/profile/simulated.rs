@@ -60,7 +60,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// `times`: how often each configuration was measured before, by which its noise is drawn.
+/// `times`: how often each configuration was measured before, which determines its noise.
 fn again(
     sim: &mut Sim,
     profile: &Profile,

@@ -8,15 +8,15 @@ use units::{Batch, TaskId};
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// Batch sizes of starts are those of the timeline or plan; rounds are counted from 0, and each that
-/// was begun has an end.
+/// Batch sizes of starts are those of the timeline or plan; rounds are counted from 0, and each that begins has an
+/// end.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let is_round = |e: &RunEvent| matches!(e.payload, EventPayload::Round { .. });
     if events.first().and_then(RunEvent::planned).is_none() && !events.iter().any(is_round) {
         return own_rounds(events, j);
     }
     let mut current = events.first().and_then(RunEvent::planned);
-    // A server may count the rounds of several launches: the first event says where this one begins.
+    // A server may count the rounds of several launches: the first event gives the number of the first round.
     let mut round = events.iter().find_map(RunEvent::round).unwrap_or(0);
     for (at, event) in events.iter().enumerate() {
         let replan = matches!(event.payload, EventPayload::Replan { .. });
@@ -50,8 +50,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Where jobs have rounds of their own (a run of a schedule), each task goes through them one by one. A run that
-/// begins with another plan continues with one that was killed: each task with the round in which it was.
+/// If jobs have rounds of their own (a run of a schedule), each task goes through them one by one. A run that begins
+/// with another plan continues one that was killed: each task starts in the round in which it was.
 fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     let goes_on = matches!(events.get(1), Some(e) if e.kind() == EventKind::Replan);
     let mut rounds: BTreeMap<&TaskId, u32> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Batch size of one start, where it is claimed.
+/// Batch size of one start, if given.
 fn start(task: &TaskId, claimed_batch: Option<Batch>, current: &Planned, j: &mut Judge) {
     let plan = current.plan();
     let Some(i) = plan.task_index(task) else {

@@ -8,8 +8,8 @@ use crate::model;
 
 /// Judges the device that the launch names.
 ///
-/// Processes have ids and simulated jobs have none, so a simulated run cannot pass for one of a
-/// real device, or vice versa.
+/// Processes have ids and simulated jobs have none, so a simulated run cannot pass for one on a real device, or vice
+/// versa.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let Some(EventPayload::Launch { device, .. }) = events.first().map(|e| &e.payload) else {
         return;

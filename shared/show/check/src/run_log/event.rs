@@ -1,4 +1,4 @@
-//! What the judges of a run ask of an event.
+//! Access to an event for the judges of a run.
 
 use doc::{EventPayload, Plan, Planned, RunEvent, TaskSummary};
 
@@ -9,7 +9,7 @@ pub fn plan_of(event: &RunEvent) -> Option<&Plan> {
     event.planned().map(Planned::plan)
 }
 
-/// What became of each task, as a round or a run says at its end.
+/// Outcome of each task, at the end of a round or a run.
 pub fn summaries(event: &RunEvent) -> &[TaskSummary] {
     match &event.payload {
         EventPayload::Round { tasks, .. } | EventPayload::Summary { tasks, .. } => tasks,
@@ -17,7 +17,7 @@ pub fn summaries(event: &RunEvent) -> &[TaskSummary] {
     }
 }
 
-/// Looks into event `at` while `look` runs.
+/// Enters event `at` for the duration of `look`.
 pub fn at_event(at: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
     j.field("events", |j| j.index(at, look));
 }

@@ -8,7 +8,7 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// What is known of one training.
+/// State of one training.
 #[derive(Debug, Default)]
 struct Moved {
     /// GPUs of the last decision.
@@ -16,12 +16,12 @@ struct Moved {
     /// GPUs of the last decision when its processes were started.
     runs_on: Option<u32>,
     step: u64,
-    /// It was started again after a failure: it may repeat steps since its checkpoint.
+    /// It was restarted after a failure: it may repeat steps since its checkpoint.
     restarted: bool,
 }
 
-/// Progress is told from the GPUs that were given before the start, and steps fall only after a
-/// restart: a training that saved when it was stopped repeats none.
+/// Progress is reported from the GPUs that were allocated before the start, and steps decrease only after a restart:
+/// a training that saved when it was stopped repeats none.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut all: BTreeMap<&TaskId, Moved> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {

@@ -8,7 +8,7 @@ use units::TaskId;
 use super::event::{at_event, plan_of, summaries};
 use crate::judge::Judge;
 
-/// What is known of the current round.
+/// State of the current round.
 #[derive(Debug, Default)]
 struct RoundFailures<'a> {
     /// Tasks that were given up.
@@ -19,7 +19,7 @@ struct RoundFailures<'a> {
     ended: Vec<&'a TaskId>,
 }
 
-/// Judges `ok` and `finished` of rounds and run, and that each names every task once.
+/// Judges `ok` and `finished` of rounds and run, and whether each names every task once.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut trouble = RoundFailures::default();
     let mut rounds: u32 = 0;
@@ -55,13 +55,13 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 trouble = RoundFailures::default();
             }
             EventPayload::Summary { ok, tasks, .. } if rounds > 0 => at_event(at, j, |j| {
-                // A signal may come when all tasks of the last round that was begun are done.
+                // A signal may come when all tasks of the last round are done.
                 if *ok != all_ok && (*ok || !ever_stopped) {
                     j.contradiction("ok", ok, all_ok);
                 }
                 of_run(tasks, &finished, j);
             }),
-            // A launch of a plan plays a round, whatever becomes of it.
+            // A launch of a plan runs at least one round, whatever happens to it.
             EventPayload::Summary { .. } if events[0].planned().is_some() => {
                 at_event(at, j, |j| {
                     j.contradiction("event", "summary", "after the end of a round");
@@ -81,8 +81,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     named(events, j);
 }
 
-/// Whatever events tell of is in the summary, once. A job of a schedule that is given up is stopped by its own
-/// name, which is that of none of its tasks.
+/// Everything in the events is in the summary, once. A job of a schedule that is given up is stopped under its own
+/// name, which is not that of one of its tasks.
 fn told_of(events: &[RunEvent], tasks: &[TaskSummary], j: &mut Judge) {
     let stops = |e: &&RunEvent| matches!(e.payload, EventPayload::Stop { .. });
     let others = events.iter().filter(|e| !stops(e));
@@ -97,7 +97,7 @@ fn told_of(events: &[RunEvent], tasks: &[TaskSummary], j: &mut Judge) {
     }
 }
 
-/// In a round that nothing stopped, a task has finished unless it was given up.
+/// In a round that was not stopped, a task has finished unless it was given up.
 fn in_round(tasks: &[TaskSummary], trouble: &RoundFailures<'_>, j: &mut Judge) {
     for (i, task) in tasks.iter().enumerate() {
         let failed = trouble.failed.contains(&&task.id);
@@ -114,7 +114,7 @@ fn in_round(tasks: &[TaskSummary], trouble: &RoundFailures<'_>, j: &mut Judge) {
         if wrong {
             field(j, "finished", task.finished, !task.finished);
         }
-        // A task that had been given up before the round was stopped was not interrupted by that.
+        // A task that had been given up before the round was stopped was not interrupted.
         let may = trouble.stopped && !task.finished && !trouble.ended.contains(&&task.id);
         if task.interrupted && !may {
             field(j, "interrupted", true, false);

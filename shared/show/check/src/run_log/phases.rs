@@ -9,7 +9,7 @@ use units::{Seconds, TaskId};
 use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
-/// A phase of a task in a round, and the event that tells of it.
+/// A phase of a task in a round, and the event that reports it.
 struct Told<'a> {
     at: usize,
     task: &'a TaskId,
@@ -78,7 +78,7 @@ fn sequence(phases: &[Told<'_>], j: &mut Judge) {
     }
 }
 
-/// One transfer at a time, as the link has it.
+/// One transfer at a time, if the link requires it.
 fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
     let share_a_link = |a: PhaseKind, b: PhaseKind| match duplex {
         Duplex::Full => a == b && a != PhaseKind::Compute,

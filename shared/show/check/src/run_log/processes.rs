@@ -9,16 +9,16 @@ use units::TaskId;
 use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
-/// What is known of a task in the current round.
+/// State of a task in the current round.
 #[derive(Debug, Default)]
 struct Process {
     /// A process computes.
     runs: bool,
-    /// It has said that it is ready.
+    /// It has reported that it is ready.
     ready: bool,
-    /// Samples that it has told of.
+    /// Samples that it has reported.
     samples: u64,
-    /// The transfer whose program has ended, until another try is reported.
+    /// The transfer whose program has ended, until a retry is reported.
     transferred: Option<PhaseKind>,
     /// Phases that have ended.
     phases: Vec<PhaseKind>,
@@ -28,10 +28,10 @@ struct Process {
     restarts: u32,
 }
 
-/// Judges starts, exits, restarts, and that every task that is named is one of the plan.
+/// Judges starts, exits and restarts, and whether every named task is in the plan.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut planned: BTreeSet<&TaskId> = BTreeSet::new();
-    // In a run of a schedule each task goes through rounds of its own, side by side.
+    // In a run of a schedule each task goes through its own rounds, in parallel.
     let mut tasks: BTreeMap<(&TaskId, Option<u32>), Process> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         if let Some(plan) = plan_of(event) {
@@ -74,7 +74,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             }
             process.ready = true;
         }
-        // Starts of transfers are not told, their exits are.
+        // Starts of transfers are not reported, but their exits are.
         EventPayload::Exit { phase, .. }
             if *phase != Some(PhaseKind::Download) && *phase != Some(PhaseKind::Upload) =>
         {
@@ -97,8 +97,8 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// What holds where a launcher follows a plan: it tells of a transfer's end once, of readiness before
-/// progress, of progress only when there is some.
+/// Rules for launches of a plan: the end of a transfer is reported once, readiness before progress, and progress only
+/// if there is some.
 fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     match &event.payload {
         EventPayload::Ready { .. } if !process.runs => {
@@ -135,7 +135,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
                 let truth = "once, after the exit of its process";
                 j.contradiction("event", format!("{} ended", doc::name_of(phase)), truth);
             }
-            // A phase without a program takes no time and is not told of.
+            // A phase without a program takes no time and is not reported.
             let transfer = *phase != PhaseKind::Compute;
             if transfer && reason.is_none() && process.transferred != Some(*phase) {
                 let claimed = format!("{} ended", doc::name_of(phase));
@@ -154,8 +154,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// At the end of a round nothing runs, and a finished task has ended every phase of which a process
-/// ended.
+/// At the end of a round nothing runs, and a finished task has ended every phase in which a process ended.
 fn end_of_round(
     ends: &[TaskSummary],
     tasks: &BTreeMap<(&TaskId, Option<u32>), Process>,

@@ -1,5 +1,5 @@
-//! Shares in a run of a plan: as planned, or, if the host can change the share of a running job, as
-//! the computing tasks divide them.
+//! Shares in a run of a plan: as planned, or, if the host can change the share of a running job, divided among the
+//! computing tasks.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Part {
     planned: f64,
     share: f64,
     computes: bool,
-    /// Its last process has ended, and no other try was reported.
+    /// Its last process has ended, and no retry was reported.
     exited: bool,
 }
 
@@ -26,7 +26,7 @@ struct Part {
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let divides = events.iter().any(|e| is_reshare(&e.payload));
     let mut parts: BTreeMap<&TaskId, Part> = BTreeMap::new();
-    // Whether it is known who computes, and whether that changes shares.
+    // Whether it is known which tasks compute, and whether that changes shares.
     let mut known = true;
     for (at, event) in events.iter().enumerate() {
         if let Some(plan) = plan_of(event) {
@@ -75,7 +75,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             EventPayload::Restart { task, .. } => {
                 if let Some(part) = parts.get_mut(task) {
-                    // A program that could not be started: of which phase is not said.
+                    // A program could not be started; its phase is not recorded.
                     known &= part.computes || part.exited;
                     part.exited = false;
                 }
@@ -104,8 +104,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Whether an event is told when all shares have been changed that had to be. Starts, and programs
-/// that could not be started, are reported before.
+/// Whether an event is reported only after all necessary changes of shares. Starts, and programs that could not be
+/// started, are reported before.
 fn is_settled(payload: &EventPayload) -> bool {
     matches!(
         payload,
@@ -128,7 +128,7 @@ fn is_reshare(payload: &EventPayload) -> bool {
     )
 }
 
-/// The tasks of a plan; none where one of them has no share.
+/// The tasks of a plan; none if one of them has no share.
 fn planned(plan: &Plan) -> BTreeMap<&TaskId, Part> {
     let part = |i: usize| {
         let planned = plan.given(i).share?.percent();
@@ -152,9 +152,9 @@ fn same(claimed: Option<Share>, truth: f64, j: &mut Judge) {
     }
 }
 
-/// The sum of the plan, divided among those that compute in proportion to their planned shares,
-/// nobody more than the whole device: with shares `min(100, x p_i)`, `x` grows until the sum is
-/// reached or everybody has the whole device.
+/// The sum of the plan, divided among the computing tasks in proportion to their planned shares, each at most the
+/// whole device: the shares are `min(100, x p_i)`, and `x` grows until the sum is reached or every task has the whole
+/// device.
 fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> {
     let full = Share::FULL.percent();
     let total: f64 = parts.values().map(|p| p.planned).sum();
@@ -163,7 +163,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
         .filter(|(_, p)| p.computes && p.planned > 0.0)
         .map(|(id, p)| (*id, p.planned))
         .collect();
-    // Where each reaches the whole device, and what all have then.
+    // Where each task reaches the whole device, and the sum there.
     let mut knees: Vec<f64> = computing.iter().map(|(_, p)| full / p).collect();
     knees.sort_by(f64::total_cmp);
     let at = |x: f64| -> f64 { computing.iter().map(|(_, p)| (x * p).min(full)).sum() };
@@ -171,7 +171,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
     let mut low = 0.0;
     for &knee in &knees {
         if at(knee) >= total {
-            // Between two knees the sum is a line.
+            // Between two knees the sum is linear.
             let (a, b) = (at(low), at(knee));
             x = low + (knee - low) * (total - a) / (b - a);
             break;
@@ -182,7 +182,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
     computing.into_iter().map(share).collect()
 }
 
-/// Before anything else happens, everybody who computes has what it should.
+/// Before anything else happens, every computing task has its due share.
 fn all_divided(parts: &BTreeMap<&TaskId, Part>, j: &mut Judge) {
     for (id, truth) in divided(parts) {
         let has = parts[id].share;

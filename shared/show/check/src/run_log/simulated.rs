@@ -10,14 +10,14 @@ use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};
 
-/// Tolerance between two reports of one moment, in seconds: virtual time counts whole nanoseconds, a
-/// few of which add up, and a document holds 15 digits of a time since the launch.
+/// Tolerance between two reports of one moment, in seconds: virtual time counts whole nanoseconds, of which a few add
+/// up, and a document has 15 digits of a time since the launch.
 fn rounding_of(time: f64) -> f64 {
     1e-8 + 4.0 * f64::EPSILON * time
 }
 
-/// Seconds that rounding is relative to at least, so that 1e-9 of it are some nanoseconds: the phases
-/// of a round of milliseconds were called lies for the rounding of virtual time.
+/// Minimum seconds for relative tolerances, so that 1e-9 of it are some nanoseconds: otherwise the rounding of
+/// virtual time makes the phases of a round of milliseconds look wrong.
 const SHORTEST_SCALE: f64 = 4.0;
 
 /// Checks every round of a run on the simulator.
@@ -78,8 +78,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             true => whole.judge(planned, &mut rates, j),
             false => j.unjudged("events", "a task did not finish: it is not played again"),
         }
-        // Where the next begins is told, and was judged: makespans, each rounded to some nanoseconds,
-        // would add up to a microsecond in a thousand rounds.
+        // The start of the next round is in the document, and was checked. Makespans, each rounded to some
+        // nanoseconds, would add up to a microsecond in a thousand rounds.
         begin = event.time.get();
         from = at + 1;
     }
@@ -94,7 +94,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     at_event(0, j, |j| j.same("time_s", events[0].time.get(), 0.0));
 }
 
-/// What the samples of an interval may be off: one at either end, and the rounding of a long sum.
+/// Tolerance for the samples of an interval: one at either end, and the rounding of a long sum.
 fn whole(samples: f64) -> f64 {
     2.0 + 1e-12 * samples
 }
@@ -102,7 +102,7 @@ fn whole(samples: f64) -> f64 {
 /// The events of one round.
 struct RoundEvents<'a> {
     events: &'a [RunEvent],
-    /// Place of the first in the run.
+    /// Index of the first event in the run.
     from: usize,
     /// Time since the launch at which the round begins.
     begin: f64,
@@ -115,7 +115,7 @@ impl RoundEvents<'_> {
         let mut played = planned.clone();
         played.phases = self.phases(planned);
         if planned.plan.known_link().map(|l| l.duplex) == Some(Duplex::Shared) {
-            // Transfers at once begin when they may, in whatever order that is.
+            // Simultaneous transfers begin when they may, in any order.
             played.download_order.clear();
             played.upload_order.clear();
         }
@@ -124,7 +124,7 @@ impl RoundEvents<'_> {
             .iter()
             .map(|p| p.end.get())
             .fold(0.0, f64::max);
-        // Times are judged relative to the length of the round, and are whole nanoseconds here.
+        // Times are compared relative to the length of the round, and are whole nanoseconds here.
         if let Ok(scale) = Seconds::new(last.max(SHORTEST_SCALE)) {
             played.makespan = scale;
         }
@@ -176,7 +176,7 @@ impl RoundEvents<'_> {
         played.plan.task_index(event.task()?)
     }
 
-    /// Events stand at the time of what they tell of.
+    /// Events have the time of what they report.
     fn times(&self, played: &Timeline, lanes: &[Lane], j: &mut Judge) {
         for (k, event) in self.events.iter().enumerate() {
             let of_task = Self::task(event, played).map(|i| lanes[i].compute);
@@ -216,14 +216,14 @@ impl RoundEvents<'_> {
         }
     }
 
-    /// Samples and rates of progress: what the rates add up to until then.
+    /// Samples and rates of progress: the sum of the rates until then.
     fn progress(&self, played: &Timeline, lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
         let mut times: Vec<f64> = lanes
             .iter()
             .flat_map(|l| [l.compute.start, l.compute.end])
             .collect();
         times.sort_by(f64::total_cmp);
-        // Time and samples of what each task told last.
+        // Time and samples of each task's last report.
         let mut told: Vec<(f64, f64)> = lanes.iter().map(|l| (l.compute.start, 0.0)).collect();
         for (k, event) in self.events.iter().enumerate() {
             let EventPayload::Progress { task, progress, .. } = &event.payload else {
@@ -259,9 +259,9 @@ impl RoundEvents<'_> {
                     j.contradiction("samples", samples, done[i].round());
                 }
                 if let Some(claimed) = progress.rate {
-                    // What the device gives, but for samples being whole numbers at either end of
-                    // the interval, and what the events themselves say. Their times are whole
-                    // nanoseconds, which a rate over a millisecond shows in the sixth digit.
+                    // The device's result, up to rounding to whole samples at either end of the interval, and the
+                    // events themselves. Their times are whole nanoseconds, which shows in the sixth digit of a rate
+                    // over a millisecond.
                     let off = (claimed.get() - row[i]).abs() * (now - before);
                     if off > whole(row[i] * (now - before))
                         || (claimed.get() - mean).abs() > 1e-5 * mean.abs()
@@ -301,8 +301,7 @@ impl RoundEvents<'_> {
                         // Samples are whole numbers, at either end of the interval.
                         let off = |c: f64, t: f64| (c - t).abs() * (first_end - last);
                         match (claimed, truth) {
-                            // Another check covers whether its events have an interval with all
-                            // tasks.
+                            // Another check covers whether its events have an interval with all tasks.
                             (None, _) => {}
                             (Some(c), Some(t)) if off(c, t) <= whole(t * (first_end - last)) => {}
                             _ => j.optional_number("samples_per_s", claimed, truth),

@@ -1,4 +1,4 @@
-//! The summary against what the events add up to.
+//! The summary compared with the sums of the events.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::{Judge, shown};
 
-/// What the events say of one task.
+/// What the events say about one task.
 #[derive(Debug, Default)]
 struct Tally {
     restarts: u32,
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     most_samples: u64,
-    /// Progress events that are missing, by those that are there.
+    /// Number of missing progress events, according to the later ones.
     dropped: u64,
     end: Option<ProcessEnd>,
     /// End of the last process in the last round that ended.
@@ -35,8 +35,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 round.clear();
                 for task in tasks {
                     let tally = run.entry(&task.id).or_default();
-                    // What the last round says counts: a task that a signal kept from starting
-                    // in it has no end, whatever it had in the rounds before.
+                    // The last round decides: a task that a signal kept from starting in it has no end, whatever it
+                    // had in earlier rounds.
                     tally.of_last_round = Some(task.end);
                     tally.of_rounds =
                         Some(tally.of_rounds.unwrap_or(0).saturating_add(task.samples));
@@ -64,7 +64,7 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
             tally.first_loss = tally.first_loss.or(progress.loss);
             tally.last_loss = progress.loss.or(tally.last_loss);
         }
-        // In any phase: a task whose last process was its upload ended as that did.
+        // In any phase: if the last process of a task was its upload, the task ended as that did.
         EventPayload::Exit { end, .. } => tally.end = Some(*end),
         _ => {}
     }

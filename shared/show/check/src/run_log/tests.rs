@@ -17,7 +17,7 @@ const INTERRUPTED: &str = r#"
 {"schema":"mt.run/1","event":"summary","time_s":1.5,"ok":false,"makespan_s":1.5,"tasks":[{"id":"a","finished":false,"samples":14,"restarts":0,"signal":15},{"id":"b","finished":false,"samples":10,"restarts":0}]}
 "#;
 
-/// Paths of the lies in a run.
+/// Paths of the wrong fields in a run.
 fn lies(text: &str) -> Vec<String> {
     let documents = AnyDocuments::new(Frames::new(text.as_bytes(), "test"));
     let mut inspector = Inspector::default();
@@ -65,7 +65,7 @@ fn what_the_events_contradict_is_a_lie() {
 
 #[test]
 fn the_makespan_of_a_run_is_the_time_of_its_summary() {
-    // Both are above the time of every event before.
+    // Both are above the time of every earlier event.
     let earlier = altered("\"time_s\":1.5", 3, "\"time_s\":1.6");
     assert_eq!(lies(&earlier), ["$.events[10].makespan_s"]);
 }
@@ -167,7 +167,7 @@ fn seconds_and_throughput_of_summaries_are_those_of_the_events() {
     }
 }
 
-/// Progress that the reader of the events did not take is counted where it is missing and at the end.
+/// Progress that the reader of the events did not take is counted both where it is missing and at the end.
 #[test]
 fn progress_that_is_missing_is_counted() {
     let missing = TRAINED

@@ -1,9 +1,9 @@
 //! What summaries say of a task's training: batch size, share, seconds, and the throughput over them.
 //!
-//! When a plan is followed, seconds and throughput are summed over the intervals between progress events.
-//! An interval counts as one in which all tasks trained if it begins after every task of the plan was
-//! ready and ends before any process has ended. No event says with how many samples a restarted process
-//! begins, so its first interval never counts.
+//! If a plan is followed, seconds and throughput are summed over the intervals between progress events. An interval
+//! counts as one in which all tasks trained if it begins after every task of the plan was ready and ends before any
+//! process has ended. The number of samples at a restart is not recorded, so the first interval of a restarted
+//! process never counts.
 
 use std::collections::BTreeMap;
 
@@ -63,10 +63,10 @@ fn each<'a>(
     }
 }
 
-/// What has been read of a run.
+/// What is known of a run so far.
 #[derive(Default)]
 struct Log<'a> {
-    /// Whether progress says how long tasks have trained.
+    /// Whether progress events contain seconds of training.
     measured: bool,
     planned: Option<&'a Planned>,
     round: BTreeMap<&'a TaskId, Trained>,
@@ -80,9 +80,9 @@ struct Log<'a> {
 struct Trained {
     starts: u32,
     ready: bool,
-    /// When an event last told how many samples it has, and how many.
+    /// When an event last reported its samples, and how many.
     told: Option<(f64, u64)>,
-    /// Seconds that its progress told last.
+    /// Seconds in its last progress event.
     seconds: Option<f64>,
     /// Seconds of its compute phases.
     computed: f64,
@@ -90,7 +90,7 @@ struct Trained {
     together: (u64, f64),
 }
 
-/// What a summary should say.
+/// Expected values of a summary.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outcome {
     seconds: Option<f64>,
@@ -143,21 +143,20 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Compares a summary with what the events add up to.
+    /// Compares a summary with the sums of the events.
     fn compare(&self, task: &TaskSummary, truth: Outcome, j: &mut Judge) {
         if let Some(planned) = self.planned {
             as_planned(task, planned, j);
         }
         let rate = task.rate.map(SamplesPerSec::get);
         let seconds = task.trained.map(Seconds::get);
-        // A run of a schedule tells phases, and one that was written before progress told seconds
-        // neither.
+        // A run of a schedule reports phases, and older runs report neither.
         let expected = match (self.measured, self.planned) {
             (true, _) => truth.seconds,
             (false, None) => seconds.map(|_| truth.computed),
             (false, Some(_)) => None,
         };
-        // Summaries of before say neither seconds nor a mean over them.
+        // Older summaries have neither seconds nor a mean over them.
         if seconds.is_none() && together_is_absent(task) {
             return;
         }
@@ -172,8 +171,8 @@ impl<'a> Log<'a> {
                 j.optional_number("together_s", claimed, truth.map(|(_, seconds)| seconds));
             }
         }
-        // By the seconds of the summary itself, which were judged above: a difference of two times has
-        // fewer digits than either.
+        // With the seconds of the summary itself, which were checked above: a difference of two times has fewer
+        // digits than either.
         let (samples, over) = match truth.together {
             Some((samples, truth)) => (samples, Some(together.unwrap_or(truth))),
             None => (task.samples, seconds.or(expected)),
@@ -204,7 +203,7 @@ fn as_planned(task: &TaskSummary, planned: &Planned, j: &mut Judge) {
 }
 
 impl Trained {
-    /// Throughput of a progress event is that of the samples and seconds since the one before.
+    /// Throughput of a progress event follows from samples and seconds since the previous one.
     fn rate(&self, progress: &TaskProgress, j: &mut Judge) {
         let Some(seconds) = progress.trained.map(Seconds::get) else {
             return j.contradiction("seconds", "nothing", "what the task has trained");
@@ -222,13 +221,13 @@ impl Trained {
         let claimed = progress.rate.map(SamplesPerSec::get);
         match (claimed, truth) {
             (Some(claimed), Some(truth)) => {
-                // A difference of two sums of seconds has fewer digits than either: some units in
-                // the last place of the later one, here as this many billionths of the rate.
+                // A difference of two sums of seconds has fewer digits than either: some units in the last place of
+                // the later one, here as this many billionths of the rate.
                 let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
                 j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
             }
             (Some(claimed), None) => j.contradiction("samples_per_s", claimed, "nothing"),
-            // It need not be told.
+            // It may be absent.
             (None, _) => {}
         }
     }

@@ -1,14 +1,14 @@
-//! Was sharing worth it, as the plan's verdict says? A wrong prediction is not a lie of the run,
-//! but its reader should know.
+//! Was sharing worth it, as the plan's verdict says? A wrong prediction is no error of the run, but its reader should
+//! know.
 
 use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
 
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// How far beyond the interval of the verdict a round may end before it is doubted. Predictions
-/// exclude starting and ending processes, and transfers on real links. A guess with room: 10 % is
-/// what verdicts on processors are meant to keep within.
+/// How far beyond the interval of the verdict a round may end before that is reported. Predictions exclude starting
+/// and ending processes, and transfers on real links. A guess with a margin: verdicts on processors should be within
+/// 10 %.
 const BEYOND: f64 = 1.1;
 
 /// Compares every round in which all tasks finished with the verdict of its plan.
@@ -31,8 +31,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// The time of a round together and the verdict. A timeline may have another order or link than the
-/// verdict assumed: then its makespan is the promised value.
+/// The time of a round together and the verdict. If a timeline has another order or link than the verdict assumed,
+/// its makespan is the promised value.
 fn promise(planned: &Planned) -> Option<(f64, &Verdict)> {
     let verdict = planned.plan().feasible()?.verdict.as_ref()?;
     let timeline = planned.timeline().map(|t| t.makespan.get());
@@ -49,7 +49,7 @@ fn of_round(measured: f64, together: f64, verdict: &Verdict, j: &mut Judge) {
         );
         return j.doubt("makespan_s", text);
     }
-    // The interval of the verdict, as parts of its mean.
+    // The interval of the verdict, relative to its mean.
     let mean = verdict.together.get();
     let low = together * verdict.together_low.get() / mean / BEYOND;
     let high = verdict

@@ -9,7 +9,7 @@ use crate::round_task::RoundTask;
 /// Up to this many tasks the best rate of a task is searched for in every set.
 const ENUMERATE_TASKS: usize = 10;
 
-/// A lower bound worse than an obvious one is a lie about the gap.
+/// A lower bound below an obvious one makes the gap wrong.
 pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let fastest = if timeline.rates == RatesKind::Model {
         j.unjudged(
@@ -33,8 +33,8 @@ pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut
     }
 }
 
-/// Highest rate of every task over all sets, or over the task alone and all tasks where there
-/// are many (co-runners rarely help).
+/// Highest rate of every task over all sets; with many tasks, only over the task alone and all tasks (co-runners
+/// rarely help).
 fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let all = everyone(n);
     let sets: Vec<Set> = if n <= ENUMERATE_TASKS {
@@ -52,10 +52,10 @@ fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
     Ok(best)
 }
 
-/// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)`
-/// with `c = W / max rate`; transfers one by one where the link is half duplex.
+/// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)` with `c = W / max rate`;
+/// transfers one by one if the link is half duplex.
 ///
-/// Among the sets with a given least tail the largest is best, so the sets are prefixes by tail.
+/// Among the sets with a given minimum tail the largest is best, so the sets are prefixes by tail.
 fn simple(jobs: &[RoundTask], fastest: &[f64], duplex: Duplex) -> f64 {
     let c: Vec<f64> = jobs
         .iter()

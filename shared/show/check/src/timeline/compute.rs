@@ -49,7 +49,7 @@ fn compare(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], done: &[f64]
         if phase.kind != PhaseKind::Compute {
             continue;
         }
-        // A rounding of the times, where the rate is what the work per time is.
+        // Rounding of the times, if the rate follows from work and time.
         let rate = jobs[i].work / (lane.end - lane.start).max(f64::MIN_POSITIVE);
         let scale = if rate.is_finite() {
             rate * timeline.makespan.get()
@@ -71,8 +71,8 @@ fn compare(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], done: &[f64]
     }
 }
 
-/// Samples that every task trains on in its compute phase until a time: the rates of the set that
-/// computes, added up over time.
+/// Samples that every task trains on in its compute phase until a given time: the sum over time of the rates of the
+/// set that computes.
 pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let mut times: Vec<f64> = lanes
         .iter()
@@ -85,7 +85,7 @@ pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f6
         if w[1] > until * (1.0 + 1e-9) {
             break;
         }
-        // Slivers of rounding would ask for sets that never computed.
+        // Rounding leaves tiny intervals with sets that never computed.
         if w[1] - w[0] <= 1e-12 * w[1] {
             continue;
         }
@@ -109,8 +109,8 @@ pub fn computing(lanes: &[Lane], at: f64) -> Set {
     })
 }
 
-/// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, the
-/// rates of the set that computes. The ends of the others are infinite.
+/// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, with the rates of the set
+/// that computes. The ends of the others are infinite.
 pub fn ends(
     jobs: &[RoundTask],
     starts: &[f64],

@@ -20,7 +20,7 @@ pub struct Lane {
     pub upload: Span,
 }
 
-/// The phases of every task, each there once.
+/// The phases of every task, each exactly once.
 pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
     let find = |task: usize, kind: PhaseKind, j: &mut Judge| {
         let mut found = timeline
@@ -57,7 +57,7 @@ pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
     lanes.into_iter().collect()
 }
 
-/// Durations and work of every task, or what is missing.
+/// Durations and work of every task, or a message about what is missing.
 pub fn jobs(timeline: &Timeline) -> Result<Vec<RoundTask>, String> {
     let plan = &timeline.plan;
     let workload = plan.workload();

@@ -55,7 +55,7 @@ fn at_phase(place: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
     j.field("phases", |j| j.index(place, look));
 }
 
-/// Every transfer has the link for itself: it takes as long as alone, and none overlaps another.
+/// Every transfer has the link for itself: it takes as long as alone, and no two overlap.
 fn one_at_a_time(mut transfers: Vec<Transfer>, scale: f64, j: &mut Judge) {
     for t in &transfers {
         let end = t.span.start + t.alone;
@@ -76,8 +76,8 @@ fn one_at_a_time(mut transfers: Vec<Transfer>, scale: f64, j: &mut Judge) {
     }
 }
 
-/// All transfers of a direction run at once, each at an equal part of the link: over its phase
-/// each must get exactly the time that it needs alone.
+/// All transfers of a direction run at once, each with an equal part of the link: over its phase each must get
+/// exactly the time that it needs alone.
 fn shared(transfers: &[Transfer], scale: f64, j: &mut Judge) {
     let mut times: Vec<f64> = transfers
         .iter()

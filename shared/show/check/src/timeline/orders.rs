@@ -1,5 +1,5 @@
-//! Every order of transfers of a small round: none may be faster than the lower bound, nor than a
-//! makespan that is claimed to be the best.
+//! Every order of transfers of a small round: none may be faster than the lower bound, or than a makespan that is
+//! claimed to be the best.
 
 use doc::{Duplex, ScheduleClass, Timeline};
 
@@ -13,8 +13,8 @@ const FULL_TASKS: usize = 5;
 /// Up to this many tasks every sequence of transfers on a half-duplex link is tried.
 const HALF_TASKS: usize = 4;
 
-/// Judges `lower_bound_s` and `proven` by trying all orders that the search was asked for, at the batch
-/// sizes of the timeline.
+/// Judges `lower_bound_s` and `proven` by trying all orders of the search's class, at the batch sizes of the
+/// timeline.
 pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let link = timeline.plan.known_link();
     let duplex = link.map_or(Duplex::Full, |l| l.duplex);
@@ -89,7 +89,7 @@ fn best_full(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates) -> Resu
     Ok(best)
 }
 
-/// What has been sent over a half-duplex link so far.
+/// Transfers that a half-duplex link has made so far.
 #[derive(Clone)]
 struct Half {
     clock: f64,
@@ -99,7 +99,7 @@ struct Half {
 }
 
 impl Half {
-    /// Whether a task that was downloaded before task `i` has not sent its update.
+    /// Whether a task that was downloaded before task `i` has not uploaded yet.
     fn waits_for_earlier(&self, i: usize) -> bool {
         members(self.started & !self.sent).any(|k| self.starts[k] < self.starts[i])
     }

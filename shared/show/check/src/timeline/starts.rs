@@ -5,10 +5,9 @@ use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
 use super::lane::Lane;
 use crate::judge::Judge;
 
-/// Judges every start: nothing waits unless the timeline says what for.
+/// Judges every start: a phase waits only if the timeline has a hold for it.
 pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
-    // Where no link is known its transfers take no time, and may go one at a time all the same
-    // (`mt-overlap --link half`).
+    // Without a link its transfers take no time, and may still go one at a time (`mt-overlap --link half`).
     let link = timeline.plan.known_link();
     let duplex = link.map_or(Duplex::Half, |l| l.duplex);
     let room = 1e-9 * timeline.makespan.get();
@@ -63,8 +62,7 @@ fn span(lanes: &[Lane], task: usize, kind: PhaseKind) -> (f64, f64) {
     (span.start, span.end)
 }
 
-/// When the transfers before one have left it the link; 0 for compute, and where all share the link.
-/// A phase that takes no time and has the same start as this one may come before or after it.
+/// When the previous transfers have freed the link; 0 for compute, and if all share the link.
 fn link_free(timeline: &Timeline, at: usize, duplex: Duplex, room: f64) -> f64 {
     let phase = &timeline.phases[at];
     let shares_link = |p: &Phase| match duplex {

@@ -67,7 +67,7 @@ fn table(decisions: &[Allocation]) -> Table {
     table.without_empty_columns()
 }
 
-/// When the trainings were expected to be done, decision by decision.
+/// Expected ends of the trainings, decision by decision.
 fn ends(decisions: &[Allocation]) -> Table {
     let mut table = Table::new("expected", "Expected ends")
         .column("seq", "no.", "")

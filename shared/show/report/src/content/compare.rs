@@ -18,7 +18,7 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
     !matches!(plan.answer, Answer::Infeasible(_)) && plan.tasks.iter().all(|t| known(&t.id))
 }
 
-/// A choice of the plan and what it promises.
+/// A choice of the plan and its predictions.
 #[derive(Debug)]
 pub struct Promise {
     name: String,
@@ -39,7 +39,7 @@ impl Promise {
     }
 }
 
-/// Choices of all tasks, separately for each GPU of the plan: those of one GPU run together.
+/// Choices of all tasks, separately for each GPU of the plan: the tasks of one GPU run together.
 fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Vec<Setting> {
     let mut gpus: BTreeMap<u32, Setting> = BTreeMap::new();
     for c in choices {
@@ -53,7 +53,7 @@ fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Ve
     gpus.into_values().collect()
 }
 
-/// What a plan promises of its own choice, if it predicts anything.
+/// A plan's predictions for its own choice, if it has any.
 pub fn own(plan: &Plan) -> Option<Promise> {
     let mut choices = Vec::new();
     let mut rates = Vec::new();
@@ -109,7 +109,7 @@ fn promises(plan: &Plan) -> Vec<Promise> {
         .collect()
 }
 
-/// What a profile measured of each task of what was promised, if it did on every GPU.
+/// Measurements of each task of a promised choice, if the profile has them for every GPU.
 pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<Vec<&'a Measured>> {
     let of_gpu = |setting: &Setting| {
         let same = |sample: &&Sample| {
@@ -202,7 +202,7 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
     report.table(tasks);
 }
 
-/// What the plan gains over each scheme, as measured.
+/// The plan's gain over each scheme, as measured.
 fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     let Some((_, _, plan)) = measured.iter().find(|(name, ..)| name == "plan") else {
         return;
@@ -220,7 +220,7 @@ fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     }
 }
 
-/// `sum P_i / S_i` with measured solo runs if there are any, else with the plan's.
+/// `sum P_i / S_i` with measured solo runs if there are any, otherwise with the plan's.
 fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64> {
     let parts: Option<Vec<f64>> = sample
         .iter()
@@ -235,8 +235,7 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64>
     parts.map(|p| p.into_iter().sum())
 }
 
-/// Total throughput of one task after another with equal work, at the batch sizes of the plan:
-/// `n / sum(1 / S_i)`.
+/// Total throughput of one task after another with equal work, at the batch sizes of the plan: `n / sum(1 / S_i)`.
 fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
     let times: Option<Vec<f64>> = plan
         .tasks

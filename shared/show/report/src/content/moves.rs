@@ -13,13 +13,13 @@ struct Move<'a> {
     time: f64,
     task: &'a str,
     gpus: u32,
-    /// Until it was ready again, where it ran before.
+    /// Time until it was ready again, if it ran before.
     pause: Option<f64>,
     expected_end: Option<f64>,
     reason: &'a str,
 }
 
-/// Adds what is to be said of moves, if the run has any.
+/// Adds a report on moves, if the run has any.
 pub fn add(report: &mut Report, events: &[RunEvent]) {
     let moves = moves(events);
     if moves.is_empty() {
@@ -83,7 +83,7 @@ fn moves(events: &[RunEvent]) -> Vec<Move<'_>> {
     all
 }
 
-/// When each training ended that did.
+/// End of each training that ended.
 fn ends(events: &[RunEvent]) -> BTreeMap<&str, f64> {
     let mut ends = BTreeMap::new();
     let finished = events.last().map(|e| match &e.payload {

@@ -43,10 +43,10 @@ pub fn of_plan(report: &mut Report, plan: &Plan) {
     occupancy::add(report, plan);
 }
 
-/// The time of the round by every scheme: what such a plan is for. Throughput and fairness, which it may
-/// give up for it, are in the picture of every scheme.
+/// The time of the round by every scheme, which is the purpose of such a plan. Throughput and fairness, which it may
+/// sacrifice, are in the picture of every scheme.
 fn seconds(report: &mut Report, found: &Feasible) {
-    // Documents hold times as negative numbers, so that more is better.
+    // Documents store times as negative numbers, so that larger is better.
     let plan = -found.objective.value;
     let mut rows = vec![Bar {
         name: "this plan".to_owned(),
@@ -290,7 +290,7 @@ pub fn predicted(report: &mut Report, pairs: &[(String, f64, f64)]) {
     report.picture("predicted", title, Drawing::Plot(plot));
 }
 
-/// A name that leaves room for a number behind it.
+/// A shortened name, to leave room for a number after it.
 fn short(name: &str) -> String {
     const MOST: usize = 24;
     if name.chars().count() <= MOST {
@@ -300,7 +300,7 @@ fn short(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// Measured total throughput of every scheme, with what was predicted.
+/// Measured total throughput of every scheme, beside the predictions.
 pub fn measured_schemes(report: &mut Report, schemes: &[(String, Option<f64>, f64)]) {
     if schemes.len() < 2 {
         return;

@@ -10,7 +10,7 @@ use super::{pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
-/// A plan: what each task gets, what that gains over simpler schemes, and the fronts.
+/// A plan: the settings of each task, the gain over simpler schemes, and the fronts.
 pub fn report(plan: &Plan) -> Report {
     let simulated = simulated(plan);
     let mut report = Report::new("Plan", plan.id.as_deref(), simulated);
@@ -79,8 +79,8 @@ fn unit(kind: ObjectiveKind, value: f64) -> &'static str {
     }
 }
 
-/// Whether a value of an objective is a time, which documents hold as a negative number; that of progress
-/// is one where the tasks have rounds.
+/// Whether a value of an objective is a time, which documents store as a negative number; progress is a time if the
+/// tasks have rounds.
 fn is_time(kind: ObjectiveKind, value: f64) -> bool {
     match kind {
         ObjectiveKind::Round => true,
@@ -89,8 +89,8 @@ fn is_time(kind: ObjectiveKind, value: f64) -> bool {
     }
 }
 
-/// The value of an objective as people say it: documents hold a time as a negative number, so
-/// that more is always better.
+/// The value of an objective as users expect it: documents store a time as a negative number, so that larger is
+/// always better.
 fn told(kind: ObjectiveKind, value: f64) -> f64 {
     if is_time(kind, value) { -value } else { value }
 }
@@ -138,7 +138,7 @@ fn facts(report: &mut Report, found: &Feasible) {
     }
 }
 
-/// Between which two the plan was chosen.
+/// The two candidates between which the plan was chosen.
 fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     let text = |c: &Candidate| {
         let (value, low) = (told(kind, c.objective), told(kind, c.low));
@@ -158,7 +158,7 @@ fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     }
 }
 
-/// How a search ended, and what it excludes.
+/// How a search ended, and what it rules out.
 fn searched(search: &Search, kind: ObjectiveKind) -> String {
     let proof = match search.proof {
         Proof::Enumerated => "optimal under the model: every point was evaluated",
@@ -196,7 +196,7 @@ fn tasks(plan: &Plan) -> Table {
         let given = plan.given(i);
         let mean = given.throughput.map(|t| t.mean.get());
         let solo = given.solo.map(SamplesPerSec::get);
-        // At the chosen batch size, of that at the reference size.
+        // At the chosen batch size, relative to the reference size.
         let workload = plan.workload();
         let spec = workload.and_then(|w| Some(&w.tasks[w.task_index(&task.id)?]));
         let known = spec.and_then(Law::of_task);

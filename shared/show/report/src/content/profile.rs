@@ -6,10 +6,10 @@ use super::{compare, pictures};
 use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 
-/// Best co-runs that are shown.
+/// Number of best co-runs shown.
 const BEST: usize = 5;
 
-/// A profile: what it cost, the tasks alone, the best co-runs; against a plan if there is one.
+/// A profile: its cost, solo runs and best co-runs; compared with a plan if there is one.
 pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
     let header = &profile.header;
     let id = header.workload.id.as_deref();
@@ -84,7 +84,7 @@ fn configurations(profile: &Profile) -> String {
     format!("{all} {design} ({solo} of one task alone){failed}{stopped}")
 }
 
-/// Means over the samples of one task and of several: the part of the time in which a kernel ran.
+/// Means over solo runs and over co-runs: the fraction of the time in which a kernel ran.
 fn utilisation(profile: &Profile) -> Option<String> {
     let mean = |alone: bool| {
         let samples = profile.samples.iter();
@@ -138,7 +138,7 @@ fn alone(profile: &Profile) -> Table {
     table.without_empty_columns()
 }
 
-/// What a configuration runs, for people: `a 64 at 60 %`.
+/// The settings of a configuration as text: `a 64 at 60 %`.
 fn setting(sample: &Sample) -> String {
     let runs = sample.tasks.iter();
     let runs = runs.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));

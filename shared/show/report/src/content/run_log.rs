@@ -8,7 +8,7 @@ use super::{moves, pictures, seen, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
-/// A run: did every task finish, and what was planned against what happened.
+/// A run: did every task finish, and how does it compare with the plan?
 pub fn report(events: &[RunEvent]) -> Report {
     let launch = events.first();
     let device = match launch.map(|e| &e.payload) {
@@ -51,7 +51,7 @@ pub fn report(events: &[RunEvent]) -> Report {
     report
 }
 
-/// Whether all finished, the time of the run, and that of a round against the planned one.
+/// Whether all finished, the time of the run, and that of a round compared with the plan.
 fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]) {
     let stopped = events.iter().find_map(|e| match &e.payload {
         EventPayload::Stop {
@@ -69,7 +69,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
         },
     );
     report.fact("makespan", format!("{} s", plain(makespan.get())));
-    // A plan may be made again between rounds, so that each is compared with its own.
+    // The plan may change between rounds, so each round is compared with its own.
     let rounds: Vec<(f64, Option<f64>)> = events
         .iter()
         .filter_map(|e| match &e.payload {
@@ -100,7 +100,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
     report.fact(label, format!("{} s{against}", plain(measured)));
 }
 
-/// Predicted throughput of a task: from its summary, else from the plan.
+/// Predicted throughput of a task: from its summary, otherwise from the plan.
 fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
     let of_plan = || plan?.given_of(&task.id).throughput.map(|t| t.mean);
     task.predicted.or_else(of_plan).map(SamplesPerSec::get)
@@ -122,7 +122,7 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
-/// Samples of a task; nothing of one that finished without a count: it reports no progress.
+/// Samples of a task; none for a finished one without a count, which reports no progress.
 fn counted(task: &TaskSummary) -> Option<u64> {
     Some(task.samples).filter(|&n| n > 0 || !task.finished)
 }
@@ -175,7 +175,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             Cell::number(trained.zip(counted(task)).map(|(s, n)| n as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
-            // In a schedule most programs report no progress, and a restart is the exception.
+            // In a schedule most programs report no progress, and restarts are rare.
             Cell::count(Some(u64::from(task.restarts)).filter(|&n| n > 0 || plan.is_some())),
             Cell::Flag(task.finished),
             Cell::text(task.interrupted.then_some("yes")),
@@ -216,7 +216,7 @@ fn rounds(events: &[RunEvent]) -> Table {
     table.without_empty_columns()
 }
 
-/// Phases of the rounds, planned against measured.
+/// Phases of the rounds, compared with the plan.
 fn phases(events: &[RunEvent], timeline: Option<&Timeline>) -> Table {
     let told = || {
         events.iter().filter_map(|e| match &e.payload {
@@ -272,7 +272,7 @@ fn trouble(events: &[RunEvent]) -> Table {
             EventPayload::Stop { .. } => "stop",
             EventPayload::Fault { .. } => "fault",
             EventPayload::Replan { .. } => "new plan",
-            // Moves between GPUs have a table of their own.
+            // Moves between GPUs have their own table.
             EventPayload::Reshare { gpus: Some(_), .. } => continue,
             EventPayload::Reshare { .. } => "new shares",
             _ => continue,

@@ -7,7 +7,7 @@ use units::{Share, TaskId};
 
 use crate::number::{change, plain};
 
-/// Throughput of a task alone at a batch size, as measured.
+/// Measured throughput of a task alone at a batch size.
 pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
     let alone = profile.samples.iter().find_map(|s| match &s.tasks[..] {
         [t] if t.id == *id && t.batch == batch && t.share == Share::FULL => Some(t),
@@ -16,8 +16,8 @@ pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> 
     alone.map(|t| t.throughput.get())
 }
 
-/// The work of the plan's verdict, together and one task after another, at measured rates; `None`
-/// where something of it was not measured. For a round, compute only: transfers are not measured.
+/// The work of the plan's verdict, together and one task after another, at measured rates; `None` if some of it was
+/// not measured. For a round, compute only: transfers are not measured.
 pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let work = |i: usize| {
@@ -54,11 +54,10 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     ))
 }
 
-/// The verdict of a plan by the mean of the rounds that were run of it, in which every task
-/// finished. One after another was not run: it is the plan's prediction, with the start-up of each
-/// task as these rounds had it, because their time together holds it as well. `None` where no
-/// round ended well, where the work is no round, where only some tasks were launched, or where the plan was
-/// made again meanwhile.
+/// The verdict of a plan by the mean of its rounds in which every task finished. One after another was not run, so
+/// its time is the plan's prediction, plus the start-up of each task in these rounds, because the time together also
+/// includes it. `None` if no round finished, the work is not a round, only some tasks were launched, or the plan
+/// changed meanwhile.
 pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let anew = events.iter().skip(1).any(|e| e.planned().is_some());
@@ -111,12 +110,10 @@ pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
     ))
 }
 
-/// Start-ups in all below which they are not told, s: a tenth of a second is not seen in seconds with
-/// three digits.
+/// Total start-up below which it is not mentioned, in seconds: a tenth of a second is invisible in three digits.
 const NO_STARTUP: f64 = 0.1;
 
-/// Seconds from the start of each task of a round until it was ready, in all; a restart belongs to the
-/// work.
+/// Total seconds from the start of each task of a round until it was ready; a restart is part of the work.
 fn startup(events: &[RunEvent], round: u32) -> f64 {
     let mut started: BTreeMap<&TaskId, f64> = BTreeMap::new();
     let mut ready: BTreeMap<&TaskId, f64> = BTreeMap::new();
@@ -142,7 +139,7 @@ fn advice(together: f64, serial: f64) -> &'static str {
     }
 }
 
-/// Throughputs of some tasks of the plan at its batch sizes and shares, while no other runs.
+/// Throughputs of some tasks of the plan at its batch sizes and shares, while no other task runs.
 fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f64>> {
     let divides = plan
         .workload()
@@ -165,9 +162,8 @@ fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f
     tasks.iter().map(rate).collect()
 }
 
-/// Whether measured shares, each with its ratio to the plan's, follow the plan: they are equal to the plan's
-/// or, if the device gives the shares of idle tasks to the others, larger by one common factor, up to the
-/// whole device.
+/// Whether measured shares, each with its ratio to the plan's, follow the plan. They must equal the plan's or, if the
+/// device gives the shares of idle tasks to the others, be larger by one common factor, up to the whole device.
 fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
     // Shares are whole hundredths of a percent: a hundredth of 1 % is 1 %.
     const ROUNDING: f64 = 0.01;
@@ -182,8 +178,8 @@ fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
     all_rise && (factors.is_empty() || most <= least * (1.0 + ROUNDING))
 }
 
-/// Seconds until every task has trained on its work, if one that ends leaves the others at the
-/// rates that were measured of them.
+/// Seconds until every task has trained on its work, if after each end the others have the rates that were measured
+/// for them.
 fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option<f64> {
     let mut now = 0.0;
     while !left.is_empty() {
@@ -193,7 +189,7 @@ fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option
         for ((_, work), rate) in left.iter_mut().zip(&rates) {
             *work -= rate * first;
         }
-        // What is left of one that ends with the first is rounding.
+        // If two tasks end together, the rest of the second is rounding.
         let before = left.len();
         left.retain(|(_, work)| *work > 1e-6);
         now += first;

@@ -7,10 +7,10 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 use crate::picture::{Drawing, Gantt, Lane, Span};
 
-/// Jobs that are drawn at most, for the reason of the rows of a schedule.
+/// Maximum number of jobs drawn, for the same reason as the rows of a schedule.
 const MOST_LANES: usize = 64;
 
-/// A table of the jobs, and a picture of when each that is open ends.
+/// A table of the jobs, and a picture of the expected end of each open one.
 pub fn report(status: &ClusterStatus) -> Report {
     let mut report = Report::new("Status", None, false);
     report.fact("time", format!("{} s", plain(status.time.get())));

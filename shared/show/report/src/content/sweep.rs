@@ -1,4 +1,4 @@
-//! Plans of several total shares, each measured: the curve over R_v.
+//! Plans with several total shares, each measured: the curve over R_v.
 
 use doc::{Plan, Profile};
 
@@ -6,7 +6,7 @@ use super::compare::{self, Promise};
 use super::pictures;
 use crate::page::{Cell, Report, Table};
 
-/// What plans promised, and what profiles after them measured.
+/// Predictions of plans, and the profiles after them.
 #[derive(Debug, Default)]
 pub struct Sweep {
     promises: Vec<(Promise, Option<f64>)>,
@@ -14,13 +14,13 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Remembers what a plan promises of its own choice.
+    /// Remembers a plan's prediction for its own choice.
     pub fn planned(&mut self, plan: &Plan) {
         let promise = compare::own(plan).filter(|p| p.total > 0.0);
         self.promises.extend(promise.map(|p| (p, None)));
     }
 
-    /// Looks for the promises in a profile.
+    /// Searches for the predicted choices in a profile.
     pub fn measured(&mut self, profile: &Profile) {
         for (promise, measured) in &mut self.promises {
             if let Some(sample) = compare::measured_as(promise, profile) {
@@ -30,7 +30,7 @@ impl Sweep {
         }
     }
 
-    /// Predicted and measured throughput over R_v, if at least two of different R_v were measured.
+    /// Predicted and measured throughput over R_v, if at least two with different R_v were measured.
     pub fn report(self) -> Option<Report> {
         let each = self.promises.iter();
         let each = each.filter_map(|(p, measured)| Some((p.rv_percent(), p.total, (*measured)?)));

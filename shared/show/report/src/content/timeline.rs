@@ -8,8 +8,8 @@ use crate::page::{Cell, Report, Table};
 /// Characters of a drawn bar.
 const BAR: f64 = 40.0;
 
-/// A timeline: makespan, bound and gap, overlap on against off, the phases; then its plan, unless
-/// that has just been shown.
+/// A timeline: makespan, bound and gap, with overlap and without, the phases; then its plan, unless that has just
+/// been shown.
 pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     let simulated = plan::simulated(&timeline.plan);
     let mut report = Report::new("Timeline", timeline.id.as_deref(), simulated);
@@ -95,19 +95,19 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     report
 }
 
-/// A span of time as a bar on a line of `BAR` characters that stands for `whole` seconds.
+/// A period of time as a bar on a line of `BAR` characters, which represents `whole` seconds.
 pub fn bar(start: f64, end: f64, whole: f64) -> String {
     if whole <= 0.0 {
         return String::new();
     }
-    // A document may claim a whole that is shorter than what it is the whole of.
+    // A document may claim a whole that is shorter than its parts.
     let place = |t: f64| (t / whole * BAR).round().min(BAR) as usize;
     let from = place(start).min(BAR as usize - 1);
     let length = place(end).saturating_sub(from).max(1);
     format!("{}{}", " ".repeat(from), "█".repeat(length))
 }
 
-/// Among which schedules none ends sooner.
+/// The class of schedules in which none ends sooner.
 fn proof(class: Option<ScheduleClass>) -> &'static str {
     match class {
         Some(ScheduleClass::Any) => "no schedule ends sooner, whatever waits",

@@ -41,7 +41,7 @@ pub const LEGEND: [(&str, &str); 10] = [
     ),
 ];
 
-/// The verdict of a plan in a line; nothing where the plan has none.
+/// The verdict of a plan in one line; nothing if the plan has none.
 pub fn headline(plan: &Plan) -> String {
     let verdict = match &plan.answer {
         Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
@@ -54,8 +54,7 @@ pub fn headline(plan: &Plan) -> String {
     verdict.unwrap_or_default()
 }
 
-/// The verdict of a plan that has just been made, after its name; nothing of one task, which shares
-/// with nobody, or where nothing is feasible.
+/// The verdict of a new plan, after its name; nothing for a single task, or if nothing is feasible.
 pub fn verdict_note(plan: &Plan) -> Option<String> {
     let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
     let progress = match &found.target {
@@ -73,7 +72,7 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
     Some(name.unwrap_or_default() + &progress.unwrap_or(verdict))
 }
 
-/// When the targets are reached, with the batch sizes that each time holds for.
+/// When the targets are reached, with the batch sizes for each time.
 fn of_target(found: &Feasible, t: &Target) -> String {
     let (together, alone) = (t.together.get(), t.one_after_another.get());
     let advice = if t.share { "Share" } else { "Do not share" };
@@ -112,7 +111,7 @@ fn of_target(found: &Feasible, t: &Target) -> String {
     )
 }
 
-/// Progress per second over what each task makes alone, of a plan for that.
+/// Progress per second relative to each task's maximum alone, for a plan for progress.
 fn by_rate(found: &Feasible) -> Option<String> {
     let Objective { kind, value } = found.objective;
     let which = match kind {
@@ -140,7 +139,7 @@ fn by_rate(found: &Feasible) -> Option<String> {
     ))
 }
 
-/// Batch sizes of all tasks: one where they are the same.
+/// Batch sizes of all tasks; a single number if they are equal.
 fn sizes(all: impl Iterator<Item = Batch>) -> String {
     let all: Vec<Batch> = all.collect();
     match all.first() {
@@ -206,7 +205,7 @@ fn of_verdict(found: &Feasible, v: &Verdict) -> String {
     )
 }
 
-/// Says so if a scheme of equal shares does the work sooner than the plan.
+/// Reports if a scheme of equal shares does the work sooner than the plan.
 fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
     let Some((scheme, time)) = v.best_static else {
         return String::new();
@@ -219,7 +218,7 @@ fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
         Scheme::Aggressive => "80 % each",
     };
     let (name, said) = (scheme.name(), show(time.get()));
-    // A difference that is too small to be shown is none to a reader.
+    // A difference that is too small to be displayed does not count.
     if time < v.together && said != show(v.together.get()) {
         format!(" For this work {name} ({shares}) is better than the plan: {said}.")
     } else {

@@ -25,7 +25,7 @@ pub fn report(workload: &Workload) -> Report {
     report
 }
 
-/// The device that a workload asks for.
+/// The device that a workload requests.
 fn device(workload: &Workload) -> String {
     let kind = match workload.device.kind {
         DeviceKind::Auto => "auto",
@@ -70,7 +70,7 @@ pub fn link(link: Link) -> String {
     )
 }
 
-/// What is known of the progress of a sample, in words.
+/// What is known of the progress of a sample, as text.
 pub fn efficiency(known: &Efficiency) -> String {
     let source = match known.source {
         EfficiencySource::Declared => "declared",

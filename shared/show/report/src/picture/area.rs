@@ -11,7 +11,7 @@ pub struct Area {
     pub x: String,
     /// Title of the vertical axis of every panel.
     pub y: String,
-    /// What every panel is full of.
+    /// The quantity that fills every panel.
     pub full: f64,
     /// Names of the layers, from the bottom.
     pub layers: Vec<String>,
@@ -28,9 +28,9 @@ pub struct Panel {
     pub steps: Vec<(f64, Vec<f64>)>,
 }
 
-/// Room at the left: the title of the axis, which runs upwards, and tick labels of seven figures at size 11.
+/// Left margin: the title of the axis, which runs upwards, and tick labels of seven digits at size 11.
 const LEFT: f64 = 86.0;
-/// A panel: low, since there is one for each GPU or task and they are compared down the page.
+/// Height of a panel: low, since there is one for each GPU or task and they are compared down the page.
 const HEIGHT: f64 = 96.0;
 
 impl Area {
@@ -58,7 +58,7 @@ impl Area {
             canvas.text(LEFT, y + 14.0, 12.0, &panel.name);
             let (from, to) = (y + 20.0, y + 20.0 + HEIGHT);
             let mut height = Axis::exact(0.0, self.full, to, from, 2.0);
-            // The full height is always named; a round tick so near to it would be written over it.
+            // The full height is always labelled; a round tick this close to it would overlap it.
             height.ticks.retain(|t| *t < 0.8 * self.full);
             height.ticks.push(self.full);
             let last = i + 1 == self.panels.len();
@@ -73,8 +73,8 @@ impl Area {
     }
 
     fn stack(&self, canvas: &mut Canvas, panel: &Panel, time: &Axis, height: &Axis) {
-        // Every layer reaches down to zero, the highest first: those after it cover what is theirs, and no seam
-        // shows between two layers.
+        // Every layer reaches down to zero, the highest first: later layers cover their own part, and no gap is
+        // visible between two layers.
         for layer in (0..self.layers.len()).rev() {
             let sum = |values: &[f64]| values.iter().take(layer + 1).sum::<f64>();
             let mut path = vec![(

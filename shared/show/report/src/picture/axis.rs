@@ -17,8 +17,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis that holds `low` to `high`, drawn from pixel `from` to pixel `to`, with about
-    /// `count` ticks at 1, 2 or 5 times a power of ten. The ends are ticks.
+    /// An axis that covers `low` to `high`, drawn from pixel `from` to pixel `to`, with about `count` ticks at 1, 2
+    /// or 5 times a power of ten. The ends are ticks.
     pub fn new(low: f64, high: f64, from: f64, to: f64, count: f64) -> Self {
         let high = if high > low {
             high
@@ -30,11 +30,12 @@ impl Axis {
         let step = [1.0, 2.0, 5.0, 10.0]
             .into_iter()
             .map(|m| m * power)
-            // A step that is round but for rounding is taken, not the next larger one.
+            // A step that is round up to floating-point error is used, not the next larger one.
             .find(|s| *s >= raw * 0.999)
             .unwrap_or(10.0 * power);
         let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
-        // Where the range is tiny beside its values these are not exact: there are some ticks, and never very many.
+        // If the range is tiny compared with its values, the ticks are not exact, but there are some and never very
+        // many.
         let count = (last - first).clamp(1.0, 1000.0) as usize;
         let ticks: Vec<f64> = (0..=count).map(|i| (first + i as f64) * step).collect();
         Self {

@@ -21,26 +21,26 @@ pub struct Bar {
     pub name: String,
     /// Length of the bar.
     pub value: f64,
-    /// What stands behind the value, for example the gain.
+    /// Text after the value, for example the gain.
     pub note: String,
     /// Lower and upper end of an interval, or a second value to compare with.
     pub other: Option<f64>,
-    /// Whether this row is the one that the picture is about.
+    /// Whether this row is the subject of the picture.
     pub chosen: bool,
 }
 
-/// A row: a bar of 22 pixels, which holds text of size 12, and 8 pixels between two bars.
+/// A row: a bar of 22 pixels, which has room for text of size 12, and 8 pixels between two bars.
 const ROW: f64 = 30.0;
-/// Names take at most this, about 32 letters of size 12 and a quarter of the width: the bars are the picture.
-/// Longer ones lose their middle ([`fit`]).
+/// Maximum width of names, about 32 letters of size 12 and a quarter of the width: the bars are the picture. Longer
+/// names lose their middle ([`fit`]).
 const NAMES: f64 = 240.0;
 
 impl Bars {
     pub fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let size = 12.0;
         let names = self.rows.iter().map(|r| text_width(&r.name, size));
-        // Names and values decide where bars begin and end, but never less than for short ones, so that pictures
-        // of one report begin alike.
+        // Names and values decide where bars begin and end, with a minimum margin, so that pictures of one report
+        // begin alike.
         let left = 16.0 + names.fold(60.0, f64::max).min(NAMES) + 10.0;
         let ends = self.rows.iter().map(|r| text_width(&self.end(r), size));
         let right = WIDTH - 16.0 - ends.fold(40.0, f64::max) - 8.0;

@@ -39,11 +39,11 @@ pub struct Span {
     pub end: f64,
 }
 
-/// A bar, which holds text of size 11; two of them, planned above measured, are one lane.
+/// A bar, which has room for text of size 11; a lane consists of two, planned above measured.
 const BAR: f64 = 20.0;
 /// Between two lanes: more than between the two bars of one, which touch.
 const GAP: f64 = 8.0;
-/// As in the picture of bars.
+/// The same as in the picture of bars.
 const NAMES: f64 = 240.0;
 
 impl Gantt {
@@ -102,7 +102,7 @@ impl Gantt {
         bottom + 42.0
     }
 
-    /// Text, pixel, row above the lanes and side of every limit, so that no two texts meet.
+    /// Text, pixel, row above the lanes and side of every limit, so that no two texts overlap.
     fn limit_rows(&self, axis: &Axis) -> Vec<(String, f64, usize, Anchor)> {
         let mut placed: Vec<(String, f64, usize, Anchor)> = Vec::new();
         let mut taken: Vec<(usize, f64, f64)> = Vec::new();
@@ -145,7 +145,7 @@ impl Gantt {
         } else {
             format!("fill=\"{fill}\" stroke=\"#FFFFFF\" stroke-width=\"0.5\"")
         };
-        // A phase of a millisecond in a round of a minute would be no pixel wide: it is still shown.
+        // A phase of a millisecond in a round of a minute would be narrower than a pixel: it is still shown.
         let width = (to - from).max(1.5);
         let title = format!(
             "{} {what}: {:.3} s to {:.3} s",

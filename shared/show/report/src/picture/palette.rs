@@ -1,5 +1,5 @@
-/// Colours that people with any common colour blindness can tell apart (Okabe and Ito, 2008),
-/// ordered so that neighbours differ in lightness too; yellow, which is faint on white, is last.
+/// Colours that people with any common colour blindness can distinguish (Okabe and Ito, 2008), ordered so that
+/// neighbours also differ in lightness; yellow, which is faint on white, is last.
 const OKABE_ITO: [&str; 8] = [
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442",
 ];
@@ -13,5 +13,5 @@ pub fn colour(index: usize) -> &'static str {
 pub const INK: &str = "#222222";
 /// Grid lines.
 pub const GRID: &str = "#DDDDDD";
-/// What stands back: other schemes, unmarked points.
+/// Background items: other schemes, unmarked points.
 pub const QUIET: &str = "#9AA5B1";

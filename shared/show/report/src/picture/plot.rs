@@ -11,7 +11,7 @@ pub struct Plot {
     pub x: String,
     /// Title of the vertical axis with its unit.
     pub y: String,
-    /// Whether both axes show the same range, with the line where they are equal.
+    /// Whether both axes have the same range, with a line where they are equal.
     pub same: bool,
     /// Whether the vertical axis begins at zero.
     pub from_zero: bool,
@@ -26,9 +26,9 @@ pub struct Plot {
 /// A cloud of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
-    /// What they are, for the legend.
+    /// Label in the legend.
     pub name: String,
-    /// Number of the colour; none: quiet.
+    /// Number of the colour; none: grey.
     pub colour: Option<usize>,
     /// Where they are.
     pub at: Vec<(f64, f64)>,
@@ -41,7 +41,7 @@ pub struct Line {
     pub name: String,
     /// Number of the colour.
     pub colour: usize,
-    /// Whether it keeps its height until the next point, as a front does.
+    /// Whether it is a step function, like a front.
     pub steps: bool,
     /// Points from left to right.
     pub at: Vec<(f64, f64)>,
@@ -58,10 +58,10 @@ pub struct Mark {
     pub at: (f64, f64),
 }
 
-/// A taken rectangle: left, top, right, bottom.
+/// An occupied rectangle: left, top, right, bottom.
 type Area = (f64, f64, f64, f64);
 
-/// As in the picture of areas.
+/// The same as in the picture of areas.
 const LEFT: f64 = 86.0;
 /// About a third of the width, a usual shape for curves.
 const HEIGHT: f64 = 300.0;
@@ -102,7 +102,7 @@ impl Plot {
             xs = (xs.0.min(ys.0), xs.1.max(ys.1));
             ys = xs;
         }
-        // Equal ranges want a square; wider by 160 pixels, because names of points stand at their right.
+        // Equal ranges need a square; 160 pixels wider, because names of points are on their right.
         let right = if self.same {
             LEFT + HEIGHT + 160.0
         } else {
@@ -153,7 +153,7 @@ impl Plot {
         self.marked(canvas, at, frame);
     }
 
-    /// Marks with their names, each beside its point where nothing else stands.
+    /// Marks with their names, each next to its point at a free place.
     fn marked(
         &self,
         canvas: &mut Canvas,
@@ -187,7 +187,7 @@ impl Plot {
                 inside && taken.iter().all(|t| apart(*t, area))
             };
             let mut free = places(p, width).into_iter().filter(|place| free(place.0));
-            // Better across a line than not at all.
+            // Overlapping a line is better than omitting the name.
             let first = free.clone().next();
             let clear = free.find(|place| lines.iter().all(|t| apart(*t, place.0)));
             let place = clear.or(first);
@@ -195,7 +195,8 @@ impl Plot {
                 continue;
             };
             taken.push(area);
-            // Beyond about a line of text nobody sees which point a name belongs to: a thin line says it.
+            // Farther than about a line of text, it is unclear which point a name belongs to: a thin line connects
+            // them.
             let far = (y - p.1).abs() > 20.0;
             if far {
                 canvas.line(
@@ -208,7 +209,7 @@ impl Plot {
         }
     }
 
-    /// Names of clouds and lines above the plot; returns the rows used.
+    /// Names of clouds and lines above the plot; returns the number of rows used.
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let clouds = self.points.iter().map(|p| (&p.name, p.colour, false));
         let lines = self.lines.iter().map(|l| (&l.name, Some(l.colour), true));
@@ -238,7 +239,7 @@ impl Plot {
 
 /// Small areas along a path.
 fn along(path: &[(f64, f64)]) -> Vec<Area> {
-    // Less than the height of a letter, so that no text slips between two areas.
+    // Less than the height of a letter, so that no text fits between two areas.
     const APART: f64 = 6.0;
     let mut all = Vec::new();
     for pair in path.windows(2) {

@@ -21,7 +21,7 @@ pub enum Anchor {
     End,
 }
 
-/// Text as XML and HTML take it; characters that XML forbids are left out.
+/// Text escaped for XML and HTML; characters that XML forbids are removed.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -38,8 +38,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Width of a text in pixels, not less than it is in any of the fonts named: the widths of
-/// DejaVu Sans, the widest of them, in classes of letters.
+/// Upper bound on the width of a text in pixels in any of the fonts: the widths of DejaVu Sans, the widest of them,
+/// in classes of letters.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
@@ -55,8 +55,8 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// A text cut to a width, with an ellipsis in the middle: names of one family differ at their
-/// ends as often as at their beginnings.
+/// A text cut to a width, with an ellipsis in the middle: names of one family differ at their ends as often as at
+/// their beginnings.
 pub fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
@@ -131,7 +131,7 @@ impl Canvas {
         ));
     }
 
-    /// A text on a white ground, so that lines below it do not cross its letters.
+    /// A text on a white background, so that lines below it do not cross its letters.
     pub fn haloed(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
         let start = self.out.len();
         self.label(x, y, size, anchor, text);

@@ -57,7 +57,7 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Text that Markdown takes as it is.
+/// Text escaped for Markdown.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {

@@ -13,7 +13,7 @@ struct Trace<'a> {
     unit: &'static str,
 }
 
-/// One event; `ph` says of which kind it is: `X` a slice, `C` a counter, `M` a name.
+/// One event; `ph` is its kind: `X` a slice, `C` a counter, `M` a name.
 #[derive(Serialize)]
 struct Event<'a> {
     name: &'a str,
@@ -37,8 +37,8 @@ enum Arguments<'a> {
     Task(&'a str),
 }
 
-/// A process for the planned and one for the measured tracks of each report, a thread for each
-/// task, a slice for each phase, a counter for each throughput.
+/// A process for the planned and one for the measured tracks of each report, a thread for each task, a slice for each
+/// phase, a counter for each throughput.
 pub fn perfetto(reports: &[Report]) -> Result<String, RenderError> {
     let mut events = Vec::new();
     let mut pid = 0;

@@ -8,8 +8,7 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// Tables for a terminal; in columns of at most `width` characters, if it is known: what is wider is
-/// broken within its cell.
+/// Tables for a terminal, at most `width` characters wide if it is known: wider text is wrapped within its cell.
 pub fn terminal(report: &Report, width: Option<u16>) -> String {
     let screen = width;
     let mut out = String::new();

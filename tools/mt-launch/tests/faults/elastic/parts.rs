@@ -1,4 +1,4 @@
-//! Parts of one device instead of GPUs, and others on a GPU.
+//! Parts of one device instead of GPUs, and other programs on a GPU.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ fn on_processors_shares_move_and_nobody_is_stopped() {
     );
 }
 
-/// A fake GPU under a fake MPS, and a corner with a training that is a client.
+/// A fake GPU under a fake MPS, and a folder with a training that is a client.
 struct Gpu {
     fake: FakeMps,
     corner: Corner,

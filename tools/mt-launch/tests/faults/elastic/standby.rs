@@ -1,4 +1,4 @@
-//! Processes that load while those before them train.
+//! Processes that load while their predecessors train.
 
 use doc::EventKind;
 
@@ -86,7 +86,7 @@ fn a_program_that_does_not_wait_is_started_once_the_one_before_has_stopped() {
         ran.stderr
     );
     assert_eq!(times(&ran, EventKind::Start).len(), 2);
-    // What it told while it should have waited does not count.
+    // What it reported while it should have waited does not count.
     assert_eq!(ran.summary().tasks[0].samples, 600);
 }
 

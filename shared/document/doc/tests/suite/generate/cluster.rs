@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Names of GPUs and their types end in a letter, so that `NAME-1` is no other's.
+/// Names of GPUs and their types end in a letter, so that `NAME-1` cannot be another's name.
 fn kinds() -> impl Strategy<Value = Vec<String>> {
     let letters = ["a", "b", "c"].map(str::to_owned);
     vec("[A-Za-z0-9]{0,8}", 1..=3).prop_map(move |names| {
@@ -81,7 +81,7 @@ fn cluster_job() -> BoxedStrategy<wire::ClusterJob> {
 fn fit(mut job: wire::ClusterJob, id: String, gpu: &wire::ClusterGpu) -> wire::ClusterJob {
     let train = job.train_s.remove("").expect("the time to be named");
     job.train_s.insert(gpu.kind.clone(), train);
-    // The GPUs that there are at least: those of the first group, all of one node if that is told.
+    // Minimum number of GPUs: those of the first group, which are all of one node if a node is given.
     let fits = job.tasks_per_round <= gpu.count.unwrap_or(1);
     job.gang = fits && job.rounds.is_multiple_of(3);
     job.same_node = job.gang && gpu.node.is_some();
@@ -295,7 +295,7 @@ pub fn queue_start() -> impl Strategy<Value = wire::QueueStart> {
     )
 }
 
-/// How far two jobs are, of which the second waits.
+/// Progress of two jobs, of which the second waits.
 pub fn status() -> impl Strategy<Value = wire::ClusterStatus> {
     let place = (text(), text(), option::of(positive()));
     (positive(), name(), 0u32..9, 0u32..9, place).prop_map(

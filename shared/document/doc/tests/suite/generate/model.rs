@@ -253,7 +253,7 @@ fn unseen() -> impl Strategy<Value = wire::UnseenParams> {
     )
 }
 
-/// The parameters of a predictor: any numbers, as only the predictor judges them.
+/// The parameters of a predictor: any numbers, as only the predictor checks them.
 pub fn params() -> BoxedStrategy<wire::ModelParams> {
     let law = vec(finite(), 4).prop_map(|n| wire::WorkloadLaw {
         gamma0_s: n[0],

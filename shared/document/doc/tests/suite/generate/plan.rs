@@ -50,7 +50,7 @@ pub fn search() -> impl Strategy<Value = Search> {
     )
 }
 
-/// Fills what a search finds.
+/// Fills in the results of a search.
 fn decorate(
     mut plan: wire::Plan,
     numbers: &[f64],
@@ -198,7 +198,7 @@ pub fn plan_task() -> BoxedStrategy<wire::PlanTask> {
         .boxed()
 }
 
-/// A plan with a table of rates, or a workload, or neither; found by a search, or by hand.
+/// A plan with a table of rates, or a workload, or neither; found by a search, or hand-written.
 pub fn plan() -> BoxedStrategy<wire::Plan> {
     let parts = names().prop_flat_map(|names| {
         let n = names.len();

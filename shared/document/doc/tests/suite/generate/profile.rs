@@ -57,7 +57,7 @@ pub fn header() -> impl Strategy<Value = wire::ProfileHeader> {
         })
 }
 
-/// How a GPU was used, with the memory of as many tasks as there can be.
+/// GPU utilisation, with the memory of the maximum number of tasks.
 fn gpu_use() -> impl Strategy<Value = wire::GpuUse> {
     let part = || option::of(0.0..=100.0);
     let each: u64 = 1 << 40;
@@ -74,7 +74,7 @@ fn gpu_use() -> impl Strategy<Value = wire::GpuUse> {
     })
 }
 
-/// What the gradients of some steps say.
+/// Gradient statistics of some steps.
 pub fn gradient() -> impl Strategy<Value = GradientNoise> {
     let of = |(steps, squared_norm, variance)| GradientNoise {
         steps,

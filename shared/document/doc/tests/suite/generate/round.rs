@@ -63,7 +63,7 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
         .boxed()
 }
 
-/// An event of any kind with everything that one of its kind may have.
+/// An event of any kind with every field that its kind may have.
 pub fn event() -> BoxedStrategy<wire::RunEvent> {
     let numbers = vec(positive(), 4);
     let counts = (any::<u32>(), any::<u64>(), any::<i32>());

@@ -5,9 +5,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::Batch;
 
-/// Rates of a processor on which sharing pays: task `i` alone runs at `solo_i`, and together at
-/// `solo_i / max(1, sum_(j in A) part_j) / (1 + hurt (1 - 1/|A|))`, where `part_j` is the part of
-/// the processor that a task can use.
+/// Rates of a processor on which sharing pays: task `i` runs at `solo_i` alone, and together at `solo_i / max(1,
+/// sum_(j in A) part_j) / (1 + hurt (1 - 1/|A|))`, where `part_j` is the fraction of the processor that a task can
+/// use.
 #[derive(Debug, Clone)]
 pub struct FormulaRates {
     solo: Vec<f64>,
@@ -65,7 +65,7 @@ pub fn round(rng: &mut SmallRng, n: usize, link: Link) -> Instance {
     Instance::new(jobs, link).expect("a valid round")
 }
 
-/// One rate per task whoever else computes.
+/// One rate per task, whatever else computes.
 pub fn fixed_rates(rng: &mut SmallRng, n: usize) -> FixedRates {
     FixedRates((0..n).map(|_| rng.random_range(300.0..2000.0)).collect())
 }

@@ -145,7 +145,7 @@ fn a_pair_that_never_met_is_expected_to_act_as_its_tasks_do_elsewhere() {
             ..truth()[0].clone()
         })
     };
-    // Task 2 slows everybody four times as much as task 0; (1, 2) never met.
+    // Task 2 slows every other task four times as much as task 0; (1, 2) never met.
     let laws = [
         law([0.0, 0.4, 0.8]),
         law([0.2, 0.0, 9.0]),

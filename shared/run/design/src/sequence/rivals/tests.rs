@@ -8,7 +8,7 @@ use super::*;
 use crate::sequence::{Conditions, Sequence};
 use crate::settings::{DesignSettings, Strategy};
 
-/// Three tasks, the first of which trains as long as the others together and more.
+/// Three tasks; the first trains longer than the other two together.
 fn workload() -> Workload {
     let text = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
         "tasks":[{"id":"a","model":"vgg16","batch_sizes":[32],"samples":9000},
@@ -32,7 +32,7 @@ fn settings(objective: ObjectiveKind, budget: u64) -> DesignSettings {
     }
 }
 
-/// All co-runs on a made-up device whose rates are off by `noise` of themselves, anew each time, which it tells.
+/// All co-runs on a synthetic device whose rates have a new relative error of `noise` each time, which it reports.
 fn coruns(objective: ObjectiveKind, budget: u64, noise: f64) -> Vec<Configuration> {
     let conditions = Conditions {
         only: None,
@@ -85,7 +85,7 @@ fn what_noise_leaves_open_is_measured_again_and_nothing_else() {
     assert!((1..=11).contains(&again), "{again}");
     let first: BTreeSet<_> = noisy[..STARTS].iter().collect();
     assert_eq!(first.len(), STARTS, "not before rates were seen");
-    // A choice that is worth its own rates alone is better looked for than measured again.
+    // For a choice that depends only on its own rates, searching is better than measuring again.
     let raw = coruns(ObjectiveKind::Raw, 20, 0.03);
     assert_eq!(times(&raw).len(), 20);
 }
@@ -97,13 +97,13 @@ fn a_larger_budget_only_adds_where_co_runs_are_repeated() {
     assert_eq!(few[..], many[..14]);
 }
 
-/// Of the best of equal shares, a round is known whole: what runs at once in it as tasks leave was measured.
+/// For the best of equal shares the whole round is known: its co-runs as tasks leave were measured.
 #[test]
 fn sets_that_rounds_leave_are_measured() {
     let all = coruns(ObjectiveKind::Round, 16, 1e-5);
     let seen: BTreeSet<&Configuration> = all.iter().collect();
     let whole = all.iter().filter(|runs| runs.len() == 3);
-    // Its last task, which is a, and some other one before.
+    // Its last task is a, and there is an earlier one.
     let left = whole.filter(|runs| {
         let pair = |other: usize| vec![runs[0], runs[other]];
         seen.contains(&pair(1)) || seen.contains(&pair(2))
@@ -113,13 +113,13 @@ fn sets_that_rounds_leave_are_measured() {
     assert!(known.len() > 1, "{known:?}");
 }
 
-/// The knowledge gradient beside what it is the mean of: the best of two means after one of them is measured once
-/// more, drawn many times.
+/// The knowledge gradient compared with its definition: the expected maximum of two means after one of them is
+/// measured once more, from many draws.
 #[test]
 fn the_knowledge_gradient_is_what_another_measurement_gains() {
     let (error, draws) = (0.8, 4_000_u32);
     for (gap, count) in [(0.0, 1), (0.3, 1), (0.9, 2), (0.3, 4)] {
-        // Normal numbers at the middles of equally likely parts.
+        // Normal numbers at the midpoints of equally likely intervals.
         let z = |k: u32| {
             let part = (f64::from(k) + 0.5) / f64::from(draws);
             let (mut low, mut high) = (-9.0, 9.0);
@@ -132,8 +132,9 @@ fn the_knowledge_gradient_is_what_another_measurement_gains() {
             }
             low
         };
-        // The mean of `count` has this error; a measurement that of one. The truth is one draw, its noise another,
-        // so that the new mean differs from the old by a normal number of their joint variance, over `count + 1`.
+        // The mean of `count` has this error, and a measurement that of one. The true value and the noise are
+        // independent, so the new mean differs from the old one by a normal number with their joint variance, over
+        // `count + 1`.
         let single = error * f64::from(count).sqrt();
         let spread = error.hypot(single) / (f64::from(count) + 1.0);
         let gains = (0..draws).map(|k| (spread * z(k) - gap).max(0.0));

@@ -7,7 +7,7 @@ use super::forward::{SHUFFLE_GROUPS, is_product, pool_sizes, sizes, with};
 use super::graph::{Graph, Node, Source};
 use super::planner::Planner;
 
-/// Where a layer puts the gradient of something that it read, and whether to add to it.
+/// Where a layer writes the gradient of an input, and whether to add to it.
 #[derive(Clone, Copy)]
 struct Target {
     at: Arg,
@@ -58,7 +58,7 @@ impl Planner<'_> {
         buffer
     }
 
-    /// Where the gradient of a source goes; `None` where none is wanted.
+    /// Destination of a source's gradient; `None` if it is not needed.
     fn target(&mut self, source: Source, elements: u32) -> Option<Target> {
         let Source::Value(value @ 1..) = source else {
             return None;
@@ -249,7 +249,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What a concatenation joins.
+    /// The parts of a concatenation.
     pub(super) fn parts(&self, node: &Node, output: Shape) -> Vec<(Source, Shape)> {
         let shape = |source: Source| match source {
             Source::Value(v) if node.inputs.len() > 1 => self.graph.values[v],

@@ -83,7 +83,7 @@ pub(in crate::cuda) const GRADIENTS: Buffer = 2;
 pub(in crate::cuda) const INPUT: Buffer = 3;
 /// Classes of the images.
 pub(in crate::cuda) const LABELS: Buffer = 4;
-/// Stands for a value that no layer makes.
+/// Placeholder for a value that no layer computes.
 pub(in crate::cuda) const CONSTANT: Buffer = 5;
 
 /// An argument of a kernel.
@@ -131,7 +131,7 @@ pub(in crate::cuda) enum Call {
     Product(Product),
 }
 
-/// How parameters start.
+/// Initialisation of parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::cuda) enum Start {
     /// Normal with this deviation.

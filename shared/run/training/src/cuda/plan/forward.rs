@@ -15,7 +15,7 @@ pub(super) fn is_product(conv: &Convolution) -> bool {
     conv.groups == 1 && (w.kernel, w.stride, w.padding) == (1, 1, 0)
 }
 
-/// Sizes of a convolution as the kernels take them.
+/// Sizes of a convolution as kernel arguments.
 pub(super) fn sizes(conv: &Convolution, batch: u32) -> [Arg; 8] {
     let w = conv.window;
     [
@@ -78,7 +78,7 @@ impl Planner<'_> {
                 let sizes = [n, s.channels, s.side * s.side].map(Arg::Int);
                 self.each(Kernel::MeanForward, n, [x, y], sizes);
             }
-            // Its one kernel computes the gradient too and runs with the backward pass.
+            // Its one kernel also computes the gradient, and runs with the backward pass.
             Layer::Loss { .. } => {}
         }
     }
@@ -146,7 +146,7 @@ impl Planner<'_> {
         );
     }
 
-    /// Sums of a batch normalisation, among the gradients because those start at zero.
+    /// Sums of a batch normalisation, stored with the gradients because those start at zero.
     pub(super) fn sums(&self, node: &Node) -> Arg {
         Arg::At(GRADIENTS, self.graph.parameters + node.sum)
     }

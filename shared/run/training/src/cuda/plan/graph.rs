@@ -4,16 +4,16 @@ use gpusim::{Layer, Shape, Tensor};
 
 use super::call::{Start, count};
 
-/// Where a layer reads from.
+/// Input of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A value: 0 is the input, the others are what layers put out.
+    /// A value: 0 is the input, the others are outputs of layers.
     Value(usize),
-    /// Nothing of this shape was made before: a buffer that stays as it is.
+    /// No value of this shape exists: a constant buffer.
     Constant(Shape),
 }
 
-/// A layer in its place.
+/// A layer with its inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) layer: Layer,
@@ -41,9 +41,9 @@ pub(super) struct Graph {
 impl Graph {
     /// Infers the graph of layers in forward order.
     ///
-    /// A layer reads the value before it where the shape fits, else the newest that fits. The
-    /// second operand of a sum or concatenation is the newest fitting value that nothing has
-    /// read yet (a parallel branch), else what the block began with.
+    /// A layer reads the previous value if the shape fits, otherwise the newest that fits. The second operand of a
+    /// sum or concatenation is the newest fitting value that has not been read yet (a parallel branch), otherwise the
+    /// input of the block.
     pub(super) fn infer(layers: &[Layer]) -> Self {
         let input = layers.first().map_or(
             Shape {
@@ -68,8 +68,8 @@ impl Graph {
         graph
     }
 
-    /// Starts the layer before the loss small, so that the first losses are those of guessing
-    /// and networks without normalisation do not blow up at once.
+    /// Initialises the layer before the loss with small weights, so that the first losses are those of guessing, and
+    /// networks without normalisation do not blow up at once.
     fn soften_classifier(&mut self) {
         // In the last layer with parameters, the last entry is the bias.
         if let Some(weights) = self.starts.len().checked_sub(2) {
@@ -77,12 +77,12 @@ impl Graph {
         }
     }
 
-    /// Where in the buffer of gradients the loss is: after the parameters and the sums.
+    /// Index of the loss in the buffer of gradients: after the parameters and the sums.
     pub(super) fn loss_at(&self) -> u32 {
         self.parameters + self.sums
     }
 
-    /// The largest value that no layer makes.
+    /// The largest value that no layer computes.
     pub(super) fn largest_constant(&self) -> Option<Shape> {
         self.nodes
             .iter()
@@ -154,14 +154,14 @@ impl Graph {
             .map_or(Source::Constant(shape), Source::Value)
     }
 
-    /// A value of this shape other than `not`, as the second operand of a layer that joins.
+    /// A value of this shape other than `not`, as the second operand of a joining layer.
     fn branch(&self, shape: Shape, not: Source) -> Source {
         let fits = |v: usize| self.values[v] == shape && Source::Value(v) != not;
         let all = || (1..self.values.len()).filter(|&v| fits(v));
         if let Some(unread) = all().rfind(|&v| self.reads[v] == 0) {
             return Source::Value(unread);
         }
-        // The block began with what the last sum of this shape put out, or its activation.
+        // The input of the block: the output of the last sum of this shape, or its activation.
         let sum = all().rfind(|&v| matches!(self.nodes[v - 1].layer, Layer::Add(_)));
         let begin = sum.or_else(|| all().next());
         let activated = begin.map(|v| v + 1).filter(|&v| {

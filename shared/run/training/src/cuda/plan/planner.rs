@@ -1,4 +1,4 @@
-//! What the passes of a step are planned with.
+//! Common data of the passes of a step.
 
 use gpusim::Shape;
 
@@ -128,8 +128,8 @@ impl<'a> Planner<'a> {
         self.calls.push(Call::Launch(Launch { kernel, grid, args }));
     }
 
-    /// Blocks of a product of `m` by `n`, and how many to split a depth of `k` over so that
-    /// about two blocks fall to each SM.
+    /// Blocks of a product of `m` by `n`, and into how many parts to split a depth of `k`, so that there are about
+    /// two blocks per SM.
     pub(super) fn tiles(&self, m: u32, n: u32, k: u32) -> (u32, u32, u32) {
         let (across, down) = (m.div_ceil(TILE), n.div_ceil(TILE));
         let wanted = 2 * self.sms / across.saturating_mul(down).max(1);

@@ -1,4 +1,4 @@
-//! The planner against what the layers say, and the embedded kernels against their source.
+//! The planner compared with the layers, and the embedded kernels with their source.
 
 use gpusim::Network;
 
@@ -126,8 +126,8 @@ fn a_residual_block_adds_its_input_and_a_shortcut_its_branch() {
             Source::Constant(_) => "constant".to_owned(),
         })
         .collect();
-    // Stages begin with a block whose main branch (ending in a normalisation) is joined by a
-    // shortcut; the others add what the block began with. The first begins with the stem.
+    // Stages begin with a block whose main branch (ending in a normalisation) is joined by a shortcut; the others add
+    // the input of the block. The first begins with the stem.
     let expected = ["Convolution", "Activation"]
         .into_iter()
         .chain(["BatchNorm", "Activation"].repeat(3));

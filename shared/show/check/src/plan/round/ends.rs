@@ -1,5 +1,4 @@
-//! The length of a round in its order if every rate is off by some standard errors: the ends of its
-//! interval.
+//! The length of a round in its order if every rate is off by some standard errors: the ends of its interval.
 
 use doc::Duplex;
 
@@ -8,12 +7,11 @@ use crate::judge::Judge;
 
 /// Possible values of an end of an interval.
 pub struct End {
-    /// Lengths at other rates for each order that the claimed round may have; empty if it may have
-    /// others.
+    /// Lengths at other rates for each order that the claimed round may have; empty if others are possible.
     exact: Vec<f64>,
-    /// What any order takes.
+    /// Bounds for any order.
     range: Range,
-    /// Whether a task may not advance at such rates, so that there is no end.
+    /// Whether a task may make no progress at such rates, so that there is no end.
     none: bool,
 }
 
@@ -50,9 +48,9 @@ impl End {
 }
 
 impl Round {
-    /// The end of the interval of a round that takes `mean` seconds where rates are this many standard
-    /// errors off. Its order is not told. On a full-duplex link it is one of those that take as long, where
-    /// nothing waits in them and all are few; a search leaves those only for a shorter round.
+    /// The end of the interval of a round of `mean` seconds, if rates are this many standard errors off. Its order is
+    /// not recorded. On a full-duplex link, if nothing waits and there are few orders, it is one of those with the
+    /// same length; a search chooses another kind only for a shorter round.
     pub fn end(&self, ask: Ask<'_>, choices: &Choices, mean: f64, errors: f64) -> End {
         let mut known = RatesBySet::new();
         let (slowest, fastest) = self.extremes(ask, choices, errors, &mut known);
@@ -60,7 +58,7 @@ impl Round {
         let each = self.jobs.iter().zip(&fastest);
         let longest = each.map(|(job, c)| job.download + c + job.upload);
         let least = longest.fold(0.0, f64::max);
-        // An interval holds its mean.
+        // An interval contains its mean.
         let range = match errors < 0.0 {
             true => Range {
                 low: mean,
@@ -84,7 +82,7 @@ impl Round {
         end
     }
 
-    /// What the orders that take `mean` seconds take at other rates.
+    /// The lengths at other rates of the orders that take `mean` seconds.
     fn alike(
         &self,
         ask: Ask<'_>,
@@ -126,8 +124,8 @@ impl Round {
             .dedup_by(|a, b| (*a - *b).abs() <= SLACK * b.abs());
     }
 
-    /// Seconds of compute of each task at the slowest and the fastest of its rates; of many tasks no set
-    /// is asked for, and they are endless and none.
+    /// Seconds of compute of each task at its slowest and its fastest rate; with many tasks no set is evaluated, and
+    /// the bounds are infinity and zero.
     fn extremes(
         &self,
         ask: Ask<'_>,

@@ -7,13 +7,13 @@ use units::Share;
 use crate::page::Report;
 use crate::picture::{Area, Drawing, Panel};
 
-/// Time shown, in microseconds: some steps of a training (10 to 100 ms each), so that one sees how kernels take
-/// turns. For a whole round only a band of one colour would be visible. Chosen by hand.
+/// Time shown, in microseconds: some steps of a training (10 to 100 ms each), so that it is visible how kernels take
+/// turns. A whole round would look like a band of one colour. Chosen by hand.
 const SHOWN_US: f64 = 120_000.0;
 /// Intervals that are averaged to one step of the picture: each is two pixels wide.
 const STEPS: usize = 360;
 
-/// Adds the picture, if the plan was made on the simulator, or why its tasks cannot be simulated.
+/// Adds the picture, if the plan was made on the simulator, or a note why its tasks cannot be simulated.
 pub fn add(report: &mut Report, plan: &Plan) {
     let simulated = plan
         .model
@@ -49,10 +49,10 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
         chosen.push(plan.given(i).share.ok_or_else(|| lacks("share"))?);
     }
     let n = programs.len();
-    // At most 64 tasks, so that the division is the scheme's own.
+    // At most 64 tasks, so the scheme's shares can be computed.
     let part = Share::from_hundredths(10_000 / n.max(1) as u32);
     let sms = f64::from(simulator.gpu().sms());
-    // The picture shows a part; the mean is that of all after the tasks have found their rhythm.
+    // The picture shows a part; the mean covers all of the time after the tasks have settled into a rhythm.
     let mean = |traces: &[Trace]| {
         let part = |trace: &Trace| {
             let begin = trace.end_us / 2.0;
@@ -104,14 +104,14 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
     })
 }
 
-/// Mean SMs held by each task in equal steps of time (milliseconds). If there are several traces,
-/// of one task each, equal parts follow each other.
+/// Mean number of SMs held by each task in equal steps of time (milliseconds). Several traces, of one task each, are
+/// shown one after another in equal parts.
 fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     let step = SHOWN_US / STEPS as f64;
     let each = STEPS / traces.len().max(1);
     let mut out = Vec::with_capacity(STEPS + 1);
     for (k, trace) in traces.iter().enumerate() {
-        // The first half is left out: the tasks find their rhythm in it.
+        // The first half is left out: the tasks settle into a rhythm in it.
         let length = step * each as f64;
         let last = (trace.end_us - length).max(0.0);
         let mut begin = trace.end_us / 2.0;
@@ -136,8 +136,8 @@ fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     out
 }
 
-/// Where a part of `length` begins that is idle for as much of it as the task is of its time: the
-/// kernels of a step follow a long host phase, and a short part could miss them.
+/// Start of a part of the given `length` with the same fraction of idle time as the task has overall: the kernels of
+/// a step follow a long host phase, and a short part could miss them.
 fn typical(trace: &Trace, from: f64, length: f64) -> f64 {
     let busy = |p: &OccupancyPoint| p.held_sms.iter().any(|held| *held > 0.0);
     let pairs = trace.occupancy.windows(2);
@@ -149,7 +149,7 @@ fn typical(trace: &Trace, from: f64, length: f64) -> f64 {
         all += time;
         if !busy(&pair[0]) {
             idle += time;
-            // The host phase is the longest idle time; others lie between two kernels.
+            // The host phase is the longest idle time; others are between two kernels.
             if time > longest {
                 (longest, start) = (time, Some(pair[1].start_us));
             }

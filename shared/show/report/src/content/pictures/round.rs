@@ -10,7 +10,7 @@ use crate::content::words::phase_name;
 use crate::page::{Report, Track};
 use crate::picture::{Drawing, Gantt, Lane, Span};
 
-/// A phase that was planned or that happened.
+/// A planned or measured phase.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub task: usize,
@@ -85,10 +85,10 @@ fn lanes(names: &[String], planned: &[Told], measured: &[Told]) -> Vec<Lane> {
     };
     let mut lanes = Vec::new();
     let transfers = |kind: PhaseKind, name: &str, lanes: &mut Vec<Lane>| {
-        // What is not transferred takes no time and needs no lane.
+        // An empty transfer takes no time and needs no lane.
         let moves = |t: &Told| t.kind == kind && t.end > t.start;
         let all = lane(name.to_owned(), &moves);
-        // Transfers that run at once, as on a shared link, need a lane each to be seen.
+        // Simultaneous transfers, as on a shared link, need a lane each to be visible.
         if crowded(&all.planned) || crowded(&all.measured) {
             for (i, task) in names.iter().enumerate() {
                 let own = |t: &Told| moves(t) && t.task == i;
@@ -107,7 +107,7 @@ fn lanes(names: &[String], planned: &[Told], measured: &[Told]) -> Vec<Lane> {
     lanes
 }
 
-/// Whether a quarter of a transfer or more runs beside another.
+/// Whether a quarter or more of a transfer overlaps another.
 fn crowded(spans: &[Span]) -> bool {
     let mut sorted: Vec<&Span> = spans.iter().collect();
     sorted.sort_by(|a, b| a.start.total_cmp(&b.start));
@@ -170,7 +170,7 @@ pub fn of_run(report: &mut Report, events: &[RunEvent], plan: &Plan, timeline: O
     report
         .tracks
         .extend(tracks("planned", &names, &planned, 0.0));
-    // By the first phase of each.
+    // In the order of the first phase of each.
     let mut begins: BTreeMap<u32, f64> = BTreeMap::new();
     for event in events {
         if let EventPayload::Phase { round, end, .. } = &event.payload {
