@@ -68,7 +68,7 @@ fn a_job_that_ends_by_itself_is_a_sample_without_its_start_up() {
     let Some(mut device) = open(folder.path(), &[fixed], 0) else {
         return;
     };
-    // Longer than a run trains: it is started again.
+    // The window is longer than a run trains, so the job is started again.
     let longer = Window {
         most: Seconds::new(5.0).expect("seconds"),
         ..window(1.0)

@@ -245,7 +245,7 @@ fn a_start_without_room_is_tried_again_with_fewer_parked() {
         bench.starts(),
         ["t0 10", "t0 20", "t0 30", "t0 30", "t0 40"]
     );
-    // Three at once never fit, however few are parked.
+    // Three at once never fit, even if none is parked.
     let workload = bench.workload(true, &["", "", ""], r#","FAKE_FITS":"2""#);
     let mut device = bench.open(&workload, bench.setup(3));
     let three = [run(0, 8, 10.0), run(1, 8, 10.0), run(2, 8, 10.0)];

@@ -16,7 +16,7 @@ use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
 const INTERVAL: f64 = 1.96;
-/// Rounding of sums in another order, and of lengths that are differences.
+/// Tolerance for rounding: sums are taken in another order, and lengths are differences.
 const SLACK: f64 = 1e-5;
 
 /// The rounds of a plan, according to its tasks.
