@@ -135,7 +135,9 @@ fn a_program_that_tells_nothing_is_counted_by_whole_runs_of_its_samples() {
     let failed = failed(device.measure(&[run(1, 8, 100.0)], &window(0.1)));
     assert_eq!(failed.cause, Some(FailureCause::Silent));
     assert!(
-        failed.reason.contains("exit code 0) and told no progress"),
+        failed
+            .reason
+            .contains("exit code 0) and reported no progress"),
         "{failed}"
     );
 }

@@ -339,7 +339,7 @@ fn a_hanging_or_stalling_client_fails_its_configuration_alone() {
     let mut device = bench.open(&workload, setup);
     let reason = failure(device.measure(&[run(0, 8, 50.0), run(1, 8, 50.0)], &window(0.1)));
     assert!(
-        reason.contains("task t1: told no progress within 5 s"),
+        reason.contains("task t1: reported no progress within 5 s"),
         "{reason}"
     );
     let reason = failure(device.measure(&[run(0, 8, 50.0), run(2, 8, 50.0)], &window(0.1)));
