@@ -1,6 +1,6 @@
 #!/bin/sh
-# A controller that moves training a over 1, 2, 3 and 1 processes, however it trains, and then lets it
-# end: each time after so many reports of progress.
+# A controller that runs training a on 1, 2, 3 and 1 processes, whatever it trains with, and then lets it
+# end. It moves on after so many reports of progress.
 #   mt-launch workload.json --controller sh moves.sh REPORTS
 seq=0
 decide() {

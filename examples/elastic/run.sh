@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures on this machine, then writes RESULTS.md and out/summary.json.
-# Environment: OUT, DATA, QUICK; PYTHON, with PyTorch; PARTS: which of the measurements to make anew, the
-# others are kept. The tools and `elastic` are on PATH.
+# Environment: OUT, DATA and QUICK; PYTHON, an interpreter with PyTorch; PARTS, the measurements to make
+# anew (the others are kept). The tools and `elastic` are on PATH.
 set -eu
 cd "$(dirname "$0")"
 OUT=${OUT:-out}
@@ -43,8 +43,8 @@ launch() {
         --arrivals "$folder/arrivals.ndjson" -o "$run" "$folder/workload.json" --controller "$@"
     mt-check "$run" >/dev/null
 }
-# Steps of mt-worker that take this many seconds alone on all of some parts. How long a machine takes is
-# not known before: a hundred steps tell.
+# The number of steps that take mt-worker this many seconds alone on a number of parts. How long a step
+# takes on this machine is measured with a hundred steps.
 steps_in() {
     workload "$OUT/solo" "$2" "$(worker a 1 false)"
     echo '{"event":"arrive","time_s":0,"task":"a","total_steps":100}' >"$OUT/solo/arrivals.ndjson"
@@ -65,7 +65,7 @@ has_torch() {
     }
 }
 
-# As in the paper, the younger comes when the older is two thirds of a solo run on all GPUs.
+# As in the paper, the younger arrives when the older has run for two thirds of a solo run on all GPUs.
 measure_live() {
     steps=$(steps_in "$solo" 4)
     later=$(awk "BEGIN { print 2 / 3 * $solo }")

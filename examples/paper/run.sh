@@ -10,11 +10,13 @@ export DEVICE
 QUICK=${QUICK:-}
 rm -rf "$OUT"
 mkdir -p "$OUT"
-# WINDOW: seconds in which every scheme is measured. DRAWS: schedules drawn at random for Fig. 7.
-# COARSE: how much coarser than usual the grids are. SAMPLES: what a plan is made from; BUDGET: the
-# same where batch sizes vary too; LEARNT: random co-runs that a choice by prediction alone is made from. AGAIN: co-runs of the grid that are measured again; GRID: co-runs
-# that stand for it on a real device. UNIFORM: step of the scan of equal shares. ORDERS: of the
-# volumes of Fig. 10. WORKERS: settings at a time, one where they would disturb each other.
+# WINDOW: the seconds for which every scheme is measured. DRAWS: the number of random schedules for
+# Fig. 7. COARSE: the factor by which the grids are coarser than usual. SAMPLES: the number of samples
+# that a plan is made from; BUDGET: the same where batch sizes vary too; LEARNT: the number of random
+# co-runs that a choice by prediction alone is made from. AGAIN: the number of co-runs of the grid that
+# are measured again; GRID: the number of co-runs that stand for the grid on a real device. UNIFORM: the
+# step of the scan of equal shares. ORDERS: the orders of the volumes of Fig. 10. WORKERS: the number of
+# settings at a time, 1 where they would disturb each other.
 COARSE=1 SAMPLES=32 BUDGET=60 LEARNT=30 AGAIN=100 GRID=60 UNIFORM=5 DRAWS=125 WORKERS=2 size=full
 ORDERS="123 132 213 231 312 321"
 if [ "$DEVICE" = sim ]; then
@@ -32,7 +34,7 @@ if [ -n "$QUICK" ]; then
 fi
 export WINDOW DRAWS COARSE SAMPLES BUDGET LEARNT AGAIN GRID UNIFORM ORDERS
 paper workloads data "$OUT" "$size" "$DEVICE" >"$OUT/settings"
-# A failure of one is a failure of the whole.
+# If one setting fails, so does the whole run.
 xargs -n 2 -P "$WORKERS" sh setting.sh <"$OUT/settings"
 # Inputs of the figures besides the programs: the paper's reported values, and the settings derived from
 # them.

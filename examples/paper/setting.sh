@@ -6,11 +6,11 @@ kind=$2
 workload=$OUT/$name.workload.json
 samples=$OUT/$name.samples.csv
 window=$WINDOW
-# Where a window is only to rank: the simulator's shortest.
+# Where a window only serves for ranking: the simulator's shortest.
 if [ "$DEVICE" = sim ]; then short=0; else short=$window; fi
 
 profile() {
-    # Real jobs compete for all processors; without a range of its own no task can take another's.
+    # Real jobs compete for all processors: with no range of its own, no task can take another task's.
     case $DEVICE in
     cpu) set -- --cpus none --max-window "$((2 * window))" "$@" ;;
     esac
@@ -20,7 +20,7 @@ profile() {
 table() {
     mt-report --format csv --table samples | cut -d, -f1-5
 }
-# At most so many samples, solo runs included, each where the model of the last ones expects most.
+# At most so many samples, solo runs included; each is taken where the model of the previous ones expects the most.
 adaptive() {
     profile --design adaptive --objective raw --budget $((SAMPLES - $(paper tasks "$workload"))) --subsets 0 \
         --window "$window" "$workload" >"$OUT/$name.profile.ndjson"
@@ -36,8 +36,8 @@ predicted() {
         mt-solve --objective raw --batch fixed --seed 1 --predicted >"$OUT/$name.predicted.json" 2>>"$OUT/$name.log"
 }
 
-# A grid of shares, in short windows unless it is to be shown; what looks best there is measured
-# again.
+# A grid of shares, in short windows unless the grid itself is shown. The co-runs that look best there are
+# measured again.
 exhaust() {
     long=$short
     [ "$name" != fig6 ] || long=$window
@@ -51,16 +51,16 @@ exhaust() {
     fi
 }
 
-# What the plan is held against, in windows of one length: the simple schemes, our choice, that by
-# prediction alone, and what looked best in the grid.
+# What the plan is compared to, in windows of one length: the simple schemes, our choice, the choice by
+# prediction alone, and the co-runs that looked best in the grid.
 check() {
     paper check "$OUT" "$name" "$AGAIN" "$UNIFORM" >"$OUT/$name.check.csv"
     profile --configs "$OUT/$name.check.csv" --solos --window "$window" "$workload" |
         table >"$OUT/$name.checked.csv"
 }
 
-# Schedules drawn at random. On the simulator the seed of the draw is also that of the jitter, so
-# they are measured anew as all others are.
+# Random schedules. On the simulator the seed of the draw is also the seed of the jitter, so the
+# schedules are measured again in the way of all others.
 random() {
     profile --design random --budget "$DRAWS" --subsets 0 --seed 7 --window "$short" "$workload" \
         >"$OUT/$name.drawn.ndjson"

@@ -1,6 +1,6 @@
 """Needs more than half of the device's memory: alone it trains for 30 s, beside another it fails.
 
-The memory is a file here, of which only one process can hold the most.
+Here a lock on a file stands for most of the memory, so that only one process can have it.
 """
 import fcntl
 import os

@@ -23,7 +23,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-# munged wants that everybody can reach its socket, and nobody else read its key.
+# munged requires that everybody can reach its socket and that only its user can read its key.
 chmod 711 "$dir"
 (umask 077 && head -c 1024 /dev/urandom >"$dir/munge.key")
 mkdir "$dir/munge"

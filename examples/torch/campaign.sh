@@ -6,15 +6,15 @@
 #
 # A mix is names joined by +, for example R18+M3+S2; without any: R18+M3+S2, R50+V16+M3 and
 # D121+V16+R101, and --all for every mix of both tables. The minutes are divided over the mixes;
-# when they run out, what has been measured so far is what the plan is made from. A folder that
-# exists is continued: what was measured is not measured again.
+# when they run out, the plan is made from what has been measured so far. An existing folder is
+# continued: what was measured is not measured again.
 #
-# --decide measures instead what tells apart how shares work on hardware (see README.md), by default
-# for V16+R34, R50+R101 and V16+R18+M3+D121; --dry-run then writes the lists of configurations and
-# prints the commands, and starts nothing.
+# --decide instead measures what decides between explanations of how shares work on hardware (see
+# README.md), by default for V16+R34, R50+R101 and V16+R18+M3+D121. With --dry-run it only writes the
+# lists of configurations and prints the commands.
 #
-# --survey measures pairs and triples of nine models instead, the most telling first, 30 minutes by default; it finds
-# out whether MPS works, and can be killed and started again (see README.md).
+# --survey instead measures pairs and triples of nine models, the most informative first, for 30 minutes by default.
+# It finds out whether MPS works, and can be killed and started again (see README.md).
 #
 # Environment: TRAIN the training command (default: python3 train.py beside this script; with
 # mt-worker: TRAIN="mt-worker --device cuda"), FLAGS its further flags, BATCHES a JSON list of
@@ -98,8 +98,8 @@ workload() { # MIX
     echo
 }
 
-# Runs a command for at most so many seconds; stopped like Ctrl-C, mt-profile leaves every finished
-# record behind, which is a profile that can be used and continued.
+# Runs a command for at most so many seconds and then interrupts it like Ctrl-C. Every record that
+# mt-profile has finished is written by then, and they are a profile that can be used and continued.
 within() { # SECONDS COMMAND...
     limit=$1
     shift
@@ -145,8 +145,8 @@ for mix in $mixes; do
     mkdir -p "$folder"
     echo "== $mix: $seconds s" >&2
     workload "$mix" >"$folder/workload.json"
-    # Half of the time to learn, a third to verify, the rest for the sweep. Steps of 10 % keep the
-    # number of workers, one for each task and share, within what fits into memory.
+    # Half of the time is for learning, a third for verifying, the rest for the sweep. With steps of 10 % the
+    # workers, one for each task and share, fit into memory.
     measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 --share-step 10 "$folder/workload.json"
     mt-fit "$folder/profile.ndjson" >"$folder/model.json"
     mt-solve --objective raw --batch free "$folder/model.json" >"$folder/plan.json"
@@ -159,7 +159,7 @@ for mix in $mixes; do
     done
     measure $((seconds / 6)) "$folder/sweep.ndjson" --configs "$folder/sweep.plans"
     mt-report --format svg --picture sweep "$folder/sweep.plans" "$folder/sweep.ndjson" -o "$folder/rv.svg"
-    # The five best co-runs of the profile once more, twice: how much do repeats differ?
+    # The five best co-runs of the profile, twice more: how much do repeats differ?
     tasks=$(echo "$mix" | tr + ' ' | wc -w)
     mt-report --format csv --table samples "$folder/profile.ndjson" >"$folder/samples.csv"
     awk -F, -v tasks="$tasks" '

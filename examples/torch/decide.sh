@@ -1,4 +1,4 @@
-# The measurements that tell apart how shares work on hardware; part of campaign.sh --decide.
+# The measurements that decide between explanations of how shares work on hardware; part of campaign.sh --decide.
 #
 # The questions, and the measurements that answer them:
 #   1. Is the best equal share the same for every mix?          equal shares from 30 to 100 %
@@ -7,7 +7,7 @@
 #   4. How many blocks of a kernel does an SM take?             Nsight Compute on a few steps of each task
 
 batch=$(echo "$BATCHES" | tr -d '[] ' | cut -d, -f1)
-# Images of each task where all run to their end: some 20 s alone on a GPU of the paper.
+# Images of each task in runs to their end: some 20 s alone on a GPU of the paper.
 work=${WORK:-30000}
 : >"$out/commands.txt"
 
@@ -56,8 +56,8 @@ launch() { # SECONDS PLAN RUN
     within "$1" mt-launch --force --cpus "$CPUS" -o "$3" "$2"
 }
 
-# Registers, shared memory, block size and what limits the blocks of an SM, kernel by kernel. The
-# counters of a kernel need a pass of their own, so 2,000 launches of one step or a few are enough.
+# For every kernel its registers, its shared memory, its block size and what limits its blocks on an SM. Reading
+# a kernel's counters takes an extra pass, so 2,000 launches, of one step or a few, are enough.
 blocks() { # SECONDS MODEL TABLE
     metrics=launch__grid_size,launch__block_size,launch__registers_per_thread
     metrics=$metrics,launch__shared_mem_per_block,launch__occupancy_limit_blocks
@@ -75,7 +75,7 @@ blocks() { # SECONDS MODEL TABLE
         echo "campaign.sh: ncu failed on $2; counters may be forbidden to users" >&2
 }
 
-# Shares and images per second in all of every co-run of all tasks in a profile.
+# The shares and the total images per second of every co-run of all tasks in a profile.
 totals() { # PROFILE TASKS
     mt-report --format csv --table samples "$1" | awk -F, -v tasks="$2" '
         $1 ~ /^[0-9]+$/ { total[$1] += $5; seen[$1]++; shares[$1] = shares[$1] (seen[$1] > 1 ? "/" : "") $4 }

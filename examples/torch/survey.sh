@@ -2,8 +2,8 @@
 #
 # First it finds out what works here: MPS, else time slices (every process may use the whole GPU, and
 # the driver switches between them). Then it measures each model alone and the co-runs of a list, in the
-# order of the list: whenever it ends, what it has is balanced over the models. It can be killed at any
-# moment; started again it measures what is missing.
+# order of the list: whenever it ends, the measurements are balanced over the models. It can be killed at
+# any moment; when started again, it measures what is missing.
 
 MODELS=${MODELS:-"R18 R50 M3 V16 D121 R34 S2 ALEX R101"}
 batch=$(echo "$BATCHES" | tr -d '[] ' | cut -d, -f1)
@@ -18,11 +18,11 @@ slices=$out/slices.csv
 left() { echo $((deadline - $(date +%s))); }
 
 # The co-runs: config, task, batch, share. With nine models the twelve lines of the affine plane of order 3 are
-# triples that hold every pair once; the pairs come in rounds in each of which every model is once at most (the
-# circle method). So every prefix of a block treats models as alike as it can. Blocks: what full sharing
-# costs comes first, in the fewest samples (triples), then the ends of sharing for pairs, then what lies between.
-# Four levels of shares, so that at most four processes of a model have to be started: 50 and 70 add up to
-# sums of 100 to 200 % of pairs, with 30 and 100 to 110 to 300 % of triples.
+# triples that contain every pair once. Pairs come in rounds that contain every model at most once (the circle
+# method). So every prefix of a block treats the models as equally as possible. The first block measures the cost of
+# full sharing with the fewest samples (triples), the next the extremes of sharing for pairs, then what lies between.
+# There are four levels of shares, so at most four processes of a model have to be started. With 30, 50, 70 and
+# 100 %, pairs have sums from 100 to 200 % and triples from 110 to 300 %.
 configurations() {
     echo "config,task,batch,share_percent"
     for model in $MODELS; do echo "$model"; done | awk -v batch="$batch" -v small="$small" -v mode="$mode" '
@@ -31,7 +31,7 @@ configurations() {
             if (mode == "slices") printf "%d,%s,%d,100\n", number, name[i], level
             else printf "%d,%s,%d,%d\n", number, name[i], batch, level
         }
-        # Levels go round from one co-run of a block to the next: each model meets each of them.
+        # The levels rotate from one co-run of a block to the next, so that each model gets each of them.
         function pairs(a, b,    turn, round, k, i, j, even, other) {
             even = n % 2 ? n + 1 : n
             for (round = 0; round < even - 1; round++)
@@ -71,7 +71,7 @@ configurations() {
 # Nine tasks whose jobs are parked while others are measured, so that each is started once for each share.
 survey_workload() { workload "$(echo "$MODELS" | tr ' ' +)"; }
 
-# What works: mps, or why not. An answer that was found once is kept: a folder holds one kind of figures.
+# What works: mps, or why not. Once found, the answer is kept, so that a folder contains one kind of figures.
 find_mode() {
     if [ -s "$out/mode" ]; then
         mode=$(cat "$out/mode")
@@ -97,7 +97,7 @@ find_mode() {
 }
 
 # Every five seconds until it has ended: how many configurations are measured, and the clocks of the GPU. When the time
-# is up mt-profile is stopped like by Ctrl-C: every finished record is written.
+# is up, mt-profile is interrupted as by Ctrl-C: every finished record is written.
 watch() { # PID
     begun=$(date +%s)
     while kill -0 "$1" 2>/dev/null; do
@@ -151,7 +151,7 @@ wait $running || status=$?
 rm -f "$out/running"
 kill $watcher 2>/dev/null || true
 echo "end,$(measured)" >>"$out/progress.csv"
-# Stopped at its time it has done what was asked.
+# A run that was stopped when its time was up has done what was asked.
 [ "$(left)" -gt 0 ] || status=0
 [ "$status" = 0 ] || echo "campaign.sh: the measurement ended with $status; what was measured is kept" >&2
 if [ "$mode" = slices ]; then
@@ -159,7 +159,7 @@ if [ "$mode" = slices ]; then
     mt-profile --force --import "$slices" -o "$profile" "$out/replay.json"
 fi
 
-# A row for each task of each configuration, with where it was measured.
+# A row for each task of each configuration, and where it was measured.
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr , ' ') || gpu=
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || driver=
 # The median of the SM clock while it was measured, in MHz.

@@ -43,7 +43,7 @@ class Frameworks(unittest.TestCase):
         self.assertLess(said[-2]["loss"], said[2]["loss"])
 
     def check_norms(self, out, small, large):
-        """A noise scale of 144 / 16, from parts of one step; the norms of all parts and of the whole agree with it."""
+        """The noise scale is 144 / 16, and the reported norms of one part and of the whole batch agree with it."""
         norms = [t["norms"] for t in told(out) if t.get("norms")]
         self.assertGreater(len(norms), STEPS * 0.9)
         self.assertEqual({(n["small"], n["large"]) for n in norms}, {(small, large)})

@@ -54,7 +54,7 @@ from mt_tools import documents
 
 tasks = documents.read("loop-run/run.ndjson")[-1]["tasks"]
 assert len(tasks) == 2 and all(t["finished"] and t["samples"] == 40000 for t in tasks), tasks
-# The training takes some 30 ms, so that the first loss that is told may be the last.
+# The training takes some 30 ms, so the first loss that is reported may be the last.
 assert all(t["last_loss"] <= t["first_loss"] and t["last_loss"] < 1 for t in tasks), tasks
 assert {row["task"] for row in documents.table("tasks", "loop-run/plan.json")} == {"task1", "task2"}
 PY

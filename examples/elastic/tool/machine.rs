@@ -11,7 +11,7 @@ pub struct Machine {
     gradient: f64,
 }
 
-/// Step time without samples, and of one sample.
+/// The step time without samples, and the time of one sample.
 const BASE: f64 = 0.655;
 const SAMPLE: f64 = 0.195 / 128.0;
 /// All-reduce: `2 V (g - 1) / g` on g GPUs (a ring moves this part of the gradient).

@@ -240,7 +240,7 @@ fn medians(times: &[Times]) -> Times {
     }
 }
 
-/// The middle value; of an even number the lower of the two.
+/// The middle value, or the lower of the two if the number of values is even.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()

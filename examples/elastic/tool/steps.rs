@@ -73,7 +73,7 @@ fn log(path: &Path) -> Option<Log> {
     Some(text.lines().filter_map(step).collect())
 }
 
-/// Mean of ten steps up to step `at`.
+/// The mean loss and accuracy of the ten steps before step `at`.
 fn mean(steps: &Log, at: usize) -> Option<(f64, f64)> {
     let ten = steps.get(at - 10..at)?;
     let of = |pick: fn(&(f64, f64)) -> f64| ten.iter().map(pick).sum::<f64>() / 10.0;

@@ -171,7 +171,7 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     } = *page;
     writeln!(
         page.md,
-        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are throughputs relative to temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is ours relative to the best of an exhaustive search; `samples` includes solo runs. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns show what different shares are worth: the best equal share for everyone, and the best shares relative to it.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are throughputs relative to temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is its throughput relative to the best of an exhaustive search; `samples` includes solo runs. The paper chooses by prediction: `predicted` is the completion of a choice made only by the model of {} random co-runs alone. The last two columns show what different shares are worth: the best equal share for everyone, and the best shares relative to it.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         learnt()
     )?;
     let mut rows = Rows::default();

@@ -73,7 +73,7 @@ pub fn last_word(word: &str) -> io::Result<()> {
 }
 
 /// Copies the output of a program to standard output as it comes, and passes it to `seen`, until the program has
-/// closed its end. If the reader of standard output goes away, the copying ends, and the program gets a closed pipe,
+/// closed its end. If the reader of standard output goes away, the copying ends and the program finds its pipe closed,
 /// as it would without this process.
 ///
 /// # Errors

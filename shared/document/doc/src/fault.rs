@@ -38,7 +38,7 @@ pub struct Faults {
     pub source_name: String,
     /// Line on which the document begins, from 1 (for a syntax fault the line of the fault).
     pub line: u64,
-    /// Line of each fault, if known; empty: `line` for all.
+    /// Line of each fault, if known; where empty, `line` stands for all.
     pub lines: Vec<u64>,
     /// The faults, in the order of the document; never empty.
     pub faults: Vec<Fault>,

@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
     pub(crate) new: Vec<bool>,
     /// Which trainings make no progress, and whether patience with them has ended.
     pub(crate) stuck: Vec<Option<Beside>>,
-    /// With their median remaining steps.
+    /// The trainings with the median of their remaining steps.
     pub(crate) jobs: Vec<RemainingTraining>,
     /// Relative loss deltas.
     pub(crate) loss_slopes: Vec<f64>,

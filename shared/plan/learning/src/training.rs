@@ -106,7 +106,7 @@ impl Training {
         let mut pause_s = None;
         let mut timed = false;
         if let Some(parked) = self.parked_at.take() {
-            // The steps of this first report were not a pause; for a new number of GPUs, their time is the model's.
+            // The time of the steps up to this first report was no pause. On a new number of GPUs the model predicts it.
             let trained = match self.speed.is_known() {
                 true => made as f64 / self.speed.rates(gpus, ASSUMED_EXPONENT)[gpus as usize],
                 false => 0.0,

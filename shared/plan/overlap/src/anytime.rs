@@ -85,8 +85,8 @@ pub(crate) fn descend(
                     let entry = trial.remove(from);
                     trial.insert(to, entry);
                 }
-                // Up to here the round is the marked one, and need not be played again. A gain below 1e-12 is
-                // rounding: accepting it could loop for ever.
+                // Up to `same` the order is unchanged, so the player continues from its mark there. A gain below 1e-12
+                // is a rounding error: accepting it could loop for ever.
                 let same = from.min(to);
                 let enough = value * (1.0 - 1e-12);
                 let v = player.value_from(&trial, same, enough);

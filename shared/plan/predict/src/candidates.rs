@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Corun, Measured, Profile, Sample};
 use units::{Batch, Share, TaskId};
 
-/// Maximum number of co-runs in a model. They stay smaller than the model's parameters, and a profile of the default
-/// budget has only 40.
+/// Maximum number of co-runs in a model. So many take less room than the model's parameters, and a profile of the
+/// default budget has only 40.
 const MOST: usize = 256;
 
 /// The co-runs of all tasks that a plan may choose from. If there are more than 256, the best are taken, in turn by

@@ -17,8 +17,8 @@ impl TaskSpec {
     }
 }
 
-/// Whether two tasks are described as the same model. Batch sizes, data and programs may differ, as in
-/// hyper-parameter searches. A task without a description is like no other.
+/// Whether two tasks are described as the same model. Their batch sizes, data and programs may differ, as in
+/// hyper-parameter searches. A task without a description is alike to no other.
 fn alike(a: &doc::Task, b: &doc::Task) -> bool {
     let described = a.model.is_some() || !a.layers.is_empty() || a.flops_per_sample.is_some();
     described

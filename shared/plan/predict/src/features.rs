@@ -7,7 +7,7 @@ use crate::structured::Law;
 /// Maximum number of tasks for which each other task has features of its own; beyond it, only sums are used.
 const MOST_NAMED: usize = 8;
 
-/// Most features of a layout: of a task's own model, and of the process of all tasks.
+/// Maximum numbers of features: in the layout of one task's model, and in that of the process of all tasks.
 pub(crate) const MAX_FEATURES: usize = if OF_TASK > OF_ALL { OF_TASK } else { OF_ALL };
 const OF_TASK: usize = SUMS + EACH * MOST_NAMED;
 const OF_ALL: usize = OWN + OTHER + 2 * MOST_KNOWN;
@@ -22,7 +22,8 @@ pub(crate) const SUMS: usize = 12;
 /// Features of [`Layout::fill_pooled`] that refer to no task.
 const UNNAMED: usize = 10;
 
-/// Features of [`Layout::fill_groups`] that refer to no task: of the task itself, and of the others.
+/// Numbers of features of [`Layout::fill_groups`] that refer to no particular task: those of the task itself, and those
+/// of the others.
 const OWN: usize = 3;
 const OTHER: usize = 4;
 

@@ -16,7 +16,7 @@
 //! own models are significantly better. For a batch size or a task that never ran with others, the comparison holds
 //! out entire batch sizes and tasks.
 //!
-//! # Where is what
+//! # Where to find what
 //!
 //! Modules in the order of their dependencies; a file depends only on those before it.
 //!

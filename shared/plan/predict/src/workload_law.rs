@@ -101,7 +101,7 @@ pub(crate) fn complete(
         overlap: usual(&known, |l| l.pace.overlap, overlap),
         exponent: usual(&known, |l| l.pace.exponent, exponent),
     };
-    // How much task j slows the others: the median of its column, over tasks that ran with it.
+    // How much task j slows the others: the median of its column over the tasks that ran with it.
     let column: Vec<f64> = (0..n)
         .map(|j| usual(&known, |l| l.slowdown[j], 0.3))
         .collect();

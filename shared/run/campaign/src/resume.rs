@@ -13,7 +13,7 @@ pub fn read(path: &Path, console: &Console) -> Result<Vec<Profile>, Failure> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            console.note(&format!("{} is not there yet", path.display()));
+            console.note(&format!("{} does not exist yet", path.display()));
             return Ok(Vec::new());
         }
         Err(error) => return Err(Failure::file(path, &error)),

@@ -1,4 +1,4 @@
-//! The files of a trace.
+//! Writes the files of a trace.
 
 use std::path::{Path, PathBuf};
 

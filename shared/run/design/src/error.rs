@@ -9,10 +9,10 @@ pub enum DesignError {
     /// A table cannot be read; a line for each fault.
     #[error("{0}")]
     Table(String),
-    /// A document given for its configurations has none, or has tasks of its own.
+    /// A document that was given for its configurations has none, or has other tasks than the workload.
     #[error("--configs: {0}")]
     Given(String),
-    /// A plan given for its configurations has none, because nothing was feasible.
+    /// A plan that was given for its configurations has none, because nothing was feasible.
     #[error("--configs: the plan is infeasible, so there is nothing to measure")]
     Infeasible,
     /// A row of an imported table has no throughput.

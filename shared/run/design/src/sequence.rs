@@ -48,12 +48,12 @@ pub struct Sequence {
     pub kind: DesignKind,
 }
 
-/// Co-runs between two solo runs that are measured again: drift is seen within a few co-runs, and
-/// a seventh of the samples is what that costs.
+/// Co-runs between two repeated solo runs: drift is noticed within a few co-runs, at the cost of a
+/// seventh of the samples.
 const COMPARED_EVERY: usize = 6;
 
-/// Co-runs between two solo runs at part shares. They say how a task scales by itself and cost one
-/// worker each; what they gain was not measured, so that co-runs have the larger part.
+/// Co-runs between two solo runs at part shares. These show how a task scales by itself and cost one
+/// worker each; their gain was not measured, so co-runs get the larger part.
 const PARTED_EVERY: usize = 2;
 
 /// The design after the listed configurations.

@@ -91,7 +91,7 @@ impl Totals {
 struct Drift {
     first: BTreeMap<Configuration, f64>,
     repeats: u32,
-    /// The largest relative change, and of which run.
+    /// The largest relative change, and the run in which it was seen.
     largest: (f64, Option<Configuration>),
 }
 

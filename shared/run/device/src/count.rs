@@ -157,7 +157,7 @@ impl<'a> Count<'a> {
             now
         };
         let what = format!(
-            "told progress whose count stays the same{}",
+            "reported progress whose count stays the same{}",
             cause::last_line(&tail)
         );
         Err(self.failed(index, FailureCause::Silent, &what, &tail))
@@ -295,7 +295,7 @@ impl<'a> Count<'a> {
         tail.clone_into(&mut member.tail);
         let Some(trained) = member.end(at, samples) else {
             let what = format!(
-                "ended (exit code 0) and told no progress{}",
+                "ended (exit code 0) and reported no progress{}",
                 cause::last_line(tail)
             );
             return Err(self.failed(index, FailureCause::Silent, &what, tail));

@@ -317,7 +317,7 @@ impl Pool {
         if tail.is_empty() {
             return (
                 FailureCause::Timeout,
-                format!("told no progress within {seconds} s"),
+                format!("reported no progress within {seconds} s"),
             );
         }
         let progress = self.tasks[run.task].job.as_ref().map(|j| &j.progress);
@@ -325,7 +325,7 @@ impl Pool {
         let no_match = if regex { jobs::NO_MATCH } else { "" };
         (
             FailureCause::Silent,
-            format!("told no progress within {seconds} s{no_match}"),
+            format!("reported no progress within {seconds} s{no_match}"),
         )
     }
 

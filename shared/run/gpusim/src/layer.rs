@@ -253,7 +253,7 @@ impl Layer {
         }
     }
 
-    /// Shape of the layer's input; of one operand if it has several.
+    /// Shape of the layer's input, or of one operand if there are several.
     #[must_use]
     pub fn input(&self) -> Shape {
         let flat = |channels| Shape { channels, side: 1 };

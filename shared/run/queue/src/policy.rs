@@ -48,7 +48,7 @@ pub enum Wait {
     Held,
     /// More jobs at once would not increase throughput, according to measurements so far.
     Turn,
-    /// The maximum number of jobs runs.
+    /// The maximum number of jobs is running.
     Most,
     /// The running jobs leave too little memory.
     Memory,

@@ -120,7 +120,7 @@ fn job(wanted: TemplatedCommand) -> QueuedJob {
     }
 }
 
-/// Adds one command, or a template's.
+/// Adds one command, or all commands of a template.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a command that cannot run.

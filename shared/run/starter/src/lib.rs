@@ -214,13 +214,13 @@ fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Byt
 pub fn comments(workload: &Workload, file: &str) -> String {
     let transfers = match workload.link {
         Some(_) => {
-            "  link          bits per second; transfers take about a third of a round, so that hiding them
-                behind compute shows; leave it out where nothing is transferred
+            "  link          bits per second; transfers take about a third of a round here, so that their overlap
+                with compute matters; leave it out if nothing is transferred
 "
         }
         None => {
-            "  link          give {\"down_bps\":...,\"up_bps\":...} here and update_bytes with each task where rounds
-                transfer, and download and upload (argv) in its job for the programs that do it
+            "  link          if rounds transfer updates, give {\"down_bps\":...,\"up_bps\":...} here, update_bytes in each task,
+                and in its job download and upload, the argv of the programs that transfer
 "
         }
     };
@@ -231,18 +231,19 @@ pub fn comments(workload: &Workload, file: &str) -> String {
     .to_owned();
     text += transfers;
     if workload.tasks.iter().any(|t| t.update_bytes.is_some()) {
-        text += "  update_bytes  what a round downloads before and uploads after training\n";
+        text +=
+            "  update_bytes  bytes that a round downloads before training and uploads after it\n";
     }
     let waits = |t: &Task| t.job.as_ref().is_some_and(|j| !j.download.is_empty());
     if workload.tasks.iter().any(waits) {
-        text += "  download      stands in for the program that fetches an update: it waits as long as the link
-                takes; upload likewise
+        text += "  download      in place of a program that fetches an update, sleeps for the time of the transfer;
+                upload likewise
 ";
     }
     if workload.tasks.iter().any(|t| t.model.is_some()) {
         text += "  model         a model of the catalogue (mt-profile --list-devices names them); for your own\n                program give a job: mt init --script train.py\n";
     } else {
-        text += "  job           argv of the program; it is told MT_BATCH_SIZE and MT_SAMPLES, and prints a line\n                {\"mt\":\"step\",\"samples\":N} for each step, or gives progress.regex for its own\n";
+        text += "  job           argv of the program; gets MT_BATCH_SIZE and MT_SAMPLES in its environment and prints a line\n                {\"mt\":\"step\",\"samples\":N} for each step, or gives progress.regex for its own\n";
     }
     if file != "-" {
         text += &format!("next: mt run {file}");

@@ -50,7 +50,7 @@ pub struct Group {
 pub struct Pair {
     /// The two commands.
     pub ids: [TaskId; 2],
-    /// The two times; `None` if one failed beside the other, or made no progress.
+    /// The times one after the other and together; `None` if a command failed or made no progress beside the other.
     pub compared: Option<Compared>,
 }
 

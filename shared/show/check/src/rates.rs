@@ -26,7 +26,7 @@ enum Source {
         predictor: Box<Predictor>,
         settings: Vec<Setting>,
         gpus: Vec<u32>,
-        /// Whether tasks that compute get the shares of those that do not.
+        /// Whether the tasks that compute also get the shares of the tasks that do not.
         divides: bool,
     },
     Table(HashMap<Set, Vec<f64>>),

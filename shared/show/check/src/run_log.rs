@@ -112,7 +112,7 @@ fn order(events: &[RunEvent], j: &mut Judge) {
     if events.last().is_none_or(|e| e.kind() != EventKind::Summary) {
         j.unjudged(
             "events",
-            "the run has no summary: it was stopped or still goes on",
+            "the run has no summary: it was stopped or is still running",
         );
     }
 }

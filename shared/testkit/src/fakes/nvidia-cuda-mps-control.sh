@@ -26,7 +26,7 @@ case $1 in
     echo "start CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" >>"$FAKE/commands"
     exit 0 ;;
 --process)
-    # The daemon and the server: alive until killed, reading what nobody writes.
+    # The daemon and the server: they read from a pipe that is never written to, and so live until they are killed.
     put $$ "$2"
     read -r _ <"$S/block"
     exit 0 ;;

@@ -4,7 +4,7 @@
 # FAKE_STARTS: file to note each start in.  FAKE_START_S: seconds that it takes to start.
 # FAKE_STEP_S: seconds of a step.  FAKE_FITS: clients that fit into memory together.
 # FAKE_MODE (words): misses (silently misses the daemon), unaware (tells nothing of MPS),
-#   late (misses it the first time only, as FAKE_STARTS tells), hangs (never gets ready),
+#   late (misses it only the first time, by FAKE_STARTS), hangs (never gets ready),
 #   restless (says that it is parked and trains on), deaf (ignores SIGTERM), whole (sees all SMs), stalls (makes no steps),
 #   faults (its first step brings the server down, once FAKE_CLIENTS are connected).
 CONTROL=@CONTROL@

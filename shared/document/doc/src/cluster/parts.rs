@@ -67,8 +67,8 @@ pub struct ClusterJob {
     pub job: Option<Job>,
 }
 
-/// Two jobs of which one task each may train on one GPU of a type at the same time. Neither is a gang, and a job does
-/// not share with itself.
+/// Two jobs, of each of which one task may train on a GPU of this type at the same time. Neither job is a gang, and a
+/// job does not share with itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
     /// Numbers of the jobs.

@@ -80,8 +80,8 @@ wire_form!(TrainingEvent, "mt.training/1");
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrainingEventKind {
-    /// It wants GPUs: `task`, and of `min_gpus max_gpus target_loss total_steps total_samples
-    /// plateau weight batch batch_per_gpu steps_per_s` what is known.
+    /// It wants GPUs: `task`, and those of `min_gpus max_gpus target_loss total_steps total_samples
+    /// plateau weight batch batch_per_gpu steps_per_s` that are known.
     Arrive,
     /// It made steps: `task step gpus`, `loss`, `batch`, `gradient`.
     Progress,

@@ -155,7 +155,7 @@ const STATIC: [Scheme; 5] = [
     Scheme::Isolated,
 ];
 
-/// The batch size with the highest throughput alone; of equal ones, the smallest.
+/// The batch size with the highest throughput alone; among equals, the smallest.
 fn best_alone<C: Throughput + ?Sized>(
     rates: &C,
     task: usize,

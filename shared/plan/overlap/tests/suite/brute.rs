@@ -127,7 +127,7 @@ fn one_at_a_time(
 
 /// Makespan of a full-duplex round with the given orders of downloads and uploads (absent: first come first served).
 /// A phase starts when it is next in the order, the phase until whose end it is held has ended, and, for compute,
-/// `earliest[i]` seconds have passed. Phase by phase, without tables.
+/// `earliest[i]` seconds have passed. Computed phase by phase, without tables.
 pub fn plain_makespan(
     instance: &Instance,
     rates: &dyn Rates,

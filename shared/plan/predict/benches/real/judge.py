@@ -1,22 +1,23 @@
-"""Judges the predictor and what a user would otherwise pick on measurements by others.
+"""Judges the predictor, and what a user would otherwise pick, on measurements by others.
 
     judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N]
              [--day DAY] [--json FILE] [--page FILE]
 
 DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
 program `bench-real`. Peers see every throughput of the training samples, runs of one task
-included, as one row: the logarithms of batch size, share and solo step, which model it is, and of
-the others their number, the sum of their shares, the mean logarithm of their solo steps, and the
-shares of each model. They learn the logarithm of the throughput over the solo rate. Two simple laws beside
-them: `line`, where more tasks run than were learnt, and `interpolation`, where all run alone.
+included, as one row: the logarithms of the batch size, the share and the solo step, and the model;
+and about the other tasks their number, the sum of their shares, the mean logarithm of their solo
+steps, and the shares of each model. They learn the logarithm of the throughput over the solo rate.
+Two simple laws are judged beside them: `line`, where more tasks run than were learnt, and
+`interpolation`, where all run alone.
 
 DAY, which seeds all draws, is today unless it is given.
 
-Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %. Of these
-it is told, too, how large the error is with everyone at 50 and at 14 %, and in which part of the mixes of
-four and more jobs the three settings are ranked as measured by the geometric mean of the rates: all
-three, and the best of them. Settings that differ by less than a measurement repeats to (2 %) may be
-ranked either way.
+Errors are those of single throughputs, untrimmed; for `mixes` they are errors of the ratios to
+100 %. For mixes the page also gives the error with everyone at 50 and at 14 %, and compares the
+ranking of the three settings, by the geometric mean of the rates in each mix of four and more jobs,
+to the measured one: whether all three are in order, and whether the best is found. Settings that
+differ by less than a measurement repeats to (2 %) may be ranked either way.
 """
 
 import argparse
@@ -270,8 +271,8 @@ REPEATS_TO = 0.02
 
 
 def rankings(problem, predicted, table):
-    """Of each mix of four and more jobs: whether all three settings are ranked as measured, and
-    whether the best of them is."""
+    """For each mix of four and more jobs: whether all three settings are ranked as measured, and
+    whether the best of them is found."""
     measured = relative(problem, measured_rates(problem), table)
     said = relative(problem, predicted, table)
     out = []
@@ -389,9 +390,9 @@ def of_worth(of):
 
 def of_mixes(of, name):
     ranked = of[name, "ranked"]
-    return (f"{name}: {mean(of[name, 50]):.2f} % at 50, {mean(of[name, 14]):.2f} % at 14; of "
-            f"{len(ranked)} mixes of 4 and more jobs {100 * mean([r for r, _ in ranked]):.0f} % "
-            f"ranked as measured, of {100 * mean([b for _, b in ranked]):.0f} % the best")
+    return (f"{name}: {mean(of[name, 50]):.2f} % at 50, {mean(of[name, 14]):.2f} % at 14; all "
+            f"settings in the measured order in {100 * mean([r for r, _ in ranked]):.0f} % of {len(ranked)} "
+            f"mixes of 4 and more jobs, the best one found in {100 * mean([b for _, b in ranked]):.0f} %")
 
 
 def processor():
@@ -404,35 +405,36 @@ def page(table, args):
     lines = [
         "# The predictor on measurements by others",
         "",
-        "Written by `make bench-real`; [`problems.py`](problems.py) says what is learnt and what is held",
-        "out, and what was assumed about each source; [`judge.py`](judge.py) says what the peers see.",
+        "Written by `make bench-real`. [`problems.py`](problems.py) says what is learnt, what is held out and",
+        "what was assumed about each source; [`judge.py`](judge.py) says what the peers see.",
         "",
-        "Not all of these data were unseen when the predictor was made:",
+        "Not all of these data were unseen when the predictor was made. What was chosen by which:",
         "",
-        "- Compared on pairs of the V100: kernel and weights of the process for all tasks.",
-        "- Kept as it was after a look at the slices: how intervals of solo rates are scored.",
-        "- Judged on the K80 and on simulated mixes: the calibration of intervals of co-runs.",
-        "- Judged on the K80 and on other draws of the same pairs and slices: when a solo step is kept, how far apart",
-        "  two tasks are, how tasks at one share scale, the smoothness of the process for all tasks and the priors of",
-        "  its hyper-parameters; and, on other held-out jobs, too, how certain a weight must be.",
-        "- Chosen after one draw of `mixes-solos` here: a family may win by being significantly better. Chosen after draws",
-        "  of `mixes-solos` of three days, 2026-11-24 among them: how many co-runs weights are chosen by.",
-        "- The rows of pairs, jobs, mixes and ParvaGPU were watched meanwhile, those of draws were not.",
-        "- Chosen on ParvaGPU: the line to more tasks has the slope of the last two numbers.",
-        "- Chosen after a look at the rows that no draw changes: a solo step between two measured shares is linear in one",
-        "  over the share (`curves`; it had the least error of five interpolations); intervals learnt from few entirely",
-        "  held-out parts widen by Student's t (they held 83 % of `gavel-p100-jobs`, 77 % of `curves`); the factor on",
-        "  intervals for more tasks grows with the fraction of them that is new (they held 96 and 98 % of ParvaGPU).",
-        "- Judged on pairs of two models drawn by the day 2026-12-07, as slices were: intervals of two to five co-runs,",
-        "  also widened by Student's t. They held 71 to 76 % before and 85 to 96 % after, and with two to five pairs of",
-        "  all jobs 61 to 86 % and 75 to 99 %.",
+        "- Pairs of the V100: the kernel and the weights of the Gaussian process for all tasks.",
+        "- A look at the slices: the scoring of intervals of solo rates, which was kept as it was.",
+        "- The K80 and simulated mixes: the calibration of the intervals of co-runs.",
+        "- The K80 and other draws of the same pairs and slices: when a solo step is kept, how far apart two tasks are, how",
+        "  tasks at one share scale, and the smoothness of the process for all tasks and the priors of its",
+        "  hyper-parameters. On these and on other held-out jobs: how certain a weight must be.",
+        "- One draw of `mixes-solos` on this page: a family of models may win by being significantly better. Draws of",
+        "  `mixes-solos` of three days, 2026-11-24 among them: the number of co-runs that weights are chosen by.",
+        "- Meanwhile the rows of pairs, jobs, mixes and ParvaGPU were watched; those of draws were not.",
+        "- ParvaGPU: the line to more tasks has the slope of the last two numbers.",
+        "- A look at the rows that no draw changes: a solo step between two measured shares is linear in one over the share",
+        "  (`curves`; this had the least error of five interpolations); intervals learnt from few parts that were held out",
+        "  entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals",
+        "  for more tasks grows with the fraction of them that is new (they held 96 and 98 % of ParvaGPU).",
+        "- Pairs of two models, drawn by the day 2026-12-07 as slices were: intervals of two to five co-runs also widen by",
+        "  Student's t. They held 71 to 76 % before and 85 to 96 % after; with two to five pairs of all jobs 61 to 86 %",
+        "  before and 75 to 99 % after.",
         "",
         f"Run on {datetime.date.today()}, on {processor()}; "
         f"{args.seeds} draws of each size (2 of mixes), seeded by the day {args.day}.",
         "",
-        "Error: mean over single throughputs, untrimmed, percent. Hold: throughputs within their 90 %",
-        "intervals. Regret: what the held-out configuration predicted best loses against the best one.",
-        "Fit: seconds of the whole fit with cross-validation, elapsed while other work ran on the machine.",
+        "Error: the mean over single throughputs, untrimmed. Hold: the throughputs that lie within their 90 %",
+        "intervals. Regret: how much the held-out configuration that is predicted to be the best loses against",
+        "the one measured to be the best. Fit: elapsed seconds of the whole fit with cross-validation, while",
+        "other work ran on the machine.",
         "",
         "| problem | throughputs | error % | best peer (error %) | ratio | hold % | regret % | of that peer | fit s |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -450,13 +452,13 @@ def page(table, args):
                      f"{mean(of['seconds']):.2f} |")
     pairs = [(kind, of) for kind, of in table.items() if ("ours", "worth") in of]
     if pairs:
-        lines += ["", "Sharing worth it? How often it is said right that the sum of a pair's rates over those alone is",
-                  f"above {WORTH}; of \"mean slow-down\" one constant answers for all pairs:", ""]
+        lines += ["", "Is sharing worth it? How often each is right about whether the sum of a pair's rates, each over the",
+                  f"rate alone, exceeds {WORTH}. \"Mean slow-down\" answers by one constant for all pairs.", ""]
     lines += [f"- {kind}: {of_worth(of)}" for kind, of in pairs]
     mixes = [(kind, of) for kind, of in table.items() if ("ours", "ranked") in of]
     if mixes:
-        lines += ["", "Mixes by setting, and the ranking of the three settings (a difference of 2 % or less, to",
-                  "which a measurement repeats, may be ranked either way):", ""]
+        lines += ["", "Mixes: the error with everyone at 50 and at 14 %, and the ranking of the three settings. A",
+                  "measurement repeats to 2 %, so settings that differ by less may be ranked either way.", ""]
     for kind, of in mixes:
         names = [k[0] for k in of if isinstance(k, tuple) and k[1] == "ranked"]
         lines += [f"- {kind}, {of_mixes(of, name)}" for name in names]

@@ -2,8 +2,8 @@
 
 Every problem is a list of samples to learn and a list to predict; a sample is a list of
 (task, batch, share in percent, throughput). A task is named; it runs at most once in a co-run, so
-copies of a model are tasks of their own. All draws are seeded by a day and the problem's name: those of
-a day that has not come yet are draws that no choice was made by.
+copies of a model are tasks of their own. All draws are seeded by a day and the problem's name, so that
+no choice can have been made by the draws of a day to come.
 
 What is assumed of each source:
 
@@ -11,13 +11,13 @@ What is assumed of each source:
   the whole device (100 %), since the GPU switched between them. Two jobs of one model and pairs
   that did not fit (rate 0) are left out.
 - slices: a MIG slice of g compute slices of 7 and m GB of 40 is worth the share r with
-  1/r = (7/g + 40/m)/2: a step needs as much of the processors as of the memory bandwidth if nobody
-  knows better. Nothing of it is fitted.
+  1/r = (7/g + 40/m)/2: for want of better knowledge, a step is assumed to need as much of the
+  processors as of the memory bandwidth. None of this is fitted.
 - mixes: only ratios of rates were recorded, with everyone at 50 and at 14 % over everyone at 100 %.
   The absolute rate at 100 % is taken as 1/m of the solo rate of 1 step per second for m jobs, as if
-  jobs at 100 % took turns; only the ratios are scored, so that this assumption is not. 300 mixes of
-  two and more jobs with at most three copies of a model, 60 % of them learnt. `mixes-solos`: the runs of
-  single jobs at 50 and 14 % are learnt too, as mt-profile measures some by default.
+  jobs at 100 % took turns; only the ratios are scored, so this assumption is not. There are 300 mixes
+  of two and more jobs with at most three copies of a model; 60 % of them are learnt. In `mixes-solos` the
+  runs of single jobs at 50 and 14 % are learnt too, as mt-profile measures some by default.
 - parva: copies of a model, all at the whole of one MIG slice; throughput is that of each copy.
 - curves: the same models alone; a slice of g of 7 is worth the share g/7.
 """

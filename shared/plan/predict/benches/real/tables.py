@@ -7,21 +7,20 @@ DATA holds `gavel/simulation_throughputs.json` (github.com/stanford-futuredata/g
 github.com/boringlee24/socc22-miso); what is absent is left out. OUT gets one folder for each part
 that is left out in turn: DATASET.QUESTION.PART/{workload.json,train.csv,held.csv}.
 
-Assumed of Gavel: a job is a task (the model) at a batch size, 1 where its name has none; its steps
-per second times the batch size are its throughput; both of a pair have the whole device (share
-100 %), since the GPU switched between them. Left out: two jobs of one model, as a task runs at most
-once in a co-run, and pairs that did not fit (rate 0).
+Assumed of Gavel: a job is a task (the model) at a batch size, which is 1 where its name has none; its
+steps per second times the batch size are its throughput; both jobs of a pair have the whole device
+(share 100 %), since the GPU switched between them. Left out: pairs of two jobs of one model, as a
+task runs at most once in a co-run, and pairs that did not fit (rate 0).
 
-How jobs and tasks are predicted that never ran among others was chosen on the K80's jobs, and its
-constants are learnt within the part that is learnt from; none was set by the V100's or the P100's.
+The prediction of jobs and tasks that never ran beside others was chosen on the K80's jobs. Its constants
+are learnt within the part that is learnt from; none was set by the V100's or the P100's jobs.
 
 Assumed of MISO: mean step seconds; a slice of g compute slices of 7 and m GB of 40 has the fraction
 c = g/7 of the processors and m/40 of the memory bandwidth, which goes with the memory. The tools
 know one share of the device. A step takes a/c + b/m for its arithmetic and its memory traffic, one
-after another; of a model whose a and b nobody told, a = b is assumed, which makes the slice worth
-the share r with 1/r = (1/c + 1/m)/2, the harmonic mean. Nothing of it is fitted. What the share is
-worth if only processors (r = c) or only memory (r = m) counted is measured beside it, as the
-questions `compute` and `memory`.
+after another. A model's a and b are unknown, so a = b is assumed, which makes the slice worth the
+share r with 1/r = (1/c + 1/m)/2, the harmonic mean. None of this is fitted. The questions `compute`
+and `memory` measure the alternatives that only processors (r = c) or only memory (r = m) count.
 """
 
 import collections

@@ -1,7 +1,7 @@
 //! Simulated profiles, the basis of this crate's figures.
 //!
-//! Batches 32 to 256, shares in steps of 10 %, a simulated RTX 3090. A measurement is the true value multiplied by `1
-//! + 0.015 z`, z standard normal; the held-out configurations are compared without noise. Every seed has its own solo
+//! Batches 32 to 256, shares in steps of 10 %, a simulated RTX 3090. A measurement is the true value multiplied by
+//! `1 + 0.015 z`, z standard normal; the held-out configurations are compared without noise. Every seed has its own solo
 //! runs (one per task and batch) and its own training configurations, of which the first n are used.
 
 use std::collections::BTreeMap;

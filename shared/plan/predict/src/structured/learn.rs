@@ -381,7 +381,7 @@ fn evaluations(tasks: usize) -> usize {
     (40 * 8 / tasks.max(8)).max(10)
 }
 
-/// Targets of the weak pulls, the starting values of [`Law::start`]; the first two parameters have none.
+/// Targets of the weak pulls, which are the starting values of [`Law::start`]. The first two parameters are not pulled.
 fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     let (overlap, exponent) = pulls.form.usual();
     let mut u = law.theta();

@@ -212,7 +212,7 @@ struct Best {
     ranks: [u32; 2],
 }
 
-/// The best split of each of `width` nodes from `first` on; of equal ones the first, by feature and then by value.
+/// The best split of each of `width` nodes from `first` on; among equals the first, by feature and then by value.
 pub(super) fn best_splits(
     cells: &[Cell],
     part: &[bool],

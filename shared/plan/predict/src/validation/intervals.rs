@@ -64,7 +64,7 @@ fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
 pub(crate) struct Calibration {
     pub spread: f64,
     pub scale: f64,
-    /// Number of throughputs inside their interval, and of all, with the scale of the other folds.
+    /// The number of throughputs inside their interval, and the number of all, with the scale of the other folds.
     pub inside: (usize, usize),
 }
 

@@ -95,8 +95,8 @@ impl Adaptive {
         plan.standings(&self.data, &known, equal, self.wanted.seed)
     }
 
-    /// The co-runs of the best round, and then of the best of equal shares, that were not measured yet. Those of
-    /// several tasks come now, those of one task among the solo runs ([`Adaptive::left_alone`]).
+    /// The next co-run that was not measured yet, first of the best round and then of the best round of equal shares.
+    /// Co-runs of several tasks are returned here; runs of one task are among the solo runs ([`Adaptive::left_alone`]).
     fn of_missing(&mut self, standings: &[Standing]) -> Option<Configuration> {
         let best = standings.first();
         let equal = standings.iter().find(|s| is_equal(&s.settings));

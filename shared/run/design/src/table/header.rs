@@ -113,7 +113,7 @@ pub(super) fn columns(
 
 /// Why the first line is not a header of columns, and what to do.
 fn no_header(header: &csv::StringRecord) -> Option<(String, &'static str)> {
-    // A number and no column of tasks: this is the first row of a table without a header.
+    // If the line has a number and no column of tasks, it is the first row of a table without a header.
     let tasks = header.iter().any(|cell| cell.eq_ignore_ascii_case("task"));
     let number = header.iter().find(|cell| cell.parse::<f64>().is_ok());
     if let Some(number) = number.filter(|_| !tasks) {

@@ -68,7 +68,7 @@ fn a_job_that_ends_by_itself_is_a_sample_without_its_start_up() {
     let Some(mut device) = open(folder.path(), &[fixed], 0) else {
         return;
     };
-    // Longer than a run trains: it is started again.
+    // The window is longer than a run trains, so the job is started again.
     let longer = Window {
         most: Seconds::new(5.0).expect("seconds"),
         ..window(1.0)
@@ -135,7 +135,9 @@ fn a_program_that_tells_nothing_is_counted_by_whole_runs_of_its_samples() {
     let failed = failed(device.measure(&[run(1, 8, 100.0)], &window(0.1)));
     assert_eq!(failed.cause, Some(FailureCause::Silent));
     assert!(
-        failed.reason.contains("exit code 0) and told no progress"),
+        failed
+            .reason
+            .contains("exit code 0) and reported no progress"),
         "{failed}"
     );
 }

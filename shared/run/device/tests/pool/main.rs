@@ -245,7 +245,7 @@ fn a_start_without_room_is_tried_again_with_fewer_parked() {
         bench.starts(),
         ["t0 10", "t0 20", "t0 30", "t0 30", "t0 40"]
     );
-    // Three at once never fit, however few are parked.
+    // Three at once never fit, even if none is parked.
     let workload = bench.workload(true, &["", "", ""], r#","FAKE_FITS":"2""#);
     let mut device = bench.open(&workload, bench.setup(3));
     let three = [run(0, 8, 10.0), run(1, 8, 10.0), run(2, 8, 10.0)];
@@ -339,7 +339,7 @@ fn a_hanging_or_stalling_client_fails_its_configuration_alone() {
     let mut device = bench.open(&workload, setup);
     let reason = failure(device.measure(&[run(0, 8, 50.0), run(1, 8, 50.0)], &window(0.1)));
     assert!(
-        reason.contains("task t1: told no progress within 5 s"),
+        reason.contains("task t1: reported no progress within 5 s"),
         "{reason}"
     );
     let reason = failure(device.measure(&[run(0, 8, 50.0), run(2, 8, 50.0)], &window(0.1)));

@@ -166,7 +166,7 @@ impl Mps {
             })
         };
         if ready.mps == Some(false) {
-            return not_attached("CUDA tells it that MPS is off");
+            return not_attached("CUDA reports to it that MPS is off");
         }
         let members = members(group);
         let client = self.clients()?.into_iter().find(|c| members.contains(c));

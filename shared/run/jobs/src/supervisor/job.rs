@@ -284,7 +284,7 @@ impl RunningJob {
         // A daemon that the job has started, but that others use as well, is not its own.
         let all = inside.len();
         inside.retain(|p| !mps::is_program(p.pid));
-        // Before the search through all processes of the machine, during which a fork bomb would continue.
+        // The group is killed before all processes of the machine are searched: a fork bomb would continue meanwhile.
         if let Some(procs) = self.cgroup.as_deref().filter(|_| inside.len() == all) {
             cgroup::kill_members(procs);
         }

@@ -17,7 +17,7 @@ use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 
-/// Number of refused decisions, and of refused arrivals, that are reported individually.
+/// Maximum number of refused decisions that are reported individually; the same for refused arrivals.
 pub(super) const TOLD: u32 = 5;
 
 /// How often to check for an answer of the controller while one is expected, since it does not wake a wait for the

@@ -135,8 +135,8 @@ fn quota(placement: &Placement, run: &mut RunDir) -> Result<Kind, Failure> {
     Ok(Kind::Quota { groups, group })
 }
 
-/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this user's programs,
-/// which is started if it does not run.
+/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this user's programs
+/// (which is started if it does not run).
 fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     let mut options = MpsOptions::from_environment().map_err(environment)?;
     let named_gpu = placement.gpu_names.get(placement.gpu);

@@ -169,8 +169,8 @@ impl Team {
                 return Ok(false);
             }
             match TcpStream::connect_timeout(&master, PATIENCE) {
-                // A connection to a free port of the loopback can get that port as its own and connect to itself; it
-                // would answer itself, and keep rank 0 from the port.
+                // A connection to a free loopback port can get that same port as its local one and connect to itself.
+                // It would receive its own messages, and rank 0 could not take the port.
                 Ok(stream) if stream.local_addr()? != master => break stream,
                 // Rank 0 may not listen yet.
                 _ if Instant::now() < deadline => sleep(RETRY),

@@ -19,7 +19,7 @@ const FURTHER: f64 = 1e-6;
 /// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
 pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predictor, j: &mut Judge) {
     let Some(constraints) = &none.constraints else {
-        return j.unjudged("infeasible", "the constraints are not told");
+        return j.unjudged("infeasible", "the plan does not contain its constraints");
     };
     each(none, j, |reason, j| limit(reason, constraints, j));
     let workload = &model.workload;

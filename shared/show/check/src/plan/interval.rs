@@ -1,9 +1,10 @@
 //! The interval of a time to target if transfers count.
 //!
-//! The plan does not record the order of its rounds, but when each task reaches its target, which gives the length of
-//! the rounds of every stage. From that, [`Round::end`] bounds their length at other rates. At an end of its
-//! interval, a noise scale may make another task the first to finish. Rounds of a set without a stage are then only
-//! known to be between the lower bound for any order and the length of a simple one.
+//! The plan does not record the order within its rounds, but it records when each task reaches its target, which
+//! gives the length of the rounds of every stage. From that, [`Round::end`] bounds their length at other rates. With a
+//! noise scale at an end of its interval, another task may finish first, and a set of tasks may remain that no stage
+//! of the plan has. The length of its rounds is then only known to lie between the lower bound for any order and the
+//! length of a simple order.
 
 use doc::{EfficiencyCurve, Target};
 use units::Seconds;
@@ -15,7 +16,7 @@ use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
 const INTERVAL: f64 = 1.96;
-/// Rounding of sums in another order, and of lengths that are differences.
+/// Tolerance for rounding: sums are taken in another order, and lengths are differences.
 const SLACK: f64 = 1e-5;
 
 /// The rounds of a plan, according to its tasks.

@@ -7,10 +7,10 @@ use super::points;
 use crate::judge::Judge;
 use crate::rates::{everyone, table};
 
-/// Throughput that is given beside a table must be that of the row with all tasks.
+/// Checks that the throughput given beside a table is that of the row with all tasks.
 pub fn judge(plan: &Plan, j: &mut Judge) {
     let rows = table(plan);
-    j.unjudged("rates", "a table is taken as it stands");
+    j.unjudged("rates", "the rates of a table cannot be checked");
     if let Some(found) = plan.feasible() {
         objective(plan, found, j);
         baselines(plan, found, j);
@@ -26,7 +26,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                     j.field("throughput", |j| {
                         let mean = claimed.mean.get();
                         j.number("samples_per_s", mean, together[i]);
-                        // No row gives its width; the interval contains its mean.
+                        // No row gives the width of the interval, which must contain the mean.
                         let (low, high) = (claimed.low.get(), claimed.high.get());
                         if low > together[i] {
                             j.contradiction(

@@ -109,7 +109,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
                 j.contradiction("event", "progress", "after it was ready");
             }
             if progress.samples <= process.samples {
-                let truth = format!("more than {}, which were told", process.samples);
+                let truth = format!("more than {}, which were reported", process.samples);
                 j.contradiction("samples", progress.samples, truth);
             }
             process.samples = progress.samples;
@@ -119,7 +119,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             ..
         } => {
             if process.runs || process.phases.contains(phase) {
-                let truth = "while its transfer goes on";
+                let truth = "while its transfer is under way";
                 j.contradiction(
                     "event",
                     format!("exit of its {}", doc::name_of(phase)),

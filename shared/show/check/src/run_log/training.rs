@@ -210,7 +210,7 @@ impl Trained {
         };
         let time = seconds - self.seconds.unwrap_or(0.0);
         if time < 0.0 {
-            let truth = format!("at least {}, told before", self.seconds.unwrap_or(0.0));
+            let truth = format!("at least {}, reported before", self.seconds.unwrap_or(0.0));
             return j.contradiction("seconds", seconds, truth);
         }
         let Some((_, before)) = self.told else {

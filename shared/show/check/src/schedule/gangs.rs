@@ -34,7 +34,7 @@ pub fn paces(schedule: &Schedule, groups: &[usize]) -> Vec<Option<(f64, f64)>> {
     schedule.assignments.iter().map(pace).collect()
 }
 
-/// A job of one task a round has nobody to run beside.
+/// A job with one task per round has no other task to run beside.
 pub fn is_gang(job: &ClusterJob) -> bool {
     job.gang.is_some() && job.tasks > 1
 }

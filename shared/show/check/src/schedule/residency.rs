@@ -37,7 +37,7 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
             if at > 0 && jobs[at - 1] == jobs[at] && task.switch.get() > 0.0 && !waits {
                 j.field("assignments", |j| {
                     j.index(i, |j| {
-                        j.contradiction("switch_s", task.switch.get(), "0: the same job goes on")
+                        j.contradiction("switch_s", task.switch.get(), "0: the same job continues")
                     });
                 });
             }

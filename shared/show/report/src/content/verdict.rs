@@ -27,7 +27,7 @@ pub const LEGEND: [(&str, &str); 10] = [
     ),
     (
         "fairness",
-        "sum of P/S over the tasks; n where nobody is slowed down",
+        "sum of P/S over the tasks; n if no task is slowed down",
     ),
     ("R_v", "sum of the shares; above 100 % the tasks compete"),
     (

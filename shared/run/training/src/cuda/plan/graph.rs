@@ -9,7 +9,7 @@ use super::call::{Start, count};
 pub(super) enum Source {
     /// A value: 0 is the input, the others are outputs of layers.
     Value(usize),
-    /// No value of this shape exists: a constant buffer.
+    /// A constant buffer, where no value of this shape exists.
     Constant(Shape),
 }
 

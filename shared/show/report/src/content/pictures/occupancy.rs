@@ -49,7 +49,7 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
         chosen.push(plan.given(i).share.ok_or_else(|| lacks("share"))?);
     }
     let n = programs.len();
-    // At most 64 tasks, so the scheme's shares can be computed.
+    // There are at most 64 tasks, so an equal share is above 0.
     let part = Share::from_hundredths(10_000 / n.max(1) as u32);
     let sms = f64::from(simulator.gpu().sms());
     // The picture shows a part; the mean covers all of the time after the tasks have settled into a rhythm.
