@@ -158,6 +158,17 @@ pub struct ImportArgs {
     /// Rates of two models on one GPU, if jobs may share: model, beside, type, steps_per_s, beside_steps_per_s
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
     pub pairs: Option<PathBuf>,
+    /// Take other pairs from a model of mt-fit: TYPE=FILE, measured on that GPU type; its tasks are named as models
+    #[arg(long, value_name = "TYPE=FILE")]
+    pub model: Vec<String>,
+    /// Percent of a GPU that each of two tasks may use, for --model; `run` limits neither
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 100.0,
+        requires = "model"
+    )]
+    pub share: f64,
     /// GPUs: TYPE=COUNT, separated by commas
     #[arg(long, value_name = "LIST")]
     pub gpus: String,

@@ -1,8 +1,6 @@
 //! `mt-cluster online`.
 
-use std::path::Path;
-
-use cli::{Console, Existing, Exit, Failure, Input, Output};
+use cli::{Console, Exit, Failure};
 use cluster::{OnlineSettings, answer_online};
 use doc::Cluster;
 
@@ -19,7 +17,9 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
     let checked = settings.check(args.noise);
     checked.map_err(|e| Failure::Usage(e.to_string()))?;
     if let Some(events) = &args.events {
-        return live(args, events, settings, console);
+        let (files, output) = (&args.stream.files, args.stream.output.as_deref());
+        ::drive::live(files, settings, (events, args.strict), output, console)?;
+        return Ok(Exit::Done);
     }
     args.stream.each("clusters", console, |cluster: Cluster| {
         let (mut schedule, played) = answer_online(cluster, args.noise, settings)
@@ -33,26 +33,5 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
         schedule.provenance.push(own);
         Ok(schedule)
     })?;
-    Ok(Exit::Done)
-}
-
-/// Drives a live system of the one cluster that is given.
-fn live(
-    args: &OnlineArgs,
-    events: &Path,
-    settings: OnlineSettings,
-    console: &Console,
-) -> Result<Exit, Failure> {
-    let [file] = &args.stream.files[..] else {
-        let text = "--events: give the one FILE with the cluster, beside the events";
-        return Err(Failure::Usage(text.to_owned()));
-    };
-    let mut clusters = Input::open(std::slice::from_ref(file), "a cluster", console)?.documents();
-    let nothing = || Failure::Input(format!("{}: there is no cluster", file.display()));
-    let cluster: Cluster = clusters.next().ok_or_else(nothing)??;
-    let mut output = Output::progressive(args.stream.output.as_deref(), Existing::default())?;
-    let events = (events, args.strict);
-    ::drive::live(cluster, settings, events, &mut output, console)?;
-    output.finish()?;
     Ok(Exit::Done)
 }

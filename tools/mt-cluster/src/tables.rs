@@ -1,5 +1,6 @@
 //! `mt-cluster generate`, `mt-cluster import` and `mt-cluster order`.
 
+use ::drive::Tables;
 use cli::{Console, Exit, Failure};
 use cluster::generate::{self, Recipe};
 use cluster::import::{Lumping, Pairs};
@@ -30,7 +31,14 @@ pub fn import(args: &ImportArgs, console: &Console) -> Result<Exit, Failure> {
         reference: args.reference.clone(),
         pairs: Pairs::new(),
     };
-    let cluster = ::drive::import(&args.jobs, &args.rates, args.pairs.as_deref(), lumping)?;
+    let tables = Tables {
+        jobs: &args.jobs,
+        rates: &args.rates,
+        pairs: args.pairs.as_deref(),
+        models: &args.model,
+        share: args.share,
+    };
+    let cluster = ::drive::import(&tables, lumping, console)?;
     let own = console.provenance(None, None);
     ::drive::write_cluster(cluster, own, args.output.as_deref())
 }

@@ -225,19 +225,20 @@ pub fn pairs(name: &str, source: impl Read) -> Result<Pairs, ImportError> {
     Ok(out)
 }
 
+/// Rates of model a beside model b, and of b beside a, if the pairs have them in either order.
+pub fn known(pairs: &Pairs, a: &str, b: &str, kind: &str) -> Option<(f64, f64)> {
+    let of = |a: &str, b: &str| pairs.get(&(a.to_owned(), b.to_owned(), kind.to_owned()));
+    of(a, b).copied().or_else(|| of(b, a).map(|&(b, a)| (a, b)))
+}
+
 /// The jobs that may share a GPU, by their models.
 fn sharing(models: &[String], rates: &Rates, lumping: &Lumping) -> Vec<doc::Sharing> {
     let mut out = Vec::new();
-    let known = |a: &String, b: &String, kind: &String| {
-        lumping.pairs.get(&(a.clone(), b.clone(), kind.clone()))
-    };
     for (kind, _) in &lumping.gpus {
         for (i, a) in models.iter().enumerate() {
             for (k, b) in models.iter().enumerate().skip(i + 1) {
-                let together = match (known(a, b, kind), known(b, a, kind)) {
-                    (Some(&both), _) => both,
-                    (None, Some(&(b, a))) => (a, b),
-                    (None, None) => continue,
+                let Some(together) = known(&lumping.pairs, a, b, kind) else {
+                    continue;
                 };
                 let solo = |model: &String| rates.get(&(model.clone(), kind.clone(), 1));
                 let Some((&alone, &other)) = solo(a).zip(solo(b)) else {

@@ -290,14 +290,21 @@ impl Agenda {
             return;
         };
         let r = self.running.swap_remove(at);
+        // Whoever trained beside it has the GPU to itself.
+        share(&self.problem, &mut self.running, now);
         if self.jobs[place.job].given_up {
             return;
         }
+        let mut others = self.running.iter().filter(|o| o.gpu == r.gpu && o.training);
+        let other = others.next().filter(|_| r.training).map(|o| self.place(o));
         self.jobs[place.job].started[place.task] = false;
         self.jobs[place.job].seats.retain(|s| s.0 != place.task);
         self.queues[r.gpu].push_front((place, now));
         if !self.usable[r.gpu] {
             self.elsewhere(place, r.gpu, now);
+        } else if let Some(other) = other {
+            // It starts again beside the task that it left.
+            self.beside.insert(place, other);
         }
     }
 

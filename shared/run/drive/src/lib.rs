@@ -32,4 +32,4 @@ pub use live::live;
 pub use run::run;
 pub use seats::{Simulated, Where};
 pub use settings::{KeptIn, Settings};
-pub use sources::{import, order_queue, solo_rates, write_cluster};
+pub use sources::{Tables, import, order_queue, solo_rates, write_cluster};

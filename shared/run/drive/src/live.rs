@@ -1,29 +1,36 @@
 //! Drives a live system: reads its events and says what to start.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cli::{Console, Failure, Output, each_event};
+use cli::{Console, Existing, Failure, Input, Output, each_event};
 use cluster::{OnlineSettings, Queue};
 use doc::{Cluster, QueueEvent};
 
 /// Events that come late and are told one by one; the others are counted.
 const TOLD: u64 = 5;
 
-/// Reads what a live system tells of its jobs, one event a line, and writes the tasks that it is to
-/// start as they are decided, until the events end. Invalid lines are skipped, unless
-/// `strict` is set.
+/// Reads what a live system tells of the jobs of the cluster in a file, one event a line, and writes the tasks that it
+/// is to start as they are decided, until the events end. Invalid lines are skipped, unless `strict` is set.
 ///
 /// # Errors
-/// [`Failure::Input`] for events that cannot be read, and where `strict` is set for the first that
-/// cannot be; those of writing.
+/// [`Failure::Usage`] for other than one file, [`Failure::Input`] for one without a cluster, for events that cannot be
+/// read, and where `strict` is set for the first that cannot be; those of writing.
 pub fn live(
-    cluster: Cluster,
+    files: &[PathBuf],
     settings: OnlineSettings,
     (events, strict): (&Path, bool),
-    output: &mut Output,
+    output: Option<&Path>,
     console: &Console,
 ) -> Result<(), Failure> {
+    let [file] = files else {
+        let text = "--events: give the one FILE with the cluster, beside the events";
+        return Err(Failure::Usage(text.to_owned()));
+    };
+    let mut clusters = Input::open(files, "a cluster", console)?.documents();
+    let nothing = || Failure::Input(format!("{}: there is no cluster", file.display()));
+    let cluster: Cluster = clusters.next().ok_or_else(nothing)??;
+    let mut output = Output::progressive(output, Existing::default())?;
     let mut queue = Queue::new(cluster, settings);
     let mut slowest = Duration::ZERO;
     let mut late = 0_u64;
@@ -68,5 +75,6 @@ pub fn live(
         "{jobs} jobs arrived, {rest}; the slowest answer took {:.1} ms",
         1e3 * slowest.as_secs_f64()
     ));
+    output.finish()?;
     Ok(())
 }

@@ -13,10 +13,13 @@ pub(crate) struct Orders {
     receiver: Option<Receiver<Result<QueueEvent, String>>>,
     /// Read, but of a later time.
     later: VecDeque<QueueEvent>,
+    /// What went wrong with reading, until it is reported.
+    wrong: Option<String>,
 }
 
 impl Orders {
-    /// Reads events in the background; without a file there are none.
+    /// Reads events: of a file all of them at once, so that a run that continues starts nothing on a GPU that
+    /// they say is lost; of a pipe in the background. Without a path there are none.
     ///
     /// # Errors
     /// [`Failure::Input`] for a file that is not there; [`Failure::Environment`] without another thread.
@@ -24,15 +27,16 @@ impl Orders {
         let mut own = Self {
             receiver: None,
             later: VecDeque::new(),
+            wrong: None,
         };
         let Some(path) = path else {
             return Ok(own);
         };
-        if path != Path::new("-") {
-            fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
-        }
+        let is_file = path != Path::new("-")
+            && fs::metadata(path)
+                .map_err(|error| Failure::file(path, &error))?
+                .is_file();
         let (sender, receiver) = sync_channel(64);
-        own.receiver = Some(receiver);
         let (path, console) = (PathBuf::from(path), console.clone());
         in_background(move || {
             let read = each_event(&path, "events", false, &console, |frame| {
@@ -48,17 +52,27 @@ impl Orders {
                 sender.send(Err(failure.to_string())).ok();
             }
         })?;
+        if is_file {
+            receiver.iter().for_each(|read| own.take(read));
+        } else {
+            own.receiver = Some(receiver);
+        }
         Ok(own)
+    }
+
+    fn take(&mut self, read: Result<QueueEvent, String>) {
+        match read {
+            Ok(event) => self.later.push_back(event),
+            Err(problem) => self.wrong = Some(problem),
+        }
     }
 
     /// Events whose time has come, and what went wrong with reading. Events with a time in the past count from now
     /// on.
     pub fn due(&mut self, now: f64) -> (Vec<QueueEvent>, Option<String>) {
-        let mut wrong = None;
         while let Some(receiver) = &self.receiver {
             match receiver.try_recv() {
-                Ok(Ok(event)) => self.later.push_back(event),
-                Ok(Err(problem)) => wrong = Some(problem),
+                Ok(read) => self.take(read),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => self.receiver = None,
             }
@@ -68,11 +82,11 @@ impl Orders {
         while self.later.front().is_some_and(ready) {
             due.extend(self.later.pop_front());
         }
-        (due, wrong)
+        (due, self.wrong.take())
     }
 
     /// Whether none can come any more.
     pub fn is_over(&self) -> bool {
-        self.receiver.is_none() && self.later.is_empty()
+        self.receiver.is_none() && self.later.is_empty() && self.wrong.is_none()
     }
 }

@@ -1,4 +1,4 @@
-//! Tables, profiles and queues: files that a command line names beside its documents.
+//! Tables, profiles, models and queues: files that a command line names beside its documents.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,6 +8,9 @@ use cli::{Console, Exit, Failure, Input, Output, open_reader};
 use cluster::import::{self, ImportError, Lumping};
 use cluster::{SoloRates, order};
 use doc::{Cluster, Document as _, Provenance};
+use predict::Predictor;
+use units::Share;
+use units::corun::Setting;
 
 /// A queue of this many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
 const LONGEST_QUEUE: u64 = 1 << 28;
@@ -19,26 +22,38 @@ const LONGEST_QUEUE: u64 = 1 << 28;
 pub fn solo_rates(arguments: &[String], console: &Console) -> Result<SoloRates, Failure> {
     let mut rates = SoloRates::default();
     for argument in arguments {
-        let Some((kind, path)) = argument.split_once('=') else {
-            let text = format!("--profile {argument}: give TYPE=FILE");
-            return Err(Failure::Usage(text));
-        };
-        for profile in Input::open(&[PathBuf::from(path)], "profiles", console)?.profiles() {
+        let (kind, path) = of_type("--profile", argument)?;
+        for profile in Input::open(&[path], "profiles", console)?.profiles() {
             rates.add(kind, &profile?);
         }
     }
     Ok(rates)
 }
 
-/// The cluster of a table of jobs and a table of rates, and perhaps one of rates of pairs.
+/// Files from which a cluster is imported.
+#[derive(Debug, Clone, Copy)]
+pub struct Tables<'a> {
+    /// Table of jobs.
+    pub jobs: &'a Path,
+    /// Table of rates.
+    pub rates: &'a Path,
+    /// Table of rates of pairs.
+    pub pairs: Option<&'a Path>,
+    /// Models of mt-fit, each as `TYPE=FILE`: their tasks are models of the tables.
+    pub models: &'a [String],
+    /// Percent of a GPU that each of two tasks may use, for the models.
+    pub share: f64,
+}
+
+/// The cluster of the tables. Pairs of the table of pairs are taken as they are there, others from the models.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a task without length, [`Failure::Input`] for what is wrong in a table.
+/// [`Failure::Usage`] for a task without length or a share that is none, [`Failure::Input`] for what is wrong in a
+/// table or a model.
 pub fn import(
-    jobs: &Path,
-    rates: &Path,
-    pairs: Option<&Path>,
+    tables: &Tables<'_>,
     mut lumping: Lumping,
+    console: &Console,
 ) -> Result<Cluster, Failure> {
     let failed = |error: ImportError| Failure::Input(error.to_string());
     let open = |path: &Path| File::open(path).map_err(|error| Failure::file(path, &error));
@@ -46,13 +61,79 @@ pub fn import(
         let text = "--task: give a number of seconds above 0";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let rates = import::rates(&rates.display().to_string(), open(rates)?).map_err(failed)?;
-    if let Some(pairs) = pairs {
+    let share = Share::from_percent(tables.share);
+    let share = share.map_err(|error| Failure::Usage(format!("--share: {error}")))?;
+    let name = tables.rates.display().to_string();
+    let rates = import::rates(&name, open(tables.rates)?).map_err(failed)?;
+    if let Some(pairs) = tables.pairs {
         let name = pairs.display().to_string();
         lumping.pairs = import::pairs(&name, open(pairs)?).map_err(failed)?;
     }
-    let name = jobs.display().to_string();
-    import::cluster(&name, open(jobs)?, &rates, &lumping).map_err(failed)
+    for argument in tables.models {
+        let (kind, path) = of_type("--model", argument)?;
+        for model in Input::open(&[path], "models", console)?.documents() {
+            let model: doc::Model = model?;
+            let predictor = Predictor::from_model(&model);
+            let predictor = predictor.map_err(|e| Failure::Input(format!("{argument}: {e}")))?;
+            let found = predicted(&model.workload.tasks, &predictor, share);
+            if !found.covered {
+                console.warn(&format!(
+                    "--model {argument}: some pair was not measured at shares of {share}; its rates are extrapolated"
+                ));
+            }
+            for ([a, b], [own, other]) in found.pairs {
+                let rate = |model: &str| rates.get(&(model.to_owned(), kind.to_owned(), 1));
+                if let Some((alone, others)) = rate(a).zip(rate(b)) {
+                    let known = import::known(&lumping.pairs, a, b, kind).is_some();
+                    let key = (a.to_owned(), b.to_owned(), kind.to_owned());
+                    let together = (own * alone, other * others);
+                    (!known).then(|| lumping.pairs.insert(key, together));
+                }
+            }
+        }
+    }
+    let name = tables.jobs.display().to_string();
+    import::cluster(&name, open(tables.jobs)?, &rates, &lumping).map_err(failed)
+}
+
+/// What a model says of two of its tasks on one GPU.
+struct Predicted<'m> {
+    /// The names of both, and the rate of each over that alone.
+    pairs: Vec<([&'m str; 2], [f64; 2])>,
+    /// Whether all of it is within what was measured.
+    covered: bool,
+}
+
+/// Rates of every two tasks, each at its reference batch size and at the same share of the GPU.
+fn predicted<'m>(tasks: &'m [doc::Task], predictor: &Predictor, share: Share) -> Predicted<'m> {
+    let mut out = Predicted {
+        pairs: Vec::new(),
+        covered: true,
+    };
+    let setting = |task: usize| Setting {
+        task,
+        batch: tasks[task].reference(),
+        share,
+    };
+    for b in 0..tasks.len() {
+        for a in 0..b {
+            let both = [setting(a), setting(b)];
+            let mut rates = [0.0; 2];
+            predictor.means(&both, &mut rates);
+            let part = |i: usize| rates[i] / predictor.solo(both[i].task, both[i].batch);
+            out.covered &= predictor.covers(&both);
+            let names = [a, b].map(|task| tasks[task].id.as_str());
+            out.pairs.push((names, [part(0), part(1)]));
+        }
+    }
+    out
+}
+
+/// The GPU type and the file of an argument `TYPE=FILE`.
+fn of_type<'a>(option: &str, argument: &'a str) -> Result<(&'a str, PathBuf), Failure> {
+    let found = argument.split_once('=');
+    let found = found.map(|(kind, path)| (kind, PathBuf::from(path)));
+    found.ok_or_else(|| Failure::Usage(format!("{option} {argument}: give TYPE=FILE")))
 }
 
 /// Writes a cluster that was made here.

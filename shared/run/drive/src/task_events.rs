@@ -144,8 +144,10 @@ impl Driver<'_> {
         self.tell_exit(place, end, reason.trim());
         if ended {
             self.agenda.failed(place, self.now());
-            if self.jobs[place.job].given_up {
-                self.agenda.give_up(place.job);
+            if self.jobs[place.job].given_up && self.stopped.is_none() && running.trained.is_none()
+            {
+                // Until now its GPU was expected to be busy for as long as it would have trained.
+                self.replan("a task of a job that was given up has ended");
             }
             return;
         }

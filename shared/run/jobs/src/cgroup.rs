@@ -288,4 +288,22 @@ mod tests {
             std::mem::forget(groups);
         }
     }
+
+    #[test]
+    fn jobs_below_a_group_have_its_share_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let groups = Cgroups {
+            version: Version::V2,
+            dir: dir.path().to_owned(),
+            cores: 2,
+        };
+        let half = Share::from_percent(50.0).unwrap();
+        let jobs = ["0", "1"].map(|job| groups.group_below("gpu", half, job).unwrap().procs());
+        assert_eq!(jobs[0], dir.path().join("gpu/0/cgroup.procs"));
+        assert_eq!(jobs[1], dir.path().join("gpu/1/cgroup.procs"));
+        let quota = |of: &str| fs::read_to_string(dir.path().join(of).join("cpu.max"));
+        assert_eq!(quota("gpu").unwrap(), "20000 20000");
+        assert!(quota("gpu/0").is_err(), "its group's is enough");
+        std::mem::forget(groups);
+    }
 }

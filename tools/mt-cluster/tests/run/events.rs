@@ -58,6 +58,28 @@ fn a_job_is_cancelled_and_a_gpu_that_is_never_found_is_not_waited_for() {
 }
 
 #[test]
+fn the_gpu_of_a_cancelled_job_is_used_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = [
+        ("long", 1, 1, "sleep 60"),
+        ("rest", 6, 1, "sleep 0.2"),
+        ("more", 6, 1, "sleep 0.2"),
+    ];
+    let mut cluster = cluster(&jobs);
+    cluster["jobs"][0]["train_s"]["t"] = json!(60);
+    // Heavy, so that it is started first.
+    cluster["jobs"][0]["weight"] = json!(1e6);
+    let events = r#"{"event":"cancelled","time_s":0.3,"job":"long"}"#;
+    fs::write(folder.path().join("events"), events).unwrap();
+    let more = ["--device", "cpu", "--events", "events"];
+    let (_, told) = run(folder.path(), &plan(&cluster, "hare"), &more);
+    checked(&told);
+    let seats = seats(&told);
+    let least = ["t-0", "t-1"].map(|gpu| seats.iter().filter(|s| *s == gpu).count());
+    assert!(least.iter().all(|&n| n > 2), "{seats:?}");
+}
+
+#[test]
 fn weights_estimates_and_deadlines_change_the_order_of_what_waits() {
     let order = |event: &str| {
         let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,15 @@ fn jobs() -> Value {
     cluster
 }
 
+/// The same jobs, all of which but the gang may share a GPU.
+fn sharing_jobs() -> Value {
+    let mut cluster = jobs();
+    let pairs = [["a", "b"], ["a", "pool"], ["b", "pool"]];
+    let pairs = pairs.map(|pair| json!({"jobs": pair, "type": "t", "rates": [0.9, 0.9]}));
+    cluster["sharing"] = pairs.to_vec().into();
+    cluster
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014), so that a seed makes the same moments on every machine.
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -107,9 +116,9 @@ fn complete(folder: &Path) {
 
 /// Runs the jobs to their end, and kills the tool after random times, every other time with its guard;
 /// returns how often it was killed.
-fn killed_on_the_way(state: &mut u64, most: usize) -> usize {
+fn killed_on_the_way(cluster: &Value, state: &mut u64, most: usize) -> usize {
     let folder = tempfile::tempdir().unwrap();
-    let schedule = plan(&jobs(), "hare");
+    let schedule = plan(cluster, "hare");
     let mut kills = 0;
     loop {
         let before = confirmed(folder.path());
@@ -150,13 +159,35 @@ fn killed_on_the_way(state: &mut u64, most: usize) -> usize {
 }
 
 /// `MT_KILLS=50 cargo test -p mt-cluster --test run kill` kills fifty times.
-#[test]
-fn a_run_that_is_killed_at_random_moments_does_everything_once() {
+fn killed_often(cluster: &Value) {
     let wanted = std::env::var("MT_KILLS").map_or(10, |n| n.parse().unwrap());
     let (mut state, mut kills) = (wanted as u64, 0);
     while kills < wanted {
-        kills += killed_on_the_way(&mut state, wanted - kills);
+        kills += killed_on_the_way(cluster, &mut state, wanted - kills);
     }
+}
+
+#[test]
+fn a_run_that_is_killed_at_random_moments_does_everything_once() {
+    killed_often(&jobs());
+}
+
+#[test]
+fn a_run_that_shares_gpus_and_is_killed_at_random_moments_does_everything_once() {
+    let cluster = sharing_jobs();
+    let schedule: Value = serde_json::from_slice(&plan(&cluster, "hare")).unwrap();
+    let tasks = schedule["assignments"].as_array().unwrap();
+    let second = |a: &Value, time: &str| a[time].as_f64().unwrap();
+    let beside = |a: &Value| {
+        let mut others = tasks
+            .iter()
+            .filter(|b| b["gpu"] == a["gpu"] && b["job"] != a["job"]);
+        others.any(|b| {
+            (second(b, "start_s")..second(b, "train_end_s") - 1e-9).contains(&second(a, "start_s"))
+        })
+    };
+    assert!(tasks.iter().any(beside), "{schedule}");
+    killed_often(&cluster);
 }
 
 #[test]

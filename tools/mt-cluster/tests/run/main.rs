@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 mod events;
 mod kill;
+mod sharing;
 
 const TOOL: &str = env!("CARGO_BIN_EXE_mt-cluster");
 
@@ -120,26 +121,6 @@ fn a_gang_runs_at_once_and_again_as_a_whole_when_one_fails() {
         "{met}"
     );
     assert_eq!(count(&events, "restart"), 1);
-}
-
-/// Each of two jobs waits for the other on the only GPU, so that one after another they would fail.
-#[test]
-fn two_jobs_share_a_gpu() {
-    let meets = |own: &str, other: &str| {
-        format!(
-            "touch {own}; n=0; while [ ! -e {other} ]; do n=$((n + 1)); [ $n -lt 400 ] || exit 9; \
-             sleep 0.02; done"
-        )
-    };
-    let (first, second) = (meets("a", "b"), meets("b", "a"));
-    let mut cluster = cluster(&[("a", 1, 1, &first), ("b", 1, 1, &second)]);
-    cluster["gpus"][0]["count"] = json!(1);
-    cluster["sharing"] = json!([{"jobs": ["a", "b"], "type": "t", "rates": [0.9, 0.9]}]);
-    let folder = tempfile::tempdir().unwrap();
-    let (output, events) = run(folder.path(), &plan(&cluster, "hare"), &["--device", "cpu"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    checked(&events);
-    assert_eq!(count(&events, "restart"), 0, "{events:#?}");
 }
 
 #[test]

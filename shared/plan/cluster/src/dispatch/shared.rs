@@ -6,29 +6,15 @@
 //! does the GPU get more done. Who joins changes the end of the other, so that ends are kept for the present
 //! rates and moved whenever somebody comes or goes.
 
+mod seats;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pool::{Moment, arrive};
-use crate::sharing::ends_together;
 use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem};
-
-/// A task that trains.
-#[derive(Debug, Clone, Copy)]
-struct Trains {
-    job: usize,
-    round: usize,
-    task: usize,
-    start: f64,
-    /// When it is trained if its rate stays.
-    end: f64,
-    /// Its rate over that alone.
-    rate: f64,
-    sync: f64,
-    /// Whether this play has started it.
-    fresh: bool,
-}
+use seats::{Seats, Trains};
 
 /// A job during a play.
 #[derive(Debug, Clone, Copy)]
@@ -43,17 +29,12 @@ struct Going {
 /// The GPUs and what trains there.
 #[derive(Debug, Default)]
 pub(super) struct Hall {
-    /// Tasks on each GPU, the first seat filled first.
-    seats: Vec<[Option<Trains>; 2]>,
+    seats: Seats,
     jobs: Vec<Going>,
     rank: Vec<usize>,
     /// Jobs with tasks to start, by rank.
     ready: Vec<usize>,
     events: BinaryHeap<Reverse<(Moment, usize)>>,
-    /// When the next in rank can have a GPU to itself; infinite where it is lost.
-    available: Vec<f64>,
-    /// When the first reservation of a GPU begins.
-    reserved: Vec<f64>,
     starts: Vec<Start>,
     /// Whether every task takes whatever it fits, at once.
     packs: bool,
@@ -102,7 +83,7 @@ impl Hall {
             if self.cost >= cutoff {
                 return f64::INFINITY;
             }
-            let trains = self.seats.iter().flatten().flatten();
+            let trains = self.seats.trains();
             let mut next = trains.map(|t| t.end).fold(f64::INFINITY, f64::min);
             if let Some(Reverse((at, _))) = self.events.peek() {
                 next = next.min(at.0);
@@ -119,11 +100,7 @@ impl Hall {
         for (rank, &n) in priorities.order.iter().enumerate() {
             self.rank[n] = rank;
         }
-        self.seats.clear();
-        self.seats.resize(problem.gpus.len(), [None; 2]);
-        let lost = |&free: &f64| if free.is_infinite() { free } else { now };
-        self.available.clear();
-        self.available.extend(state.free.iter().map(lost));
+        self.seats.clear(&state.free, now);
         self.jobs.clear();
         self.cost = 0.0;
         for (job, progress) in problem.jobs.iter().zip(&state.jobs) {
@@ -147,8 +124,7 @@ impl Hall {
                 sync: r.sync,
                 fresh: false,
             };
-            self.sit(r.gpu, trains);
-            self.settle(problem, r.gpu, now);
+            self.seats.sit(problem, r.gpu, trains, now);
         }
         self.ready.clear();
         self.events.clear();
@@ -163,44 +139,10 @@ impl Hall {
         arrive(&mut self.events, &mut self.ready, &self.rank, now);
     }
 
-    fn sit(&mut self, gpu: usize, trains: Trains) {
-        let free = self.seats[gpu].iter_mut().find(|s| s.is_none());
-        if let Some(seat) = free {
-            *seat = Some(trains);
-        }
-    }
-
-    /// The rates of a GPU's tasks are those of who is there now; their ends move with them.
-    fn settle(&mut self, problem: &Problem, gpu: usize, now: f64) {
-        let class = problem.gpus[gpu];
-        let rates = match self.seats[gpu] {
-            [Some(a), Some(b)] => problem.beside(class, a.job, b.job).unwrap_or((1.0, 1.0)),
-            _ => (1.0, 1.0),
-        };
-        let mut until = now;
-        for (seat, rate) in self.seats[gpu].iter_mut().zip([rates.0, rates.1]) {
-            let Some(trains) = seat else { continue };
-            if trains.rate != rate {
-                trains.end = now + (trains.end - now) * trains.rate / rate;
-                trains.rate = rate;
-            }
-            until = until.max(trains.end);
-        }
-        if self.available[gpu].is_finite() {
-            self.available[gpu] = until;
-        }
-    }
-
     /// Tasks that are trained by now leave their GPUs.
     fn finish(&mut self, problem: &Problem, now: f64, note: &mut impl FnMut(Assignment)) {
         for gpu in 0..self.seats.len() {
-            let mut left = false;
-            for seat in 0..2 {
-                let Some(t) = self.seats[gpu][seat].filter(|t| t.end <= now) else {
-                    continue;
-                };
-                self.seats[gpu][seat] = None;
-                left = true;
+            for t in self.seats.leave(problem, gpu, now).into_iter().flatten() {
                 if t.fresh {
                     note(Assignment {
                         job: t.job,
@@ -214,12 +156,6 @@ impl Hall {
                     });
                 }
                 self.trained(problem, t.job, t.end + t.sync);
-            }
-            if left {
-                if self.seats[gpu][0].is_none() {
-                    self.seats[gpu].swap(0, 1);
-                }
-                self.settle(problem, gpu, now);
             }
         }
     }
@@ -257,35 +193,11 @@ impl Hall {
         }
     }
 
-    fn idle(&self, gpu: usize) -> bool {
-        self.seats[gpu][0].is_none() && self.available[gpu].is_finite()
-    }
-
-    /// The only task on a GPU that nobody has reserved.
-    fn joinable(&self, gpu: usize) -> Option<Trains> {
-        let [Some(trains), None] = self.seats[gpu] else {
-            return None;
-        };
-        (self.reserved[gpu].is_infinite() && self.available[gpu].is_finite()).then_some(trains)
-    }
-
-    fn some_open(&self, problem: &Problem) -> bool {
-        let open = |m: usize| {
-            let joinable = self.joinable(m);
-            self.idle(m) || joinable.is_some_and(|t| problem.jobs[t.job].gang.is_none())
-        };
-        (0..self.seats.len()).any(open)
-    }
-
     /// Starts what should start at `now`, by priority.
     fn scan(&mut self, problem: &Problem, now: f64, priorities: &Priorities) {
-        for gpu in 0..self.seats.len() {
-            self.settle(problem, gpu, now);
-        }
-        self.reserved.clear();
-        self.reserved.resize(self.seats.len(), f64::INFINITY);
+        self.seats.reopen(problem, now);
         let mut i = 0;
-        while i < self.ready.len() && self.some_open(problem) {
+        while i < self.ready.len() && self.seats.some_open(problem) {
             let n = self.ready[i];
             match problem.jobs[n].gang {
                 Some(_) => self.place_gang(problem, n, now, priorities),
@@ -296,29 +208,18 @@ impl Hall {
         self.spare(problem, now, priorities);
     }
 
-    /// When a GPU can be had alone for so many seconds: at once if that ends before its reservation begins.
-    fn from(&self, gpu: usize, seconds: f64, now: f64) -> f64 {
-        let fits = self.idle(gpu) && now + seconds <= self.reserved[gpu];
-        if fits { now } else { self.available[gpu] }
-    }
-
-    fn reserve(&mut self, gpu: usize, start: f64, until: f64) {
-        self.reserved[gpu] = self.reserved[gpu].min(start);
-        self.available[gpu] = self.available[gpu].max(until);
-    }
-
     fn place_gang(&mut self, problem: &Problem, n: usize, now: f64, priorities: &Priorities) {
         let finite = problem.jobs[n].train.iter().copied();
         let longest = finite.filter(|t| t.is_finite()).fold(0.0, f64::max);
         let gpus = 0..self.seats.len();
-        let available: Vec<f64> = gpus.map(|m| self.from(m, longest, now)).collect();
+        let available: Vec<f64> = gpus.map(|m| self.seats.from(m, longest, now)).collect();
         let masked = problem.together(n, priorities.allowed[n], &available);
         // A mask that leaves too few is no mask.
         let found = masked.or_else(|| problem.together(n, u64::MAX, &available));
         let Some(found) = found else { return };
         for gpu in found.gpus {
             if found.start > now {
-                self.reserve(gpu, found.start, found.trained);
+                self.seats.reserve(gpu, found.start, found.trained);
             } else {
                 let times = (now, found.trained, found.synced - found.trained);
                 self.begin(problem, n, gpu, times);
@@ -331,18 +232,19 @@ impl Hall {
         let job = &problem.jobs[n];
         let allowed = priorities.allowed[n];
         for _ in self.jobs[n].progress.started..job.tasks {
-            if !self.some_open(problem) {
+            if !self.seats.some_open(problem) {
                 return;
             }
             if self.packs {
-                let idle = (0..self.seats.len()).filter(|&m| self.idle(m));
+                let idle = (0..self.seats.len()).filter(|&m| self.seats.idle(m));
                 let idle = idle.filter(|&m| job.train[problem.gpus[m]].is_finite());
                 let train = |m: usize| job.train[problem.gpus[m]];
                 let fastest = idle.min_by(|&a, &b| train(a).total_cmp(&train(b)));
                 let never = f64::INFINITY;
                 let joined = || {
-                    self.best_joined(problem, n, never, now, priorities)
-                        .map(|j| j.1)
+                    let seats = &self.seats;
+                    let best = seats.best_joined(problem, n, never, now, priorities, true);
+                    best.map(|j| j.1)
                 };
                 let Some(gpu) = fastest.or_else(joined) else {
                     return;
@@ -351,11 +253,14 @@ impl Hall {
                 self.begin(problem, n, gpu, (now, now + train(gpu), sync));
                 continue;
             }
-            let alone = self.best_alone(problem, n, allowed, now);
-            let alone = alone.or_else(|| self.best_alone(problem, n, u64::MAX, now));
+            let alone = self.seats.best_alone(problem, n, allowed, now);
+            let alone = alone.or_else(|| self.seats.best_alone(problem, n, u64::MAX, now));
             let Some((end, gpu)) = alone else { return };
             let class = problem.gpus[gpu];
-            match self.best_joined(problem, n, end, now, priorities) {
+            match self
+                .seats
+                .best_joined(problem, n, end, now, priorities, false)
+            {
                 Some((_, beside)) => {
                     let class = problem.gpus[beside];
                     let times = (now, now + job.train[class], job.sync[class]);
@@ -363,75 +268,15 @@ impl Hall {
                 }
                 _ => {
                     let (train, sync) = (job.train[class], job.sync[class]);
-                    let start = self.from(gpu, train, now);
-                    if start > now || !self.idle(gpu) {
-                        self.reserve(gpu, start, start + train);
+                    let start = self.seats.from(gpu, train, now);
+                    if start > now || !self.seats.idle(gpu) {
+                        self.seats.reserve(gpu, start, start + train);
                     } else {
                         self.begin(problem, n, gpu, (now, now + train, sync));
                     }
                 }
             }
         }
-    }
-
-    /// Where a task that has a GPU to itself is synchronised first, of equals with less training.
-    fn best_alone(
-        &self,
-        problem: &Problem,
-        n: usize,
-        allowed: u64,
-        now: f64,
-    ) -> Option<(f64, usize)> {
-        let job = &problem.jobs[n];
-        let end = |m: usize| {
-            let g = problem.gpus[m];
-            let at = self.from(m, job.train[g], now);
-            (at + (job.train[g] + job.sync[g]), job.train[g], m)
-        };
-        let may = |m: &usize| allowed >> problem.gpus[*m] & 1 == 1;
-        let ends = (0..self.seats.len()).filter(may).map(end);
-        let finite = ends.filter(|e| e.0.is_finite());
-        let best = finite.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        best.map(|(end, _, m)| (end, m))
-    }
-
-    /// Beside which other task it is synchronised first, and before `alone`, where both together get more done.
-    fn best_joined(
-        &self,
-        problem: &Problem,
-        n: usize,
-        alone: f64,
-        now: f64,
-        priorities: &Priorities,
-    ) -> Option<(f64, usize)> {
-        if priorities.alone[n] {
-            return None;
-        }
-        let job = &problem.jobs[n];
-        let mut best: Option<(f64, usize)> = None;
-        for gpu in 0..self.seats.len() {
-            let g = problem.gpus[gpu];
-            let Some(other) = self.joinable(gpu).filter(|t| !priorities.alone[t.job]) else {
-                continue;
-            };
-            if priorities.allowed[n] >> g & 1 == 0 {
-                continue;
-            }
-            let Some(rates) = problem.beside(g, n, other.job) else {
-                continue;
-            };
-            let left = (job.train[g], other.end - now);
-            let (own, others) = ends_together(now, left, rates);
-            let end = own + job.sync[g];
-            let more = own.max(others) < now + left.0 + left.1;
-            let weight = |n: usize| problem.jobs[n].weight;
-            let gain = weight(n) * (alone - end) - weight(other.job) * (others - other.end);
-            let pays = more && end < alone && (gain > 0.0 || !priorities.weighed);
-            if (pays || self.packs) && best.is_none_or(|b| end < b.0) {
-                best = Some((end, gpu));
-            }
-        }
-        best
     }
 
     /// Starts the next task of a job's round, with its times if it has the GPU to itself.
@@ -457,8 +302,7 @@ impl Hall {
         p.started += 1;
         going.training += 1;
         self.starts.push(Start { job: n, gpu });
-        self.sit(gpu, trains);
-        self.settle(problem, gpu, start);
+        self.seats.sit(problem, gpu, trains, start);
     }
 
     /// Whether the ready job at place i has started its whole round; it then waits for its tasks.
@@ -470,8 +314,7 @@ impl Hall {
         }
         self.ready.remove(i);
         // At best what trains has its GPU to itself from now on.
-        let trains = self.seats.iter().flatten().flatten();
-        let own = trains.filter(|t| t.job == n);
+        let own = self.seats.trains().filter(|t| t.job == n);
         let ends = own.map(|t| now + (t.end - now) * t.rate + t.sync);
         let p = self.jobs[n].progress;
         let next = Progress {
@@ -502,8 +345,8 @@ impl Hall {
                 .map(|g| job.train[g] + job.sync[g])
                 .fold(f64::INFINITY, f64::min);
             while self.jobs[n].progress.started < job.tasks {
-                let open = (0..self.seats.len())
-                    .filter(|&m| self.idle(m) && self.reserved[m].is_infinite() && span(m) <= own);
+                let open =
+                    (0..self.seats.len()).filter(|&m| self.seats.unwanted(m) && span(m) <= own);
                 let Some(m) = open.min_by(|&a, &b| span(a).total_cmp(&span(b))) else {
                     break;
                 };

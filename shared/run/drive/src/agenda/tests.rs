@@ -256,6 +256,45 @@ fn no_task_joins_one_beside_which_it_was_not_planned() {
     assert_eq!(agenda.startable(4.0).len(), 1);
 }
 
+/// Two jobs on the first GPU, as planned from the start on.
+fn pair() -> (Agenda, [Place; 2]) {
+    let problem = sharing(problem(&[(1, 1, 4.0), (1, 1, 4.0)]));
+    let mut schedule = planned(&problem);
+    for a in &mut schedule.assignments {
+        (a.gpu, a.start, a.trained) = (0, 0.0, 5.0);
+    }
+    let mut agenda = Agenda::new(problem, &schedule, 1);
+    agenda.start(0, 0.0);
+    agenda.start(0, 0.0);
+    let place = |job| Place {
+        job,
+        round: 0,
+        task: 0,
+    };
+    (agenda, [place(0), place(1)])
+}
+
+#[test]
+fn a_task_that_fails_beside_another_starts_there_again() {
+    let (mut agenda, [first, second]) = pair();
+    agenda.failed(first, 1.0);
+    assert_eq!(agenda.startable(1.0), [(first, 0)]);
+    agenda.failed(second, 1.0);
+    assert_eq!(agenda.startable(1.0).len(), 1);
+    agenda.start(0, 1.0);
+    assert_eq!(agenda.startable(1.0).len(), 1);
+}
+
+#[test]
+fn whoever_is_left_by_a_cancelled_job_is_expected_at_its_rate_alone() {
+    let (mut agenda, [cancelled, left]) = pair();
+    agenda.give_up(cancelled.job);
+    agenda.failed(cancelled, 1.0);
+    // 0.7 of its 4 s were done beside the other.
+    let ratio = agenda.trained(left, 4.3);
+    assert!((ratio.unwrap_or(0.0) - 1.0).abs() < 1e-9, "{ratio:?}");
+}
+
 fn gangs(jobs: &[(usize, usize, f64)]) -> Problem {
     let mut problem = problem(jobs);
     for n in 0..jobs.len() {
