@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long)]
     outside: bool,
     /// Take the plan that the model predicts to be best. Otherwise a measured co-run is the plan, unless a
-    /// prediction is better beyond its 95 % interval; for rounds this needs more measurements
+    /// prediction is better by more than 3 % and its noise; for rounds this needs more measurements
     #[arg(long)]
     predicted: bool,
     /// Report the effect of 5 % more or less share for each task

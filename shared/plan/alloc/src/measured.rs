@@ -1,9 +1,10 @@
 //! Measured plans: the best of them competes with the model's best.
 //!
-//! The maximum of many predictions tends to be an overestimate (the winner's curse). A measured
-//! co-run is not, so it is the plan unless even the lower end of the model's best (95 % interval)
-//! exceeds its own lower end: a predicted gain within the interval does not count. A round counts as
-//! measured if every set of tasks was measured that computes together in it for more than a moment.
+//! The one of the larger expected value is the plan. What was measured is worth its mean. The maximum of many
+//! predictions is an overestimate (the optimizer's curse: Smith and Winkler 2006, *The optimizer's curse: skepticism
+//! and postdecision surprise in decision analysis*), so the model's best is worth less than predicted by what it has
+//! been too good by on average ([`CURSE`]), and by the noise of what it was fitted to. A round counts as measured if
+//! every set of tasks was measured that computes together in it for more than a moment.
 
 use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, ObjectiveKind};
 use doc::{Proof, Workload};
@@ -28,10 +29,13 @@ const LEAST_PART: f64 = 0.05;
 /// may follow one another in a round, each for a moment only.
 const MEASURED_PART: f64 = 0.5;
 /// Standard errors by which all rates of a round are low at its lower end: two rates that are both one
-/// standard error low are as rare (2.5 %) as one that is 1.96 low. With 1.96 of all at once hardly any
-/// round of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured
-/// one.
+/// standard error low are as rare (2.5 %) as one that is 1.96 low.
 const JOINT_SIGMA: f64 = 1.0;
+/// Part of its value by which the model's best is predicted too good where it promises more than the best measured
+/// co-run: 3.3 % in the mean of 68 adaptive profiles and 2.9 % of 121 random ones of 10 simulated mixes, 2.3 and 4.3 %
+/// of 24 and 72 on others. A margin in proportion to the standard error of the prediction, which spans 0.1 to 70 %,
+/// refuses the large gains over random profiles, which come true. From 2 to 5 % the plans are as good.
+const CURSE: f64 = 0.03;
 
 /// A measured co-run of some tasks of a problem.
 #[derive(Debug, Clone, PartialEq)]
@@ -190,8 +194,12 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
 ) -> Option<Choose> {
     let (measured, objective, low) = best(rates, problem, known)?;
     let predicted_low = predicted.map(|s| valued(rates, problem, &s.settings).1);
-    let chosen = match predicted_low {
-        Some(other) if other > low => Chosen::Predicted,
+    let least = expected(problem, objective, low) + (objective - low);
+    let hoped = predicted
+        .zip(predicted_low)
+        .map(|(s, low)| expected(problem, s.objective, low.min(s.objective)));
+    let chosen = match hoped {
+        Some(value) if value - CURSE * value.abs() > least => Chosen::Predicted,
         _ => Chosen::Measured,
     };
     let choices = |settings: &[Setting]| -> Vec<Choice> {
@@ -223,7 +231,18 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     })
 }
 
-/// The measured co-run with the highest lower end, with its objective and that end.
+/// Expected value of an objective with this lower end, as its rates are uncertain: itself where it is a sum of them, and
+/// of seconds, which go by `1/rate`, `(1 + e^2)` times as many for a relative error `e` of all rates (the second-order
+/// delta method: Oehlert 1992, *A note on the delta method*); the lower end has them at `1/(1 - e)`.
+fn expected(problem: &Problem, value: f64, low: f64) -> f64 {
+    if !problem.is_timed() {
+        return value;
+    }
+    let error = 1.0 - value / low;
+    value * (1.0 + error * error)
+}
+
+/// The measured co-run of the largest expected value, with its objective and lower end.
 fn best<'k, C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -245,8 +264,9 @@ fn best<'k, C: Throughput + ?Sized>(
         Some((one, value, low))
     });
     // The first of equals, as the profile has it.
+    let worth = |one: &(_, f64, f64)| expected(problem, one.1, one.2);
     each.filter(|(_, _, low)| low.is_finite())
-        .reduce(|a, b| if b.2 > a.2 { b } else { a })
+        .reduce(|a, b| if worth(&b) > worth(&a) { b } else { a })
 }
 
 /// The round of a measured co-run or its time to target, and the lower end of that objective; `None`
@@ -609,7 +629,7 @@ mod tests {
             batch: Batch::new(16).unwrap(),
             share: Share::FULL,
         };
-        // By the model 4.0, at least 4.0 - 1.96 sqrt(2) 0.1 = 3.723.
+        // By the model 4.0, of which 0.12 is the optimizer's curse.
         let predicted = predict(&Line, problem, &[setting(0), setting(1)]);
         let made = choose(&Line, &workload(), problem, &known, Some(&predicted))?;
         assert_eq!(
@@ -621,21 +641,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sure_is_the_plan_unless_the_prediction_is_better_beyond_its_interval() {
+    fn a_prediction_is_the_plan_where_it_is_better_by_more_than_it_is_too_good() {
         let raw = problem(ObjectiveKind::Raw, Limits::default());
         let one = |rate, error| chosen(&raw, &[corun(3, 33.33, rate, error)]).unwrap().0;
-        assert_eq!(one(1.87, None), Chosen::Measured);
-        assert_eq!(one(1.85, None), Chosen::Predicted);
-        // Noise counts: 3.74 - 1.96 sqrt(2) 0.1.
-        assert_eq!(one(1.87, Some(0.1)), Chosen::Predicted);
-        assert_eq!(one(2.01, Some(0.1)), Chosen::Measured);
+        assert_eq!(one(1.945, None), Chosen::Measured);
+        assert_eq!(one(1.935, None), Chosen::Predicted);
+        // The model was fitted to this noise: 3.87 + 1.96 sqrt(2) 0.1.
+        assert_eq!(one(1.935, Some(0.1)), Chosen::Measured);
+        assert_eq!(one(1.79, Some(0.1)), Chosen::Predicted);
     }
 
     #[test]
     fn measured_again_it_is_the_mean_that_counts() {
         let raw = problem(ObjectiveKind::Raw, Limits::default());
-        let twice = [corun(3, 50.0, 2.2, None), corun(5, 50.0, 1.6, None)];
-        let other = corun(4, 60.0, 1.91, None);
+        let twice = [corun(3, 50.0, 2.3, None), corun(5, 50.0, 1.7, None)];
+        let other = corun(4, 60.0, 2.01, None);
         let all = [twice[0].clone(), other, twice[1].clone()];
         assert_eq!(chosen(&raw, &all), Some((Chosen::Measured, Some(4))));
         assert_eq!(chosen(&raw, &twice), Some((Chosen::Measured, Some(3))));
@@ -649,7 +669,7 @@ mod tests {
         };
         let fed = problem(ObjectiveKind::Raw, floor);
         assert_eq!(chosen(&fed, &[corun(3, 50.0, 1.7, None)]), None);
-        let kept = chosen(&fed, &[corun(3, 50.0, 1.9, None)]);
+        let kept = chosen(&fed, &[corun(3, 50.0, 1.95, None)]);
         assert_eq!(kept, Some((Chosen::Measured, Some(3))));
         let total = Limits {
             rv: Some(TotalShare::from_percent(120.0).unwrap()),

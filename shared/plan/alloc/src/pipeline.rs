@@ -32,8 +32,8 @@ use write::{constraints, feasible, front_point, search_report, tasks, written};
 /// 1. *pose* the problem that the request makes of the workload;
 /// 2. *seek* the choice that is best by `rates`, or why there is none;
 /// 3. *stay in the domain*: refuse a choice outside the measured domain, unless allowed;
-/// 4. *prefer what was measured*: on one GPU a co-run of `measured` is the plan where it is no worse
-///    than the best by the rates, as far as those are sure;
+/// 4. *prefer what was measured*: on one GPU a co-run of `measured` is the plan unless the best by the
+///    rates is better by more than such predictions are too good;
 /// 5. *compare* it with simpler schemes, and *write* both.
 ///
 /// # Errors

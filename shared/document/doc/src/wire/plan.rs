@@ -165,8 +165,10 @@ pub struct RateRow {
     pub samples_per_s: BTreeMap<String, f64>,
 }
 
-/// The best measured co-run and the model's best, both under the constraints. The plan is the one
-/// whose objective has the higher lower end of the 95 % interval.
+/// The best measured co-run and the model's best, both under the constraints. The plan is the model's best if its
+/// expected value exceeds that of the measured one by more than 3 % of itself and the measured one's distance to its
+/// lower end. Expected is the objective, but for seconds, of which it is `(1 + (1 - objective/low_objective)^2)` times
+/// as many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Candidates {

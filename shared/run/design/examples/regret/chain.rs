@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use allocation::{Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
-use design::{DesignSettings, Strategy};
+use design::DesignSettings;
 use device::{Device, Sim};
 use doc::{Corun, Feasible, Measured, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, TaskSpec, fit_by_merit};
@@ -276,7 +276,7 @@ impl Chain<'_> {
         let seen = window(study.window_s, study.repeats)?;
         let all = TotalShare::from_hundredths(10_000 * workload.tasks.len() as u32);
         let settings = DesignSettings {
-            strategy: Strategy::Adaptive,
+            strategy: study.strategy,
             budget: Some(budget),
             step: self.mix.step,
             rv_min: TotalShare::from_hundredths(100),

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! `--trial` takes other mixes: what ideas are tried on, so that the figures reported are of mixes
-//! that no choice was made by; `--seed N` draws others still. `--noise 0,3` puts noise on what the profiler
-//! sees, in turn, `--window 0.25 --repeats 1` says how long it looks (default: as mt-profile does); what is
-//! judged is without noise. `--inputs` prints the mixes and nothing else; `--summary FILE --inputs-sha256 HASH`
+//! that no choice was made by; `--seed N` draws others still. `--random` measures co-runs drawn at random.
+//! `--noise 0,3` puts noise on what the profiler sees, in turn, `--window 0.25 --repeats 1` says how long it
+//! looks (default: as mt-profile does); what is judged is without noise. `--inputs` prints the mixes and nothing
+//! else; `--summary FILE --inputs-sha256 HASH`
 //! writes the figures as JSON, too, with the hash of what `--inputs` prints.
 
 #![expect(
@@ -29,6 +30,7 @@ mod truth;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use design::Strategy;
 use doc::ObjectiveKind;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -43,6 +45,8 @@ pub(crate) struct Study {
     pub mixes: usize,
     pub budgets: Vec<u64>,
     pub objectives: Vec<ObjectiveKind>,
+    /// Which co-runs are measured.
+    pub strategy: Strategy,
     /// Noise on what the profiler sees; each in turn.
     pub noise_percent: Vec<f64>,
     /// Windows of the profiler: at least this many seconds, this many of them.
@@ -68,6 +72,7 @@ fn study() -> Result<Study, Failure> {
             ObjectiveKind::MaxMin,
             ObjectiveKind::Round,
         ],
+        strategy: Strategy::Adaptive,
         noise_percent: vec![0.0, 3.0],
         window_s: 10.0,
         repeats: 3,
@@ -81,6 +86,7 @@ fn study() -> Result<Study, Failure> {
         let mut value = || args.next().ok_or(format!("{option}: give a value"));
         match option.as_str() {
             "--trial" => study.seed = mixes::TRIAL_SEED,
+            "--random" => study.strategy = Strategy::Random,
             "--seed" => study.seed = value()?.parse()?,
             "--window" => study.window_s = value()?.parse()?,
             "--repeats" => study.repeats = value()?.parse()?,

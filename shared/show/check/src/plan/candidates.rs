@@ -17,6 +17,8 @@ const INTERVAL: f64 = 1.96;
 const UNKNOWN_ERROR: f64 = 0.01;
 /// Rounding of sums in another order.
 const SLACK: f64 = 1e-9;
+/// Part of its expected value that the model's best must gain over a measured co-run to be the plan.
+const CURSE: f64 = 0.03;
 
 /// Measurements of some choices: throughput and standard error of every task.
 struct Mean {
@@ -49,7 +51,7 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
         if let Some(predicted) = &claimed.predicted {
             j.field("predicted", |j| self::predicted(predicted, frame, j));
         }
-        rule(claimed, j);
+        rule(claimed, frame, j);
         if claimed.chosen == Chosen::Predicted
             && let Some(predicted) = &claimed.predicted
         {
@@ -70,11 +72,22 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
     });
 }
 
-/// The one with the higher lower end is the plan; if equal, the measured one.
-fn rule(claimed: &Candidates, j: &mut Judge) {
-    let other = claimed.predicted.as_ref().map(|p| p.low);
-    let truth = match other {
-        Some(low) if low > claimed.measured.low => Chosen::Predicted,
+/// The model's best is the plan if its expected value exceeds that of the measured co-run by more than the bias of the best
+/// of many predictions. Seconds are work over rates, so the expected seconds are more than those at the mean rates.
+fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
+    let timed = frame.kind == ObjectiveKind::Round || frame.is_to_target();
+    let expected = |c: &Candidate| {
+        let error = 1.0 - c.objective / c.low;
+        if timed {
+            c.objective * (1.0 + error * error)
+        } else {
+            c.objective
+        }
+    };
+    let own = &claimed.measured;
+    let least = expected(own) + (own.objective - own.low);
+    let truth = match claimed.predicted.as_ref().map(expected) {
+        Some(value) if value - CURSE * value.abs() > least => Chosen::Predicted,
         _ => Chosen::Measured,
     };
     j.same(
@@ -112,10 +125,10 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
         let own = worth(other, frame);
         let kept = frame.broken(&other.choices, &own, true).is_none()
             && rv.is_none_or(|rv| (total(other) - rv).abs() < 1e-6);
-        let (_, low) = interval(frame, &own);
-        if kept && low > claimed.low + SLACK * low.abs() {
-            let truth = format!("at least {low}, of configuration {}", other.config);
-            return j.contradiction("low_objective", claimed.low, truth);
+        let (value, _) = interval(frame, &own);
+        if kept && value > claimed.objective + SLACK * value.abs() {
+            let truth = format!("at least {value}, of configuration {}", other.config);
+            return j.contradiction("objective", claimed.objective, truth);
         }
     }
 }
