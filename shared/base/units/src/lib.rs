@@ -11,6 +11,8 @@ pub mod search;
 mod share;
 mod task;
 
-pub use quantity::{Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight, shown};
+pub use quantity::{
+    Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight, shown,
+};
 pub use share::{Share, TotalShare};
 pub use task::{Batch, Samples, TaskId};

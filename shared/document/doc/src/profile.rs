@@ -319,7 +319,10 @@ pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<Gradient
     }
     let (field, value) = wrong.unwrap_or(("steps", 0.0));
     c.field(field, |c| {
-        let problem = format_args!("{} is not a mean over the steps of a training", shown(value));
+        let problem = format_args!(
+            "{} is not a mean over the steps of a training",
+            shown(value)
+        );
         let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
         c.fault(Code::OutOfRange, problem, advice);
     });

@@ -540,11 +540,35 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.look_above(point, f64::NEG_INFINITY, None)
     }
 
+    /// Whether the objective is a minimum over the tasks.
+    pub fn is_least(&self) -> bool {
+        self.folds() && self.fold() == Fold::Min
+    }
+
+    /// Whether a point that is not a minimum over tasks seems to be worth less than `cutoff` at these rates of all
+    /// tasks.
+    pub fn seems_below(&self, point: &Point, rates: &[f64], cutoff: f64, guide: &Guide) -> bool {
+        if self.folds() {
+            let gain = |(i, rate): (usize, &f64)| self.gain(i, usize::from(point.batch[i]), *rate);
+            return rates.iter().enumerate().map(gain).sum::<f64>() < cutoff;
+        }
+        let Some(round) = self
+            .problem
+            .round
+            .as_ref()
+            .filter(|_| self.orders_roughly())
+        else {
+            return false;
+        };
+        let most_s = self.most_seconds(point, cutoff);
+        round.seems_longer(self.rates, &self.settings(point), rates, most_s, guide)
+    }
+
     /// Whether the objective is a minimum over the tasks and one of them keeps it below `cutoff` at a point. Then
     /// most points need predictions of only one or two tasks. `order` says which task to try first; the one that
     /// succeeds moves to the front, because it is mostly the same for similar choices.
     pub fn one_falls_short(&self, point: &Point, cutoff: f64, order: &mut [usize]) -> bool {
-        if !(self.folds() && self.fold() == Fold::Min && cutoff.is_finite()) {
+        if !(self.is_least() && cutoff.is_finite()) {
             return false;
         }
         let mut short = None;

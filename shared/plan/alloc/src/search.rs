@@ -6,6 +6,7 @@ mod ascent;
 mod bounded;
 mod budget;
 mod chooser;
+mod effects;
 mod excluded;
 mod exhaustive;
 mod point;

@@ -92,6 +92,13 @@ impl CorunInputs {
         self.ln_alone[at]
     }
 
+    /// All that the first group of [`Layout::fill_groups`] is made of, as bits.
+    pub fn own(&self, at: usize) -> [u64; 4] {
+        let numbers = [self.ln_step[at], self.ln_batch[at], self.share[at]];
+        let [step, batch, share] = numbers.map(f64::to_bits);
+        [self.kind[at] as u64, step, batch, share]
+    }
+
     /// Whether co-runs covered its share levels and its number of tasks; `true` if the model does not say what they
     /// covered.
     pub fn has_levels(&self) -> bool {

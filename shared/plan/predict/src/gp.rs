@@ -96,21 +96,36 @@ impl Gp {
     #[inline(always)]
     fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
         let (n, signal) = (padded(self.len()), self.hyper.signal);
-        let d = self.hyper.inverse_length.len();
         let Some(TwoGroups { own, matern }) = self.hyper.groups else {
+            let d = self.hyper.inverse_length.len();
             self.distances(x, 0..d, k);
             for k in k {
                 matern::all(&mut k[..n], signal);
             }
             return;
         };
-        let mut others = [[0.0; MOST_POINTS]; N];
-        self.distances(x, 0..own, k);
-        self.distances(x, own..d, &mut others);
-        for (k, others) in k.iter_mut().zip(&mut others) {
-            matern::of(matern, &mut k[..n]);
-            matern::of(matern, &mut others[..n]);
-            effects::join(&mut k[..n], &others[..n], signal);
+        let mut of_own = [[0.0; MOST_POINTS]; N];
+        self.distances(x, 0..own, &mut of_own);
+        for of_own in &mut of_own {
+            matern::of(matern, &mut of_own[..n]);
+        }
+        self.beside(of_own.each_ref().map(|k| &k[..n]), x, k);
+    }
+
+    /// The same of the kernel of two groups, where its values on the first group are known.
+    #[inline(always)]
+    fn beside<const N: usize>(
+        &self,
+        own: [&[f64]; N],
+        x: [&[f64]; N],
+        k: &mut [[f64; MOST_POINTS]; N],
+    ) {
+        let n = padded(self.len());
+        let Some(of) = self.hyper.groups else { return };
+        self.distances(x, of.own..self.hyper.inverse_length.len(), k);
+        for (k, own) in k.iter_mut().zip(own) {
+            matern::of(of.matern, &mut k[..n]);
+            effects::join(&mut k[..n], &own[..n], self.hyper.signal);
         }
     }
 
@@ -152,6 +167,18 @@ impl Gp {
         means(self, rows, width, out);
     }
 
+    /// Values of the kernel of two groups on the first group alone, at scaled features.
+    pub fn own_half(&self, x: &[f64]) -> Vec<f64> {
+        let mut k = vec![0.0; padded(self.len())];
+        own_half(self, x, &mut k);
+        k
+    }
+
+    /// [`Gp::means`] where these values are known of each row, to the same bits.
+    pub fn means_beside(&self, own: &[&[f64]], rows: &[f64], width: usize, out: &mut [f64]) {
+        means_beside(self, own, rows, width, out);
+    }
+
     /// Posterior mean at scaled features.
     pub fn mean(&self, x: &[f64]) -> f64 {
         mean(self, x)
@@ -182,6 +209,35 @@ wide! {
         for (x, o) in rows.chunks(2 * width).zip(out.chunks_mut(2)) {
             // The last of an odd number is computed twice.
             gp.covariances([&x[..width], &x[x.len() - width..]], &mut k);
+            for (o, k) in o.iter_mut().zip(&k) {
+                *o = dot(&k[..n], &gp.alpha);
+            }
+        }
+    }
+}
+
+wide! {
+    fn own_half(gp: &Gp, x: &[f64], out: &mut [f64]) {
+        let Some(TwoGroups { own, matern }) = gp.hyper.groups else { return };
+        let mut k = [[0.0; MOST_POINTS]];
+        gp.distances([x], 0..own, &mut k);
+        out.copy_from_slice(&k[0][..out.len()]);
+        matern::of(matern, out);
+    }
+}
+
+wide! {
+    fn means_beside(gp: &Gp, own: &[&[f64]], rows: &[f64], width: usize, out: &mut [f64]) {
+        let n = gp.len();
+        let mut k = [[0.0; MOST_POINTS]; 2];
+        for ((x, own), o) in rows.chunks(2 * width).zip(own.chunks(2)).zip(out.chunks_mut(2)) {
+            if let [a, b] = own {
+                gp.beside([a, b], [&x[..width], &x[width..]], &mut k);
+            } else if let [a] = own {
+                let mut one = [[0.0; MOST_POINTS]];
+                gp.beside([a], [x], &mut one);
+                k[0] = one[0];
+            }
             for (o, k) in o.iter_mut().zip(&k) {
                 *o = dot(&k[..n], &gp.alpha);
             }

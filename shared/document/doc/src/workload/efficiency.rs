@@ -136,7 +136,11 @@ fn noise_scale(
         && !(low > 0.0 && low <= samples && samples <= high && high <= units::MOST)
     {
         c.field("interval", |c| {
-            let problem = format_args!("{} to {} is not an interval around {samples}", shown(low), shown(high));
+            let problem = format_args!(
+                "{} to {} is not an interval around {samples}",
+                shown(low),
+                shown(high)
+            );
             let advice = "give [low, high] with 0 < low <= noise_scale <= high";
             c.fault(Code::OutOfRange, problem, advice);
         });

@@ -7,7 +7,7 @@ use allocation::{
     Effort, InterferenceLaw, Outcome, SearchOptions, Solution, mismatch_front, solve,
     solve_partition,
 };
-use doc::Proof;
+use doc::{ObjectiveKind, Proof};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::bench::Row;
@@ -71,6 +71,9 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     }
     if wanted("gp") {
         rows.push(learnt()?);
+    }
+    if wanted("many") {
+        rows.extend(many()?);
     }
     if wanted("rounds") {
         rows.extend(crate::rounds::rows()?);
@@ -197,6 +200,40 @@ fn learnt() -> Result<Row, BenchError> {
             found.report.points
         ),
     ))
+}
+
+/// Local searches of 16 tasks of a Gaussian process, beside the prediction of as many points as they look at.
+fn many() -> Result<Vec<Row>, BenchError> {
+    let row = |(name, objective): (&str, ObjectiveKind)| {
+        let case = case(Recipe {
+            batches: 3,
+            step_percent: 5,
+            rv_percent: None,
+            objective,
+            ..plain("many", 16, 0)
+        })?;
+        let predictor = gp::learn(&case)?;
+        let (ms, found) = median_ms(3, || {
+            solve(&predictor, &case.problem, &SearchOptions::default())
+        });
+        let found = found?;
+        let best = best(&found)?;
+        let (one_ms, ()) = median_ms(1_001, || {
+            predictor.means(&best.settings, &mut [0.0; 16]);
+        });
+        let points = found.report.points;
+        Ok(Row::new(
+            format!("solve_n16_gp_{name}_ms"),
+            (ms, "ms"),
+            ("as many points predicted", one_ms * points as f64),
+            format!("{points} points, {name} {:.6}", best.objective),
+        ))
+    };
+    let objectives = [
+        ("max-min", ObjectiveKind::MaxMin),
+        ("fairness", ObjectiveKind::Fairness),
+    ];
+    objectives.into_iter().map(row).collect()
 }
 
 /// The row, and the milliseconds and points of the front.

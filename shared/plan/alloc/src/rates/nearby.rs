@@ -20,10 +20,11 @@ pub(crate) struct Nearby<'a, R> {
 }
 
 impl<'a, R: Rates> Nearby<'a, R> {
-    /// Rates for `there`, given `rows` for `base` at `batches`.
+    /// Rates for `there`, given `rows` for `base` at `batches`; `together` are those of all tasks there, if known.
     pub(crate) fn new(
         (base, batches, rows): (&'a R, &'a [Batch], &'a Rows),
         (there, at): (&impl Rates, &[Batch]),
+        together: Option<&[f64]>,
     ) -> Result<Self, OverlapError> {
         let n = batches.len();
         let (mut alone, mut all) = (vec![0.0; n], vec![0.0; n]);
@@ -36,7 +37,10 @@ impl<'a, R: Rates> Nearby<'a, R> {
         };
         let mut now = vec![0.0; n];
         let everyone = Set::MAX >> (MAX_TASKS - n);
-        there.rates(everyone, at, &mut now)?;
+        match together {
+            Some(known) => now.copy_from_slice(known),
+            None => there.rates(everyone, at, &mut now)?,
+        }
         near.row(everyone, |row| {
             for i in 0..n {
                 all[i] = (now[i] / row[i]).ln();

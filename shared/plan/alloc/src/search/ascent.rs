@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 use units::corun::{Setting, Throughput, shrink_to_fit};
 
 use super::additive::Additive;
+use super::effects::Effects;
 use super::point::Point;
 use super::shortlist::Shortlist;
 use crate::instance::Instance;
@@ -20,6 +21,13 @@ const WORTH: f64 = 1e-6;
 const ORDERED_TIMES: u32 = 6;
 /// At most this many pairs of tasks change shares between two climbs of such rounds.
 const DISTURBED: usize = 4;
+/// From this many tasks on a change of two of them is first judged by [`Effects`]. Of 8 models of 12 and 16 tasks the
+/// best sum and the best minimum over tasks stayed the same to the digit, in a quarter and in six tenths of the time;
+/// rounds differed by 0.2 % either way, 0.01 % on average.
+const SCREENED_TASKS: usize = 9;
+/// So many of these changes count as one point of a search for a round. With each counted whole, rounds were 0.02 %
+/// longer on average; with two, as long to 0.01 %.
+const SCREENED: u64 = 3;
 
 /// Constraints first, then the objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +65,9 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     /// Buffer for the point under trial, to avoid an allocation for each.
     next: Point,
     guide: Guide,
+    effects: Effects,
+    /// Changes that were judged without a prediction.
+    screened: u64,
     /// Tasks by when they last showed that a point is no better ([`Instance::one_falls_short`]).
     worst: Vec<usize>,
     x: Vec<f64>,
@@ -85,6 +96,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             memo: HashMap::new(),
             next: Point::empty(),
             guide: Guide::default(),
+            effects: Effects::default(),
+            screened: 0,
             worst: (0..inst.n).collect(),
             points: 0,
             most_points: 0,
@@ -265,6 +278,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.guide.follow();
         loop {
             let before = score;
+            self.effects.forget();
             // Halve the step from a quarter of the levels down to one level. Shares are rounded to whole
             // processors, so a small step at the start often changes nothing and the climb would stop; once a
             // single level does not help either, the shares are a local optimum. In the searches of
@@ -451,12 +465,31 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         if !levels_fit || !batches_fit || next == point {
             return;
         }
+        if self.seems_worse(point, *score, next) {
+            return;
+        }
         let got = self.score(next, *score);
         if got.beats(*score) {
             *score = got;
             self.guide.follow();
             std::mem::swap(point, next);
         }
+    }
+
+    /// Whether a change of two of many tasks seems to be no gain, by what both changes make of the rates.
+    fn seems_worse(&mut self, point: &Point, score: Score, next: &Point) -> bool {
+        if self.law.is_some() || self.inst.n < SCREENED_TASKS || score.violation > 0.0 {
+            return false;
+        }
+        let cutoff = score.value.min(self.list.cutoff());
+        let known = (&self.guide, self.worst.as_slice());
+        let short = self
+            .effects
+            .fall_short(self.inst, (point, next), cutoff, known);
+        // A round that is played at extrapolated rates takes about a third of one whose rates are predicted.
+        self.screened += u64::from(short);
+        self.points += u64::from(short && (!self.inst.is_round() || self.screened % SCREENED == 0));
+        short
     }
 
     /// Score of a point. With additive rates its batch sizes are first replaced by the best ones

@@ -166,6 +166,23 @@ fn the_kernel_of_two_groups_answers_alike_however_it_is_asked() {
 }
 
 #[test]
+fn halves_of_the_kernel_that_are_kept_change_no_bit() {
+    let obs = two_groups();
+    let gp = Gp::new(Hyper::of_groups(&obs, GROUPS), &obs).unwrap();
+    let rows: Vec<f64> = (0..5)
+        .flat_map(|k| scaled(&gp, &[0.1 * f64::from(k), 0.7, 0.3, 0.2 * f64::from(k)]))
+        .collect();
+    let halves: Vec<Vec<f64>> = rows.chunks(4).map(|row| gp.own_half(row)).collect();
+    let halves: Vec<&[f64]> = halves.iter().map(Vec::as_slice).collect();
+    let (mut whole, mut beside) = ([0.0; 5], [0.0; 5]);
+    gp.means(&rows, 4, &mut whole);
+    gp.means_beside(&halves, &rows, 4, &mut beside);
+    assert_eq!(whole, beside);
+    let single: Vec<f64> = rows.chunks(4).map(|row| gp.mean(row)).collect();
+    assert_eq!(single, whole);
+}
+
+#[test]
 fn the_grid_finds_what_no_other_place_of_it_beats() {
     let obs = two_groups();
     let found = Hyper::of_groups(&obs, GROUPS);

@@ -7,7 +7,7 @@ use super::{bad, length, not_negative, numbers};
 use crate::base::Base;
 use crate::error::PredictError;
 use crate::gp::{MEMBER, Members, SetGp};
-use crate::pool::{Pool, Weights};
+use crate::pool::{OwnHalves, Pool, Weights};
 use crate::sum::{Sums, members_of};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 
@@ -116,6 +116,7 @@ pub(super) fn read(
         pool: Pool {
             part: process(&u.gp, &tasks, base, points, &format!("{path}.gp"), row)?,
             mean: u.mean,
+            own: OwnHalves::default(),
         },
         weights,
         sums: match &u.sums {
