@@ -40,7 +40,7 @@ const MOST_TASKS: usize = 31;
 /// and the others contained 3 % of the gains of all improvements; with 0.002 it was 14 and 31 %, and 1 %.
 const NEARLY: f64 = 2e-4;
 /// The same for a change of two tasks whose rates together are extrapolated as well: a little more, since these err
-/// more. With 0.0002 and 0.002 the rounds of 4 models of 12 and 16 tasks were as long on average to 0.01 %.
+/// more. Chosen by hand.
 const SEEMINGLY: f64 = 5e-4;
 /// Relative excess over a known round up to which a round is still evaluated, so that equally long
 /// ones are distinguished by their content and not by which was seen first: rounds are found to

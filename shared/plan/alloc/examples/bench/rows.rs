@@ -204,7 +204,7 @@ fn learnt() -> Result<Row, BenchError> {
 
 /// Local searches of 16 tasks of a Gaussian process, beside the prediction of as many points as they look at.
 fn many() -> Result<Vec<Row>, BenchError> {
-    let row = |(name, objective): (&str, ObjectiveKind)| {
+    let row = |(name, objective): (&str, ObjectiveKind)| -> Result<Row, BenchError> {
         let case = case(Recipe {
             batches: 3,
             step_percent: 5,
