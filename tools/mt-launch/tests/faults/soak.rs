@@ -163,7 +163,7 @@ fn a_soak_of_minutes_stays_flat() {
 }
 
 #[test]
-fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core() {
+fn eight_jobs_with_a_hundred_lines_a_second_cost_little() {
     needs_cgroups!();
     if !std::path::Path::new("/usr/bin/perl").exists() {
         testkit::skipped("perl", "no perl to print lines at a steady pace");
@@ -189,7 +189,9 @@ fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core
         part * 100.0,
         lines as f64 / seconds
     );
-    assert!(part < 0.01, "{part} of a core");
+    // A hundredth of a core; a debug build takes about three times as long.
+    let most = if cfg!(debug_assertions) { 0.03 } else { 0.01 };
+    assert!(part < most, "{part} of a core");
 }
 
 #[test]
