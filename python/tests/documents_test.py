@@ -34,8 +34,8 @@ class Documents(unittest.TestCase):
 
     def test_what_is_no_document_is_told_with_file_and_line(self):
         for text, said in (('{"schema":"mt.plan/1"}\n{"schema"', "input:2: "),
-                           ('{"schema":"mt.plan/1"}\n[1]', "input:2: this is no document"),
-                           ('{"a":1}', "input:1: this is no document")):
+                           ('{"schema":"mt.plan/1"}\n[1]', "input:2: not a document"),
+                           ('{"a":1}', "input:1: not a document")):
             with self.assertRaises(ValueError) as raised:
                 documents.read(io.StringIO(text))
             self.assertTrue(str(raised.exception).startswith(said), raised.exception)
