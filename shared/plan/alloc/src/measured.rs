@@ -231,8 +231,8 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     })
 }
 
-/// Expected value of an objective with this lower end, as its rates are uncertain: itself where it is a sum of them, and
-/// of seconds, which go by `1/rate`, `(1 + e^2)` times as many for a relative error `e` of all rates (the second-order
+/// Expected value of an objective with this lower end, as its rates are uncertain: itself where it is a sum of them,
+/// and of seconds, which go by `1/rate`, `(1 + e^2)` times as many for a relative error `e` of all rates (the second-order
 /// delta method: Oehlert 1992, *A note on the delta method*); the lower end has them at `1/(1 - e)`.
 fn expected(problem: &Problem, value: f64, low: f64) -> f64 {
     if !problem.is_timed() {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use allocation::{Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
-use design::sequence::{Conditions, Sequence, lesson};
 use design::DesignSettings;
+use design::sequence::{Conditions, Sequence, lesson};
 use device::{Device, Sim};
 use doc::{Corun, Feasible, Measured, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, TaskSpec, fit_by_merit};

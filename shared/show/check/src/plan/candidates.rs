@@ -73,7 +73,8 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
     });
 }
 
-/// The best by the model is the plan where its expected value exceeds the measured one's by more than it may be too good.
+/// The best by the model is the plan where its expected value exceeds the measured one's by more than it may be too
+/// good.
 /// Seconds go by one over the rates, so that expected ones are more than those at the mean rates.
 fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
     let timed = frame.kind == ObjectiveKind::Round || frame.is_to_target();
