@@ -231,9 +231,10 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     })
 }
 
-/// Expected value of an objective with this lower end, as its rates are uncertain: itself where it is a sum of them, and
-/// of seconds, which go by `1/rate`, `(1 + e^2)` times as many for a relative error `e` of all rates (the second-order
-/// delta method: Oehlert 1992, *A note on the delta method*); the lower end has them at `1/(1 - e)`.
+/// Expected value of an objective with this lower end, given that its rates are uncertain. A sum of rates has itself
+/// as its expectation. Seconds are proportional to `1/rate`: their expectation is `(1 + e^2)` times as large for a
+/// relative error `e` of all rates (the second-order delta method: Oehlert 1992, *A note on the delta method*). The
+/// lower end has the seconds at `1/(1 - e)`.
 fn expected(problem: &Problem, value: f64, low: f64) -> f64 {
     if !problem.is_timed() {
         return value;

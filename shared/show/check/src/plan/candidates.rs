@@ -72,8 +72,8 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
     });
 }
 
-/// The model's best is the plan if its expected value exceeds that of the measured co-run by more than the bias of the best
-/// of many predictions. Seconds are work over rates, so the expected seconds are more than those at the mean rates.
+/// The model's best is the plan if its expected value exceeds that of the measured co-run by more than the bias of the
+/// best of many predictions. Seconds are work over rates, so the expected seconds are more than those at the mean rates.
 fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
     let timed = frame.kind == ObjectiveKind::Round || frame.is_to_target();
     let expected = |c: &Candidate| {
