@@ -100,7 +100,7 @@ pub enum PlanError {
          tell apart; check samples, bytes and bandwidth"
     )]
     TooLong(f64),
-    /// The workload of the round is of other tasks.
+    /// The workload of the round has other tasks than the plan.
     #[error("--workload: {0}")]
     OtherTasks(#[from] OtherTasks),
     /// The round cannot be ordered for another reason.

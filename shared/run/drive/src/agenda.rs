@@ -128,7 +128,7 @@ impl Agenda {
             self.queues[a.gpu].push_back((place, a.start));
             if self.problem.shares() {
                 let there = &mut there[a.gpu];
-                // An end that is late by rounding only is one.
+                // An end that exceeds the start only by rounding does not overlap it.
                 there.retain(|&(_, end)| end > a.start * (1.0 + 1e-9));
                 if let [(other, _)] = there[..] {
                     self.beside.insert(place, other);

@@ -21,7 +21,7 @@ struct Turn {
     task: usize,
 }
 
-/// Sums up, over the stretches of time between two turns of a GPU, the rates of who trains there.
+/// Integrates the rates of the tasks on each GPU over time, from one start or end of a task there to the next.
 pub fn worked(schedule: &Schedule, groups: &[usize], j: &mut Judge) -> Worked {
     let tasks = &schedule.assignments;
     let alone = |t: &doc::ScheduledTask| t.trained.get() - t.start.get() - t.switch.get();

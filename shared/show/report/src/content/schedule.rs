@@ -126,7 +126,7 @@ fn seats(schedule: &Schedule) -> Vec<(usize, bool)> {
     let mut until = vec![[0.0_f64; 2]; schedule.cluster.gpu_groups().len()];
     let seat = |a: &doc::ScheduledTask| {
         let start = a.start.get();
-        // An end that is late by rounding only is one.
+        // An end that exceeds the start only by rounding does not overlap it.
         let busy = until[a.gpu].map(|end| end > start * (1.0 + 1e-9));
         let seat = usize::from(busy[0]);
         until[a.gpu][seat] = a.trained.get();
