@@ -27,7 +27,8 @@ FIXED = [1, 2, 3, 4, 6, 8]
 LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 40
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
-TOOLS = ["parallel", "pueue"]
+# The rivals, and the program that each needs.
+TOOLS = {"parallel": "parallel", "pueue": "pueued"}
 # Seconds that the smallest job of a template computes on one processor.
 WORK = 0.12
 # name, fractions of compute, fetch and threads, whether all arrive at once, whether they arrive template by template
@@ -206,7 +207,7 @@ def measure(mix, jobs, rng, rows, keep, fixed):
     for place, scheme in zip(places, ("mt", "mt, known")):
         schemes[place] = scheme
     folder = OUT / "queue" / name.replace(" ", "-").replace(",", "")
-    others = [tool for tool, program in (("parallel", "parallel"), ("pueue", "pueued")) if shutil.which(program)]
+    others = [tool for tool, program in TOOLS.items() if shutil.which(program)]
     for scheme in schemes + others:
         if scheme in done:
             continue

@@ -2,7 +2,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, Sub};
 
-use crate::UnitError;
+use crate::{UnitError, shown};
 
 /// A part of a device, as fixed point in hundredths of a percent.
 ///
@@ -22,7 +22,7 @@ impl Share {
         let bad = || {
             UnitError::new(
                 "share",
-                percent,
+                shown(percent),
                 "a percentage from 0.01 to 100 in steps of 0.01",
             )
         };
@@ -101,7 +101,7 @@ impl TotalShare {
         } else {
             Err(UnitError::new(
                 "total share",
-                percent,
+                shown(percent),
                 "a percentage of 0.01 or more",
             ))
         }

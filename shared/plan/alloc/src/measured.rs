@@ -6,10 +6,11 @@
 //! been too good by on average ([`CURSE`]), and by the noise of what it was fitted to. A round counts as measured if
 //! every set of tasks was measured that computes together in it for more than a moment.
 
-use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, ObjectiveKind};
-use doc::{Proof, Workload};
+mod config;
+
+use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, ObjectiveKind, Proof, Workload};
 use units::corun::{Setting, Throughput};
-use units::{Batch, Share, TotalShare};
+use units::{Share, TotalShare};
 
 use crate::answer::{Report, Solution};
 use crate::compute::{finish, together};
@@ -17,11 +18,11 @@ use crate::problem::Problem;
 use crate::progress::active;
 use crate::round::Round;
 use crate::tolerance::{INTERVAL, TOLERANCE};
+use config::MeasuredOver;
 use overlap::Outcome;
 
-/// Standard error of a measured throughput that comes without one, as a part of it, but for the
-/// simulator, which is exact unless it says otherwise: windows on real devices end at 1 %.
-const UNKNOWN_ERROR: f64 = 0.01;
+pub use config::MeasuredConfig;
+
 /// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
 /// half a percent of the round.
 const LEAST_PART: f64 = 0.05;
@@ -37,97 +38,11 @@ const JOINT_SIGMA: f64 = 1.0;
 /// refuses the large gains over random profiles, which come true. From 2 to 5 % the plans are as good.
 const CURSE: f64 = 0.03;
 
-/// A measured co-run of some tasks of a problem.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MeasuredConfig {
-    config: u64,
-    settings: Vec<Setting>,
-    /// Throughput of each task, and its standard error.
-    rates: Vec<f64>,
-    errors: Vec<f64>,
-}
-
 /// The plan, and the candidates that it was chosen from.
 pub(crate) struct Choose {
     pub(crate) candidates: Candidates,
     /// The measured co-run, where it is the plan.
     pub(crate) measured: Option<Solution>,
-}
-
-impl MeasuredConfig {
-    /// The measured co-runs of a model. Measurements of the same configuration are merged into
-    /// their mean. Tasks that the workload does not have are left out.
-    #[must_use]
-    pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
-        let exact = workload.device.kind == DeviceKind::Sim;
-        let unknown = if exact { 0.0 } else { UNKNOWN_ERROR };
-        let each = coruns.iter().map(|corun| {
-            let rate = |t: &doc::Measured| t.throughput.get();
-            let error = |t: &doc::Measured| {
-                t.stderr
-                    .map_or(unknown * rate(t), units::SamplesPerSec::get)
-            };
-            let setting = |t: &doc::Measured| {
-                let task = workload.tasks.iter().position(|of| of.id == t.id);
-                task.map(|task| Setting {
-                    task,
-                    batch: t.batch,
-                    share: t.share,
-                })
-            };
-            Self {
-                config: corun.config,
-                settings: corun.tasks.iter().filter_map(setting).collect(),
-                rates: corun.tasks.iter().map(rate).collect(),
-                errors: corun.tasks.iter().map(error).collect(),
-            }
-        });
-        Self::merged(each)
-    }
-
-    /// Of throughputs and their standard errors as they were measured.
-    #[must_use]
-    pub fn new(settings: Vec<Setting>, rates: Vec<f64>, errors: Vec<f64>) -> Self {
-        let config = 0;
-        Self {
-            config,
-            settings,
-            rates,
-            errors,
-        }
-    }
-
-    /// With one for each configuration: the mean of its measurements.
-    #[must_use]
-    pub fn merged(each: impl Iterator<Item = Self>) -> Vec<Self> {
-        let mut groups: Vec<(Self, f64)> = Vec::new();
-        for one in each {
-            match groups.iter_mut().find(|(g, _)| g.settings == one.settings) {
-                Some((group, count)) => {
-                    group.join(&one, *count);
-                    *count += 1.0;
-                }
-                None => groups.push((one, 1.0)),
-            }
-        }
-        groups.into_iter().map(|(group, _)| group).collect()
-    }
-
-    /// The mean with one more measurement, after `count`.
-    fn join(&mut self, one: &Self, count: f64) {
-        let mean = |all: f64, one: f64| (all * count + one) / (count + 1.0);
-        for i in 0..self.rates.len() {
-            self.rates[i] = mean(self.rates[i], one.rates[i]);
-            let squares = (self.errors[i] * count).powi(2) + one.errors[i].powi(2);
-            self.errors[i] = squares.sqrt() / (count + 1.0);
-        }
-    }
-
-    /// Settings of each task.
-    #[must_use]
-    pub fn settings(&self) -> &[Setting] {
-        &self.settings
-    }
 }
 
 /// How a choice ranks if measured co-runs count with their measured rates.
@@ -145,44 +60,6 @@ pub struct Standing {
     pub missing: Vec<Vec<Setting>>,
 }
 
-/// The rates of a predictor, except that measured co-runs have their measured rates.
-struct MeasuredOver<'a, C: ?Sized> {
-    inner: &'a C,
-    known: &'a [MeasuredConfig],
-}
-
-impl<C: ?Sized> MeasuredOver<'_, C> {
-    fn known(&self, active: &[Setting]) -> Option<&MeasuredConfig> {
-        self.known.iter().find(|known| known.settings == active)
-    }
-}
-
-impl<C: Throughput + ?Sized> Throughput for MeasuredOver<'_, C> {
-    fn task_count(&self) -> usize {
-        self.inner.task_count()
-    }
-
-    fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.inner.solo(task, batch)
-    }
-
-    fn means(&self, active: &[Setting], out: &mut [f64]) {
-        if let Some(known) = self.known(active) {
-            return out.copy_from_slice(&known.rates);
-        }
-        self.inner.means(active, out);
-    }
-
-    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
-        let known = self.known(active).map(|known| known.errors.clone());
-        known.unwrap_or_else(|| self.inner.std_errors(active))
-    }
-
-    fn covers(&self, setting: Setting, running: usize) -> bool {
-        self.inner.covers(setting, running)
-    }
-}
-
 /// Chooses between the best measured co-run that keeps the constraints and `predicted`, the best
 /// by the model; `None` where no measured one does.
 pub(crate) fn choose<C: Throughput + ?Sized>(
@@ -193,12 +70,12 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     predicted: Option<&Solution>,
 ) -> Option<Choose> {
     let (measured, objective, low) = best(rates, problem, known)?;
-    let predicted_low = predicted.map(|s| valued(rates, problem, &s.settings).1);
+    let predicted = predicted.map(|s| {
+        let low = valued(rates, problem, &s.settings).1;
+        (s, low.min(s.objective))
+    });
     let least = expected(problem, objective, low) + (objective - low);
-    let hoped = predicted
-        .zip(predicted_low)
-        .map(|(s, low)| expected(problem, s.objective, low.min(s.objective)));
-    let chosen = match hoped {
+    let chosen = match predicted.map(|(s, low)| expected(problem, s.objective, low)) {
         Some(value) if value - CURSE * value.abs() > least => Chosen::Predicted,
         _ => Chosen::Measured,
     };
@@ -218,10 +95,10 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
             low,
             tasks: choices(&measured.settings),
         },
-        predicted: predicted.zip(predicted_low).map(|(s, low)| Candidate {
+        predicted: predicted.map(|(s, low)| Candidate {
             config: None,
             objective: s.objective,
-            low: low.min(s.objective),
+            low,
             tasks: choices(&s.settings),
         }),
     };
@@ -561,158 +438,4 @@ pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution
 }
 
 #[cfg(test)]
-mod tests {
-    use doc::Measured;
-    use units::{SamplesPerSec, Weight};
-
-    use super::*;
-    use crate::{Limits, Task};
-
-    /// Predicts `1 + share` for every task, with an error of a tenth.
-    struct Line;
-
-    impl Throughput for Line {
-        fn task_count(&self) -> usize {
-            2
-        }
-        fn solo(&self, _: usize, _: Batch) -> f64 {
-            2.0
-        }
-        fn covers(&self, _: Setting, _: usize) -> bool {
-            true
-        }
-        fn means(&self, active: &[Setting], out: &mut [f64]) {
-            for (rate, s) in out.iter_mut().zip(active) {
-                *rate = 1.0 + s.share.fraction();
-            }
-        }
-        fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
-            vec![0.1; active.len()]
-        }
-    }
-
-    fn workload() -> Workload {
-        let text = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tasks":[
-            {"id":"a","model":"vgg16","batch_sizes":[8,16],"samples":100},
-            {"id":"b","model":"vgg16","batch_sizes":[8,16],"samples":100}]}"#;
-        let frames = doc::Frames::new(text.as_bytes(), "test");
-        doc::Documents::new(frames).next().unwrap().unwrap()
-    }
-
-    fn corun(config: u64, share: f64, rate: f64, error: Option<f64>) -> Corun {
-        let task = |id: &str| Measured {
-            id: units::TaskId::new(id).unwrap(),
-            batch: Batch::new(16).unwrap(),
-            share: Share::from_percent(share).unwrap(),
-            throughput: SamplesPerSec::new(rate).unwrap(),
-            stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
-            gradient: None,
-            launch: doc::Launch::default(),
-        };
-        Corun {
-            config,
-            tasks: vec![task("a"), task("b")],
-        }
-    }
-
-    fn problem(objective: ObjectiveKind, limits: Limits) -> Problem {
-        let mut problem = Problem::of_workload(&Line, &workload(), objective, limits);
-        for Task { weight, .. } in &mut problem.tasks {
-            *weight = Weight::new(1.0).unwrap();
-        }
-        problem
-    }
-
-    fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
-        let known = MeasuredConfig::of_model(coruns, &workload());
-        let setting = |task| Setting {
-            task,
-            batch: Batch::new(16).unwrap(),
-            share: Share::FULL,
-        };
-        // By the model 4.0, of which 0.12 is the optimizer's curse.
-        let predicted = predict(&Line, problem, &[setting(0), setting(1)]);
-        let made = choose(&Line, &workload(), problem, &known, Some(&predicted))?;
-        assert_eq!(
-            made.measured.is_some(),
-            made.candidates.chosen == Chosen::Measured
-        );
-        let config = made.candidates.measured.config;
-        Some((made.candidates.chosen, config))
-    }
-
-    #[test]
-    fn a_prediction_is_the_plan_where_it_is_better_by_more_than_it_is_too_good() {
-        let raw = problem(ObjectiveKind::Raw, Limits::default());
-        let one = |rate, error| chosen(&raw, &[corun(3, 33.33, rate, error)]).unwrap().0;
-        assert_eq!(one(1.945, None), Chosen::Measured);
-        assert_eq!(one(1.935, None), Chosen::Predicted);
-        // The model was fitted to this noise: 3.87 + 1.96 sqrt(2) 0.1.
-        assert_eq!(one(1.935, Some(0.1)), Chosen::Measured);
-        assert_eq!(one(1.79, Some(0.1)), Chosen::Predicted);
-    }
-
-    #[test]
-    fn measured_again_it_is_the_mean_that_counts() {
-        let raw = problem(ObjectiveKind::Raw, Limits::default());
-        let twice = [corun(3, 50.0, 2.3, None), corun(5, 50.0, 1.7, None)];
-        let other = corun(4, 60.0, 2.01, None);
-        let all = [twice[0].clone(), other, twice[1].clone()];
-        assert_eq!(chosen(&raw, &all), Some((Chosen::Measured, Some(4))));
-        assert_eq!(chosen(&raw, &twice), Some((Chosen::Measured, Some(3))));
-    }
-
-    #[test]
-    fn constraints_hold_for_what_was_measured() {
-        let floor = Limits {
-            floor: 0.9,
-            ..Limits::default()
-        };
-        let fed = problem(ObjectiveKind::Raw, floor);
-        assert_eq!(chosen(&fed, &[corun(3, 50.0, 1.7, None)]), None);
-        let kept = chosen(&fed, &[corun(3, 50.0, 1.95, None)]);
-        assert_eq!(kept, Some((Chosen::Measured, Some(3))));
-        let total = Limits {
-            rv: Some(TotalShare::from_percent(120.0).unwrap()),
-            ..Limits::default()
-        };
-        let given = problem(ObjectiveKind::Raw, total);
-        assert_eq!(chosen(&given, &[corun(3, 50.0, 3.0, None)]), None);
-        let small = Limits {
-            policy: BatchPolicy::Same,
-            ..Limits::default()
-        };
-        let mut same = problem(ObjectiveKind::Raw, small);
-        same.tasks[0].batches.truncate(1);
-        assert_eq!(chosen(&same, &[corun(3, 50.0, 3.0, None)]), None);
-    }
-
-    /// A plan at half each: 100 samples of a at 2.0/s and of b at 1.0/s, b alone at 1.5/s for the rest.
-    #[test]
-    fn a_round_is_measured_where_all_that_runs_at_once_in_it_was() {
-        let round = problem(ObjectiveKind::Round, Limits::default());
-        let mut whole = corun(1, 50.0, 2.0, None);
-        whole.tasks[1].throughput = SamplesPerSec::new(1.0).unwrap();
-        assert_eq!(chosen(&round, &[whole.clone()]), None);
-        let mut rest = corun(2, 50.0, 1.5, None);
-        rest.tasks.remove(0);
-        let known = MeasuredConfig::of_model(&[whole.clone(), rest.clone()], &workload());
-        let found = best(&Line, &round, &known).unwrap();
-        assert_eq!(found.0.config, 1);
-        // 50 s together and 50 samples at 1.5/s.
-        assert!((found.1 + 50.0 + 50.0 / 1.5).abs() < 1e-6, "{}", found.1);
-        assert_eq!(found.1, found.2);
-        // By the model 50 s at 2.0/s each, and at 1.9/s 52.6 s: a measured round of 83 s is not the plan.
-        let made = chosen(&round, &[whole, rest]);
-        assert_eq!(made, Some((Chosen::Predicted, Some(1))));
-        // A choice that ends at once needs no other.
-        let even = chosen(&round, &[corun(3, 50.0, 2.0, None)]);
-        assert_eq!(even, Some((Chosen::Measured, Some(3))));
-    }
-
-    #[test]
-    fn a_model_without_measurements_is_as_before() {
-        let raw = problem(ObjectiveKind::Raw, Limits::default());
-        assert_eq!(chosen(&raw, &[]), None);
-    }
-}
+mod tests;

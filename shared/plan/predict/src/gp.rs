@@ -96,7 +96,7 @@ impl Gp {
     #[inline(always)]
     fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
         let (n, signal) = (padded(self.len()), self.hyper.signal);
-        let Some(TwoGroups { own, matern }) = self.hyper.groups else {
+        let Some(of) = self.hyper.groups else {
             let d = self.hyper.inverse_length.len();
             self.distances(x, 0..d, k);
             for k in k {
@@ -104,15 +104,26 @@ impl Gp {
             }
             return;
         };
-        let mut of_own = [[0.0; MOST_POINTS]; N];
-        self.distances(x, 0..own, &mut of_own);
-        for of_own in &mut of_own {
-            matern::of(matern, &mut of_own[..n]);
-        }
-        self.beside(of_own.each_ref().map(|k| &k[..n]), x, k);
+        let mut own = [[0.0; MOST_POINTS]; N];
+        self.on_own(of, x, &mut own);
+        self.beside(own.each_ref().map(|k| &k[..n]), x, k);
     }
 
-    /// The same of the kernel of two groups, where its values on the first group are known.
+    /// The kernel of two groups on the first group alone, into the first [`padded`] of each of `k`.
+    #[inline(always)]
+    fn on_own<const N: usize>(
+        &self,
+        of: TwoGroups,
+        x: [&[f64]; N],
+        k: &mut [[f64; MOST_POINTS]; N],
+    ) {
+        self.distances(x, 0..of.own, k);
+        for k in k {
+            matern::of(of.matern, &mut k[..padded(self.len())]);
+        }
+    }
+
+    /// Like [`Gp::covariances`] for a kernel of two groups with known values on the first group.
     #[inline(always)]
     fn beside<const N: usize>(
         &self,
@@ -218,11 +229,10 @@ wide! {
 
 wide! {
     fn own_half(gp: &Gp, x: &[f64], out: &mut [f64]) {
-        let Some(TwoGroups { own, matern }) = gp.hyper.groups else { return };
+        let Some(of) = gp.hyper.groups else { return };
         let mut k = [[0.0; MOST_POINTS]];
-        gp.distances([x], 0..own, &mut k);
+        gp.on_own(of, [x], &mut k);
         out.copy_from_slice(&k[0][..out.len()]);
-        matern::of(matern, out);
     }
 }
 
@@ -231,13 +241,9 @@ wide! {
         let n = gp.len();
         let mut k = [[0.0; MOST_POINTS]; 2];
         for ((x, own), o) in rows.chunks(2 * width).zip(own.chunks(2)).zip(out.chunks_mut(2)) {
-            if let [a, b] = own {
-                gp.beside([a, b], [&x[..width], &x[width..]], &mut k);
-            } else if let [a] = own {
-                let mut one = [[0.0; MOST_POINTS]];
-                gp.beside([a], [x], &mut one);
-                k[0] = one[0];
-            }
+            // The last of an odd number is computed twice.
+            let own = [own[0], own[own.len() - 1]];
+            gp.beside(own, [&x[..width], &x[x.len() - width..]], &mut k);
             for (o, k) in o.iter_mut().zip(&k) {
                 *o = dot(&k[..n], &gp.alpha);
             }

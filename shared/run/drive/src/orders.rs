@@ -36,27 +36,17 @@ impl Orders {
             && fs::metadata(path)
                 .map_err(|error| Failure::file(path, &error))?
                 .is_file();
+        if is_file {
+            read(path, console, |read| own.take(read));
+            return Ok(own);
+        }
         let (sender, receiver) = sync_channel(64);
         let (path, console) = (PathBuf::from(path), console.clone());
         in_background(move || {
-            let read = each_event(&path, "events", false, &console, |frame| {
-                let event = match QueueEvent::read(frame) {
-                    Ok(event) => event,
-                    Err(error) => return Ok(Err(error.to_string())),
-                };
-                // Where the run has ended nobody listens.
-                sender.send(Ok(event)).ok();
-                Ok(Ok(()))
-            });
-            if let Err(failure) = read {
-                sender.send(Err(failure.to_string())).ok();
-            }
+            // Where the run has ended nobody listens.
+            read(&path, &console, |read| drop(sender.send(read)));
         })?;
-        if is_file {
-            receiver.iter().for_each(|read| own.take(read));
-        } else {
-            own.receiver = Some(receiver);
-        }
+        own.receiver = Some(receiver);
         Ok(own)
     }
 
@@ -88,5 +78,16 @@ impl Orders {
     /// Whether none can come any more.
     pub fn is_over(&self) -> bool {
         self.receiver.is_none() && self.later.is_empty() && self.wrong.is_none()
+    }
+}
+
+/// Passes the events of a file or a pipe on as they come, and at last what went wrong with reading.
+fn read(path: &Path, console: &Console, mut pass: impl FnMut(Result<QueueEvent, String>)) {
+    let read = each_event(path, "events", false, console, |frame| {
+        let event = QueueEvent::read(frame).map_err(|error| error.to_string());
+        Ok(event.map(|event| pass(Ok(event))))
+    });
+    if let Err(failure) = read {
+        pass(Err(failure.to_string()));
     }
 }

@@ -83,11 +83,12 @@ pub fn import(
             }
             for ([a, b], [own, other]) in found.pairs {
                 let rate = |model: &str| rates.get(&(model.to_owned(), kind.to_owned(), 1));
-                if let Some((alone, others)) = rate(a).zip(rate(b)) {
-                    let known = import::known(&lumping.pairs, a, b, kind).is_some();
+                let Some((alone, others)) = rate(a).zip(rate(b)) else {
+                    continue;
+                };
+                if import::known(&lumping.pairs, a, b, kind).is_none() {
                     let key = (a.to_owned(), b.to_owned(), kind.to_owned());
-                    let together = (own * alone, other * others);
-                    (!known).then(|| lumping.pairs.insert(key, together));
+                    lumping.pairs.insert(key, (own * alone, other * others));
                 }
             }
         }

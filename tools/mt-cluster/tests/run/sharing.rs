@@ -83,8 +83,8 @@ fn a_lost_gpu_frees_both_of_a_pair_and_stays_lost_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let schedule = plan(&pair(SECOND_WAITS), "hare");
     let lost = r#"{"event":"lost","time_s":TIME,"gpu":"t"}"#;
-    let begin = "a pipe, so that the moment is when both are there";
     let more = ["--device", "cpu", "--journal", "journal", "--resume"];
+    // Events of a pipe, so that the GPU is lost when both tasks are there.
     let mut child = command(
         folder.path(),
         &schedule,
@@ -94,7 +94,7 @@ fn a_lost_gpu_frees_both_of_a_pair_and_stays_lost_after_a_kill() {
     .stdout(Stdio::null())
     .spawn()
     .unwrap();
-    assert!(until(|| both_started(folder.path(), 2)), "{begin}");
+    assert!(until(|| both_started(folder.path(), 2)));
     let mut events = child.stdin.take().unwrap();
     writeln!(events, "{}", lost.replace("TIME", "0")).unwrap();
     assert!(until(|| both_started(folder.path(), 3)));
