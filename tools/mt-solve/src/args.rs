@@ -224,6 +224,7 @@ impl Args {
                 },
                 balance: self.balance.into(),
                 solo: self.solo.into(),
+                alone: None,
             },
             options: SearchOptions {
                 effort: match self.search {

@@ -59,6 +59,9 @@ pub struct Limits {
     /// rate at the chosen size, a slow batch size with a large share would look as good as a fast one (a resnet50
     /// with 1,478 samples/s as fair as with 2,314).
     pub solo: SoloRate,
+    /// Policy of the batch sizes that a task may have alone, for comparison; absent: `policy`. A search with freer
+    /// sizes than the plan's needs it, so that the values of both are in one unit.
+    pub alone: Option<BatchPolicy>,
 }
 
 impl Default for Limits {
@@ -72,6 +75,7 @@ impl Default for Limits {
             mismatch: None,
             balance: Balance::Batch,
             solo: SoloRate::Best,
+            alone: None,
         }
     }
 }
@@ -253,7 +257,7 @@ impl Problem {
     /// because the value of samples at others is unknown.
     #[must_use]
     pub fn sizes(&self, i: usize) -> Vec<Batch> {
-        match self.limits.policy {
+        match self.limits.alone.unwrap_or(self.limits.policy) {
             BatchPolicy::Reference => vec![self.tasks[i].reference()],
             _ => self.tasks[i].batches.clone(),
         }

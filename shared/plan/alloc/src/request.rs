@@ -110,6 +110,7 @@ impl Request {
             mismatch: held.mismatch,
             balance: held.balance,
             solo: held.solo,
+            alone: None,
         };
         Some(Self {
             // Repeating a request must not fail because the earlier plan lies outside.

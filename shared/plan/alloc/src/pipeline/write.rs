@@ -12,7 +12,7 @@ use crate::error::AllocError;
 use crate::front::{Front, fairness_front, mismatch_front};
 use crate::judge::{Scheme, marginals, target, verdict};
 use crate::part::Part;
-use crate::penalty::DomainPenalty;
+use crate::penalty::{DomainPenalty, beyond};
 use crate::problem::{Limits, Problem};
 use crate::quantities::{estimate, rate};
 use crate::rates::Subset;
@@ -60,16 +60,21 @@ pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
             return Ok(Vec::new());
         }
         let options = &request.options;
-        let front = match fairness {
+        let mut front = match fairness {
             true => fairness_front(penalised, problem, options)?,
             false => mismatch_front(penalised, problem, options)?,
         };
+        if !request.outside {
+            // The figures of a choice outside the domain are of penalised rates, which nobody predicts.
+            front.points.retain(|s| beyond(rates, &s.settings) == 0);
+        }
         Ok(front_points(workload, &front))
     };
     let mut explanation = Vec::new();
     for p in parts.iter().filter(|_| request.explain) {
         explanation.extend(explain(rates, workload, p)?);
     }
+    explanation.sort_by_key(|change: &Marginal| workload.task_index(&change.id));
     let kind = problem.objective;
     let known = workload.tasks.iter().all(|t| t.samples.is_some());
     let worst = parts.iter().map(|p| p.solution.mismatch);
@@ -268,6 +273,7 @@ fn unconstrained<C: Throughput + ?Sized>(
         return Ok(None);
     }
     let mut open = problem.clone();
+    open.limits.alone = Some(l.policy);
     open.limits.policy = BatchPolicy::Free;
     open.limits.mismatch = None;
     let best = roughly(rates, &open, options)?;

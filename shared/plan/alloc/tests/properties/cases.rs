@@ -103,6 +103,7 @@ pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
             mismatch,
             balance,
             solo,
+            alone: None,
         },
     )
 }

@@ -12,6 +12,7 @@ use units::corun::{Setting, Throughput};
 use units::{Batch, TotalShare};
 
 use super::mixes::Mix;
+use super::rival::Rival;
 use super::truth::{Truth, window};
 use super::{Failure, Study};
 
@@ -30,6 +31,8 @@ pub(crate) struct Row {
     pub sharing: f64,
     /// The same of one task after another.
     pub serial: f64,
+    /// The same of the best co-run that each rival has tried.
+    pub rivals: Vec<f64>,
     /// Whether the plan is a measured configuration.
     pub measured: bool,
     /// Tasks of the plan, and how many have their true throughput in the plan's 95 % interval.
@@ -50,7 +53,7 @@ pub(crate) struct Chain<'a> {
 }
 
 /// All chains of a mix.
-pub(crate) fn of_mix(mix: &Mix, study: &Study) -> Result<Vec<Row>, Failure> {
+pub(crate) fn of_mix(mix: &Mix, study: &Study, rivals: &mut [Rival]) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for &objective in &study.objectives {
         let judge = Judge::new(mix, objective)?;
@@ -62,7 +65,7 @@ pub(crate) fn of_mix(mix: &Mix, study: &Study) -> Result<Vec<Row>, Failure> {
                 seed: 0,
                 budgets: &study.budgets,
             };
-            rows.extend(chain.rows(&judge, study)?);
+            rows.extend(chain.rows(&judge, study, rivals)?);
         }
     }
     Ok(rows)
@@ -189,12 +192,19 @@ fn limits(mix: &Mix) -> Limits {
 
 impl Chain<'_> {
     /// One for each budget. A larger budget only adds to a design, so that one profile is enough.
-    pub fn rows(&self, judge: &Judge, study: &Study) -> Result<Vec<Row>, Failure> {
+    pub fn rows(
+        &self,
+        judge: &Judge,
+        study: &Study,
+        rivals: &mut [Rival],
+    ) -> Result<Vec<Row>, Failure> {
         let most = self.budgets.iter().copied().max().unwrap_or(0);
         let profile = self.profile(most, study)?;
+        let best = self.best_of(rivals, study)?;
         let mut rows = Vec::new();
-        for &budget in self.budgets {
-            let row = self.row(judge, &profile, budget)?;
+        for (position, &budget) in self.budgets.iter().enumerate() {
+            let tried: Vec<&[Setting]> = best.iter().map(|best| &best[position][..]).collect();
+            let row = self.row(judge, &profile, &tried, budget)?;
             if study.each {
                 println!(
                     "{:60} {:9} {budget:3} noise {}: plan {:6.2} %, by model {:6.2} %, static {:6.2} %, \
@@ -216,7 +226,29 @@ impl Chain<'_> {
         Ok(rows)
     }
 
-    fn row(&self, judge: &Judge, profile: &[Tried], budget: u64) -> Result<Row, Failure> {
+    /// What each rival finds best, by budget.
+    fn best_of(
+        &self,
+        rivals: &mut [Rival],
+        study: &Study,
+    ) -> Result<Vec<Vec<Vec<Setting>>>, Failure> {
+        let (workload, noise) = (&self.mix.workload, self.noise_percent);
+        let seen = window(study.window_s, study.repeats)?;
+        let best = |rival: &mut Rival| {
+            let seen = Truth::with_noise(workload, self.seed, seen, noise)?;
+            let problem = Problem::of_workload(&seen, workload, self.objective, limits(self.mix));
+            rival.best(&seen, &problem, self.mix.step, self.seed, self.budgets)
+        };
+        rivals.iter_mut().map(best).collect()
+    }
+
+    fn row(
+        &self,
+        judge: &Judge,
+        profile: &[Tried],
+        tried: &[&[Setting]],
+        budget: u64,
+    ) -> Result<Row, Failure> {
         let workload = &self.mix.workload;
         let seen = || profile.iter().filter(|tried| tried.coruns <= budget);
         let data = Dataset {
@@ -245,7 +277,13 @@ impl Chain<'_> {
         }
         let sharing = judge.scheme(Scheme::Sharing, &batches)?;
         let serial = judge.scheme(Scheme::Temporal, &batches)?;
-        let best = searched.max(plan).max(by_model).max(scheme);
+        let tried: Vec<f64> = tried.iter().map(|best| judge.worth(best)).collect();
+        let known = [searched, plan, by_model, scheme];
+        let best = known
+            .iter()
+            .chain(&tried)
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
         // Of a round, whose worth is minus its time: percent longer than the shortest.
         let regret = |worth: f64| 100.0 * (best - worth) / best.abs();
         Ok(Row {
@@ -257,6 +295,7 @@ impl Chain<'_> {
             scheme: regret(scheme),
             sharing: regret(sharing),
             serial: regret(serial),
+            rivals: tried.into_iter().map(regret).collect(),
             measured,
             tasks: settings.len(),
             held: judge.held(&found),

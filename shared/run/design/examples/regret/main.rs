@@ -11,9 +11,9 @@
 //! `--trial` takes other mixes: what ideas are tried on, so that the figures reported are of mixes
 //! that no choice was made by; `--seed N` draws others still. `--random` measures co-runs drawn at random.
 //! `--noise 0,3` puts noise on what the profiler sees, in turn, `--window 0.25 --repeats 1` says how long it
-//! looks (default: as mt-profile does); what is judged is without noise. `--inputs` prints the mixes and nothing
-//! else; `--summary FILE --inputs-sha256 HASH`
-//! writes the figures as JSON, too, with the hash of what `--inputs` prints.
+//! looks (default: as mt-profile does); what is judged is without noise. `--python FILE` names an interpreter that
+//! has Optuna, whose samplers then are rivals with as many samples. `--inputs` prints the mixes and nothing else;
+//! `--summary FILE --inputs-sha256 HASH` writes the figures as JSON, too, with the hash of what `--inputs` prints.
 
 #![expect(
     clippy::print_stdout,
@@ -23,6 +23,7 @@
 
 mod chain;
 mod mixes;
+mod rival;
 mod summary;
 mod table;
 mod truth;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 
 use design::Strategy;
 use doc::ObjectiveKind;
+use rival::Rival;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
@@ -54,6 +56,8 @@ pub(crate) struct Study {
     pub repeats: u32,
     /// Print a row for each chain.
     pub each: bool,
+    /// An interpreter that has Optuna: its samplers are rivals.
+    pub python: Option<PathBuf>,
     /// Print the mixes, and run nothing.
     pub inputs: bool,
     /// Where the figures are written as JSON, with the hash of the mixes.
@@ -77,6 +81,7 @@ fn study() -> Result<Study, Failure> {
         window_s: 10.0,
         repeats: 3,
         each: false,
+        python: None,
         inputs: false,
         summary: None,
         inputs_sha256: String::new(),
@@ -92,6 +97,7 @@ fn study() -> Result<Study, Failure> {
             "--repeats" => study.repeats = value()?.parse()?,
             "--each" => study.each = true,
             "--mixes" => study.mixes = value()?.parse()?,
+            "--python" => study.python = Some(value()?.into()),
             "--inputs" => study.inputs = true,
             "--summary" => study.summary = Some(value()?.into()),
             "--inputs-sha256" => study.inputs_sha256 = value()?,
@@ -129,9 +135,14 @@ fn run() -> Result<(), Failure> {
         }
         return Ok(());
     }
+    let samplers = study.python.iter().flat_map(|python| {
+        let start = move |sampler| Rival::start(python, sampler);
+        rival::SAMPLERS.into_iter().map(start)
+    });
+    let mut rivals: Vec<Rival> = samplers.collect::<Result<_, _>>()?;
     let mut rows = Vec::new();
     for mix in &mixes {
-        rows.extend(chain::of_mix(mix, &study)?);
+        rows.extend(chain::of_mix(mix, &study, &mut rivals)?);
     }
     let judge = chain::Judge::new(&twins, ObjectiveKind::MaxMin)?;
     let mut worst = Vec::new();
@@ -143,7 +154,7 @@ fn run() -> Result<(), Failure> {
             seed,
             budgets: &[20],
         };
-        worst.extend(chain.rows(&judge, &study)?);
+        worst.extend(chain.rows(&judge, &study, &mut [])?);
     }
     let summary = summary::Summary::new(&study, &rows, &worst);
     table::print(&summary);

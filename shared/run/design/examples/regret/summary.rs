@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::Study;
 use super::chain::Row;
+use super::rival::SAMPLERS;
 
 /// The plan is worse than the best scheme where it lies further below than this, percent.
 const WORSE: f64 = 0.5;
@@ -45,6 +46,9 @@ pub(crate) struct Cell {
     pub best_equal_shares: Quantiles,
     pub full_sharing: Quantiles,
     pub one_after_another: Quantiles,
+    /// Samplers of Optuna with as many samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Beside>,
     /// Plans worse than the best scheme of equal shares by more than 0.5 %, and by more than 2 %.
     pub worse: usize,
     pub much_worse: usize,
@@ -54,6 +58,16 @@ pub(crate) struct Cell {
     /// Mean of what the verdict promises too much, in points, and of its size.
     pub verdict_bias: f64,
     pub verdict_error: f64,
+}
+
+/// A rival beside the plan.
+#[derive(Debug, Serialize)]
+pub(crate) struct Beside {
+    pub sampler: String,
+    pub regret: Quantiles,
+    /// Plans that are worse than what it found by more than 0.5 %, and better by more.
+    pub worse: usize,
+    pub better: usize,
 }
 
 /// Of regrets, percent: nearest ranks.
@@ -105,6 +119,17 @@ impl Cell {
             rounded(rows.iter().map(|r| f(r)).sum::<f64>() / rows.len() as f64)
         };
         let behind = |by: f64| rows.iter().filter(|r| r.plan > r.scheme + by).count();
+        let beside = |position: usize| {
+            let of = |r: &Row| r.rivals[position];
+            let count =
+                |is: &dyn Fn(f64) -> bool| rows.iter().filter(|r| is(r.plan - of(r))).count();
+            Beside {
+                sampler: SAMPLERS[position].to_owned(),
+                regret: Quantiles::new(rows.iter().map(|r| of(r)).collect()),
+                worse: count(&|by| by > WORSE),
+                better: count(&|by| by < -WORSE),
+            }
+        };
         let held: usize = rows.iter().map(|r| r.held).sum();
         let tasks: usize = rows.iter().map(|r| r.tasks).sum();
         Some(Self {
@@ -117,6 +142,7 @@ impl Cell {
             best_equal_shares: of(&|r| r.scheme),
             full_sharing: of(&|r| r.sharing),
             one_after_another: of(&|r| r.serial),
+            rivals: (0..first.rivals.len()).map(beside).collect(),
             worse: behind(WORSE),
             much_worse: behind(MUCH_WORSE),
             measured: rows.iter().filter(|r| r.measured).count(),

@@ -35,11 +35,33 @@ pub(crate) fn print(summary: &Summary) {
             cell.verdict_error,
         );
     }
+    rivals(summary);
     for twins in &summary.twins {
         println!(
             "\nTwo resnet34: plan {:.2}, best equal shares {:.2}",
             twins.plan, twins.best_equal_shares
         );
+    }
+}
+
+fn rivals(summary: &Summary) {
+    if summary.cells.iter().any(|cell| !cell.rivals.is_empty()) {
+        println!(
+            "\n| objective | samples | noise | rival | its regret: median (p90, worst) | plans worse by 0.5 % | \
+             better |\n|---|---|---|---|---|---|---|"
+        );
+    }
+    for cell in summary.cells.iter().chain(&summary.totals) {
+        for rival in &cell.rivals {
+            println!(
+                "{} | {} | {} | {} | {} |",
+                head(cell),
+                rival.sampler,
+                quantiles(&rival.regret),
+                rival.worse,
+                rival.better
+            );
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use units::{Batch, Seconds, Share};
 
 use super::Failure;
 
-/// Rates of one seed of the simulator, without noise; each configuration is simulated once.
+/// Rates of one seed of the simulator; each configuration is simulated once.
 pub(crate) struct Truth {
     tasks: usize,
     window: Window,
@@ -33,9 +33,21 @@ pub(crate) fn window(least: f64, repeats: u32) -> Result<Window, Failure> {
 }
 
 impl Truth {
+    /// Without noise.
     pub fn new(workload: &Workload, seed: u64, window: Window) -> Result<Self, Failure> {
+        Self::with_noise(workload, seed, window, 0.0)
+    }
+
+    /// As a profiler sees them, with this much noise in percent.
+    pub fn with_noise(
+        workload: &Workload,
+        seed: u64,
+        window: Window,
+        noise_percent: f64,
+    ) -> Result<Self, Failure> {
         let options = Options {
             seed,
+            noise_percent,
             ..Options::default()
         };
         Ok(Self {
