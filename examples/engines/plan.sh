@@ -6,5 +6,5 @@
 set -eu
 plan=$(realpath -m "$1")
 cd "$(dirname "$0")"
-taskset -c 0 mt-profile --objective weighted --floor 0.1 --budget 14 --window 1 --max-window 2 --force -o "$plan.profile" workload.json
+taskset -c 0 mt-profile --batch free --objective weighted --floor 0.1 --budget 14 --window 1 --max-window 2 --force -o "$plan.profile" workload.json
 mt-fit "$plan.profile" | mt-solve --objective weighted --batch free --floor 0.1 --rv 120 -o "$plan"

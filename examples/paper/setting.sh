@@ -22,7 +22,7 @@ table() {
 }
 # At most so many samples, solo runs included; each is taken where the model of the previous ones expects the most.
 adaptive() {
-    profile --design adaptive --objective raw --budget $((SAMPLES - $(paper tasks "$workload"))) --subsets 0 \
+    profile --design adaptive --batch free --objective raw --budget $((SAMPLES - $(paper tasks "$workload"))) --subsets 0 \
         --window "$window" "$workload" >"$OUT/$name.profile.ndjson"
     table <"$OUT/$name.profile.ndjson" >"$samples"
     mt-fit --quiet <"$OUT/$name.profile.ndjson" |
@@ -110,7 +110,7 @@ plan | rank)
     ;;
 cycle)
     # One profile of the mix; the volumes of every round stand in for its own.
-    profile --objective round --budget "$BUDGET" "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
+    profile --batch free --objective round --budget "$BUDGET" "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
     for volumes in $ORDERS; do
         round=$OUT/$name.$volumes
         solve() {
@@ -134,7 +134,7 @@ cycle)
         table >"$OUT/$name.checked.csv"
     ;;
 overlap)
-    profile --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
+    profile --batch free --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
     rounds() {
         for reading in up down half twice; do
             round=$OUT/$name.$1.$reading
@@ -157,7 +157,7 @@ overlap)
     mt-report --format svg --picture gantt "$OUT/$name.together.half.timeline.json" -o "$OUT/$name.svg"
     ;;
 search)
-    profile --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet |
+    profile --batch free --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet |
         mt-solve --objective raw --batch same --timing >"$OUT/$name.plan.json" 2>>"$OUT/$name.log"
     ;;
 esac

@@ -12,7 +12,7 @@ server=$!
 trap 'kill "$server"; rm -f link' EXIT
 trap 'exit 130' INT TERM
 
-mt-profile workload.json --budget 32 --window 1 --max-window 3 --objective round --force -o "$out/profile.ndjson"
+mt-profile workload.json --batch free --budget 32 --window 1 --max-window 3 --objective round --force -o "$out/profile.ndjson"
 mt-fit "$out/profile.ndjson" | mt-solve --objective round --batch free |
     mt-overlap -o "$out/timeline.json"
 mt-launch "$out/timeline.json" --force -o "$out/run.ndjson"

@@ -147,7 +147,7 @@ for mix in $mixes; do
     workload "$mix" >"$folder/workload.json"
     # Half of the time is for learning, a third for verifying, the rest for the sweep. With steps of 10 % the
     # workers, one for each task and share, fit into memory.
-    measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 --share-step 10 "$folder/workload.json"
+    measure $((seconds / 2)) "$folder/profile.ndjson" --batch free --budget 120 --share-step 10 "$folder/workload.json"
     mt-fit "$folder/profile.ndjson" >"$folder/model.json"
     mt-solve --objective raw --batch free "$folder/model.json" >"$folder/plan.json"
     # The plan, every static baseline and each task alone, three times each.

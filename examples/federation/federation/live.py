@@ -67,8 +67,8 @@ class Place:
     def _profiled(self) -> dict:
         """The speed of a site's processor, measured just before; it includes the effect of other load on the
         machine."""
-        profile = pipe.run(["taskset", "-c", "0", "mt-profile", "--window", "0.5", "--max-window", "1.5", "--budget",
-                            "10", "-"], json.dumps(self.workload()))
+        profile = pipe.run(["taskset", "-c", "0", "mt-profile", "--batch", "free", "--window", "0.5", "--max-window",
+                            "1.5", "--budget", "10", "-"], json.dumps(self.workload()))
         return json.loads(pipe.run(["mt-fit"], profile))
 
     def adapted(self, site: int, changed: Mapping[Task, Mapping]) -> dict:

@@ -74,7 +74,7 @@ class Devices:
         """What mt-fit learns from mt-profile's co-runs."""
         path = self.kept / f"{gpu}-{'-'.join(tasks)}.model.json"
         if not path.exists():
-            profile = run(["mt-profile", "--budget", str(BUDGET), "-"], json.dumps(workload(gpu, tasks)))
+            profile = run(["mt-profile", "--batch", "free", "--budget", str(BUDGET), "-"], json.dumps(workload(gpu, tasks)))
             path.write_text(run(["mt-fit"], profile))
         return json.loads(path.read_text())
 

@@ -125,6 +125,10 @@ pub struct DesignArgs {
     /// Shares are multiples of this [default: 5, grid 20]
     #[arg(long, value_name = "PERCENT")]
     pub share_step: Option<f64>,
+    /// Batch sizes of co-runs [default: free; adaptive reference, unless the objective is progress]. Without
+    /// knowing what larger batches cost, mt-solve keeps the reference sizes unless it is told --batch free, too
+    #[arg(long, value_enum, value_name = "SIZES")]
+    pub batch: Option<Sizes>,
     /// Least sum of the shares of a co-run of all tasks
     #[arg(long, value_name = "PERCENT")]
     pub rv_min: Option<f64>,
@@ -187,6 +191,15 @@ pub enum Device {
     Cuda,
     /// Recorded samples (see --replay)
     Replay,
+}
+
+/// Batch sizes of co-runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sizes {
+    /// The reference size of each task: its `batch`, or the first of its sizes
+    Reference,
+    /// Any of a task's sizes
+    Free,
 }
 
 /// How to choose co-runs.

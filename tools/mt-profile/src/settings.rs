@@ -4,10 +4,10 @@ use campaign::ProfileSettings;
 use cli::Failure;
 use design::{DesignSettings, Strategy, WindowSettings};
 use device::MOST_REPEATS;
-use doc::{DeviceKind, ObjectiveKind};
+use doc::{BatchPolicy, DeviceKind, ObjectiveKind};
 use units::{Seconds, Share, TotalShare};
 
-use crate::args::{Args, Design, DesignArgs, Device, WindowArgs};
+use crate::args::{Args, Design, DesignArgs, Device, Sizes, WindowArgs};
 
 /// Default number of co-runs of a random design: as many as the paper profiled.
 const DEFAULT_BUDGET: u64 = 125;
@@ -112,6 +112,7 @@ fn design(args: &DesignArgs) -> Result<DesignSettings, Failure> {
         rv_max,
         subsets: within("--subsets", args.subsets, 0.0, 100.0)? / 100.0,
         tolerance: within("--tolerance", args.tolerance, 0.0, 100.0)? / 100.0,
+        batch: args.batch.map(BatchPolicy::from),
         objective: args.objective.map(ObjectiveKind::from),
         floor: within("--floor", args.floor, 0.0, 1.0)?,
     })
@@ -132,6 +133,15 @@ fn window(args: &WindowArgs) -> Result<WindowSettings, Failure> {
         precision: within("--precision", args.precision, 0.01, 100.0)? / 100.0,
         repeats: args.repeats,
     })
+}
+
+impl From<Sizes> for BatchPolicy {
+    fn from(sizes: Sizes) -> Self {
+        match sizes {
+            Sizes::Reference => BatchPolicy::Reference,
+            Sizes::Free => BatchPolicy::Free,
+        }
+    }
 }
 
 impl From<Device> for DeviceKind {

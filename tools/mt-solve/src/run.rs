@@ -38,7 +38,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             .limits
             .memory
             .or_else(|| gpusim::known_memory(&model.workload.device));
-        if let Some(note) = notes::aim(&model, &request) {
+        let about = [
+            notes::aim(&model, &request),
+            notes::measured_sizes(&model, &request),
+        ];
+        for note in about.into_iter().flatten() {
             console.note(&note);
         }
         let (mut plan, outside) = if args.only.is_empty() {

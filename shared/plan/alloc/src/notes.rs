@@ -21,6 +21,25 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
+/// If batch sizes are chosen, but co-runs were measured at the reference sizes only.
+#[must_use]
+pub fn measured_sizes(model: &Model, request: &Request) -> Option<String> {
+    let tasks = &model.workload.tasks;
+    let chosen = request.limits.policy != BatchPolicy::Reference;
+    let several = tasks.iter().any(|t| t.batch_sizes.len() > 1);
+    let together = || model.measured.iter().filter(|c| c.tasks.len() > 1);
+    let reference = |m: &doc::Measured| {
+        let task = tasks.iter().find(|t| t.id == m.id);
+        task.is_some_and(|t| t.reference() == m.batch)
+    };
+    let kept = together().all(|c| c.tasks.iter().all(reference));
+    (chosen && several && kept && together().next().is_some()).then(|| {
+        "co-runs were measured at the reference batch sizes only, so rates at other sizes are less certain: profile \
+         with --batch free, too"
+            .to_owned()
+    })
+}
+
 /// If batch sizes stay at the reference because the value of a sample at others is unknown: the speed that other
 /// sizes would gain.
 #[must_use]
@@ -48,7 +67,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
         format!("; the best of all sizes would {what} by {change:.1} %")
     });
     Some(format!(
-        "batch sizes stay at the reference ({}){gain}, but what larger batches cost in progress is unknown: declare it in the workload (`efficiency`), or choose by speed with --batch free",
+        "batch sizes stay at the reference ({}){gain}, but what larger batches cost in progress is unknown: declare it in the workload (`efficiency`), or profile and choose by speed, with --batch free for both",
         sizes.join(", ")
     ))
 }

@@ -336,6 +336,7 @@ fn adaptive(
             step: settings.step,
             floor: settings.floor,
             memory: workload.device.memory,
+            policy: settings.policy(workload, conditions.only.is_some()),
             ..Limits::default()
         },
     };

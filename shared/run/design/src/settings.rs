@@ -1,7 +1,7 @@
 //! Checked settings: how configurations are chosen and measured.
 
 use device::{STEADY_REPEATS, STEADY_WINDOW_S, Window};
-use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
+use doc::{Aim, BatchPolicy, DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
 use units::{Seconds, Share, TotalShare};
 
@@ -39,6 +39,9 @@ pub struct DesignSettings {
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
+    /// Batch sizes of co-runs: all, or with [`BatchPolicy::Reference`] those that the tasks refer to. `None`: what a
+    /// plan chooses from by default.
+    pub batch: Option<BatchPolicy>,
     /// Goal of an adaptive design; `None`: the default objective of a plan of the workload.
     pub objective: Option<ObjectiveKind>,
     /// Floor: throughput of every task relative to alone that its best must keep, 0 to 1.
@@ -46,6 +49,21 @@ pub struct DesignSettings {
 }
 
 impl DesignSettings {
+    /// Batch sizes of co-runs. An adaptive design serves a plan, and a plan keeps the reference sizes unless its
+    /// objective says what larger ones cost. Of the quickstart's 40 co-runs none was at these sizes before, and its
+    /// plan was a prediction 7 % longer than the round that is measured now. `recorded`: only some configurations
+    /// can be measured, which may be of any size.
+    #[must_use]
+    pub fn policy(&self, workload: &Workload, recorded: bool) -> BatchPolicy {
+        use ObjectiveKind::{Progress, ProgressLast};
+        let costs_known = matches!(self.aim(workload).objective, Progress | ProgressLast);
+        let serves_a_plan = self.strategy == Strategy::Adaptive && !recorded;
+        self.batch.unwrap_or(match serves_a_plan && !costs_known {
+            true => BatchPolicy::Reference,
+            false => BatchPolicy::Free,
+        })
+    }
+
     /// Goal of an adaptive design of a workload.
     #[must_use]
     pub fn aim(&self, workload: &Workload) -> Aim {

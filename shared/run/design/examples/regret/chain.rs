@@ -6,7 +6,7 @@ use allocation::{Effort, Limits, Problem, Request, Scheme, SearchOptions, plan_w
 use design::DesignSettings;
 use design::sequence::{Conditions, Sequence, lesson};
 use device::{Device, Sim};
-use doc::{Corun, Feasible, Measured, ObjectiveKind, Workload};
+use doc::{BatchPolicy, Corun, Feasible, Measured, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, TaskSpec, fit_by_merit};
 use units::corun::{Setting, Throughput};
 use units::{Batch, TotalShare};
@@ -322,6 +322,7 @@ impl Chain<'_> {
             rv_max: all,
             subsets: 0.2,
             tolerance: 0.0,
+            batch: Some(BatchPolicy::Free),
             objective: Some(self.objective),
             floor: 0.0,
         };

@@ -160,15 +160,15 @@ impl Adaptive {
         })
     }
 
-    /// Batch sizes of the schemes: the largest. For progress, which larger batches cost, the sizes that the number of
+    /// Batch sizes of the schemes: the largest of co-runs. For progress, which larger batches cost, the sizes that the number of
     /// rounds refers to.
     pub(super) fn scheme_sizes(&self) -> Vec<Batch> {
         let plan = &self.wanted.plan;
-        let size = |task: &doc::Task| match task.batch_sizes.last() {
+        let size = |(i, task): (usize, &doc::Task)| match self.space.batches(i).last() {
             Some(&largest) if !plan.counts_rounds() => largest,
             _ => task.reference(),
         };
-        plan.workload.tasks.iter().map(size).collect()
+        plan.workload.tasks.iter().enumerate().map(size).collect()
     }
 
     /// Batch sizes of each task with a known solo rate; all of them if there are none.

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use doc::{Memory, Workload};
+use doc::{BatchPolicy, Memory, Workload};
 use units::corun::{Setting, shrink_to_fit};
 use units::{Batch, Bytes, Share, TotalShare};
 
@@ -17,6 +17,9 @@ pub type Configuration = Vec<Setting>;
 /// The configurations that may be measured.
 #[derive(Debug, Clone)]
 pub struct Space {
+    /// Of solo runs.
+    sizes: Vec<Vec<Batch>>,
+    /// Of co-runs.
     batches: Vec<Vec<Batch>>,
     needs: Vec<Option<Memory>>,
     /// Shares to choose from, ascending.
@@ -41,7 +44,11 @@ impl Space {
         };
         let tasks = workload.tasks.iter();
         let space = Self {
-            batches: tasks.clone().map(|t| t.batch_sizes.clone()).collect(),
+            sizes: tasks.clone().map(|t| t.batch_sizes.clone()).collect(),
+            batches: match settings.policy(workload, only.is_some()) {
+                BatchPolicy::Reference => tasks.clone().map(|t| vec![t.reference()]).collect(),
+                _ => tasks.clone().map(|t| t.batch_sizes.clone()).collect(),
+            },
             needs: tasks.map(|t| t.memory).collect(),
             shares: shares.into_iter().collect(),
             rv_min: settings.rv_min,
@@ -68,7 +75,7 @@ impl Space {
         self.batches.len()
     }
 
-    /// Batch sizes of a task.
+    /// Batch sizes of a task in co-runs.
     pub fn batches(&self, task: usize) -> &[Batch] {
         &self.batches[task]
     }
@@ -83,7 +90,7 @@ impl Space {
             }]
         };
         (0..self.task_count())
-            .flat_map(|task| self.batches(task).iter().map(move |b| solo(task, b)))
+            .flat_map(|task| self.sizes[task].iter().map(move |b| solo(task, b)))
             .collect()
     }
 

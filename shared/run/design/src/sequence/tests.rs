@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use allocation::Problem;
-use doc::{Documents, Frames};
+use doc::{BatchPolicy, Documents, Frames, ObjectiveKind};
 use predict::design::Goal;
 use predict::{Dataset, FitOptions, fit};
 use units::corun::Setting;
@@ -11,7 +11,6 @@ use super::adaptive::STARTS;
 use super::asked::Asked;
 use super::*;
 use crate::settings::Strategy;
-use doc::ObjectiveKind;
 
 #[path = "../../../../plan/alloc/tests/properties/brute.rs"]
 mod brute;
@@ -42,6 +41,7 @@ fn settings(strategy: Strategy) -> DesignSettings {
         rv_max: TotalShare::from_hundredths(20_000),
         subsets: 0.3,
         tolerance: 0.0,
+        batch: Some(BatchPolicy::Free),
         objective: Some(ObjectiveKind::Raw),
         floor: 0.0,
     }
@@ -103,6 +103,39 @@ fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
         }
         assert!((4..=30).contains(&parts), "{design:?} {parts}");
     }
+}
+
+#[test]
+fn co_runs_have_the_batch_sizes_of_the_plan_that_they_serve() {
+    let known = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tasks":[
+        {"id":"a","model":"vgg16","batch_sizes":[16,32],"samples":9000,"efficiency":{"noise_scale":5000}},
+        {"id":"b","model":"alexnet","batch_sizes":[64,128],"samples":9000,"efficiency":{"noise_scale":5000}}]}"#;
+    let (unknown, known) = (workload(""), read(known));
+    let kept = |workload: &Workload, strategy, batch, objective| {
+        let settings = DesignSettings {
+            budget: Some(20),
+            rv_min: TotalShare::ZERO,
+            batch,
+            objective,
+            ..settings(strategy)
+        };
+        let (all, _) = all(Sequence::designed(workload, &settings, conditions(false)).unwrap());
+        // Alone, each task runs at each of its sizes in any case.
+        let sizes = workload.tasks.iter().map(|t| t.batch_sizes.len());
+        let sizes: usize = sizes.sum();
+        assert!(all[..sizes].iter().all(|runs| runs.len() == 1));
+        let reference = |run: &Setting| run.batch == workload.tasks[run.task].reference();
+        all[sizes..].iter().flatten().all(reference)
+    };
+    use BatchPolicy::{Free, Reference};
+    let raw = Some(ObjectiveKind::Raw);
+    assert!(kept(&unknown, Strategy::Adaptive, None, raw));
+    assert!(kept(&unknown, Strategy::Random, Some(Reference), raw));
+    assert!(!kept(&unknown, Strategy::Adaptive, Some(Free), raw));
+    assert!(!kept(&unknown, Strategy::Random, None, raw));
+    // What a larger batch costs is known, and the plan counts it, or is for another objective and does not.
+    assert!(!kept(&known, Strategy::Adaptive, None, None));
+    assert!(kept(&known, Strategy::Adaptive, None, raw));
 }
 
 #[test]

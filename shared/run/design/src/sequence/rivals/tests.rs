@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use doc::{Documents, Frames, ObjectiveKind, Workload};
+use doc::{BatchPolicy, Documents, Frames, ObjectiveKind, Workload};
 use units::corun::Setting;
 use units::{SamplesPerSec, Share, TotalShare};
 
@@ -27,6 +27,7 @@ fn settings(objective: ObjectiveKind, budget: u64) -> DesignSettings {
         rv_max: TotalShare::from_hundredths(30_000),
         subsets: 0.2,
         tolerance: 0.0,
+        batch: Some(BatchPolicy::Free),
         objective: Some(objective),
         floor: 0.0,
     }
