@@ -85,10 +85,11 @@ simulator: #- Judge the simulator by slow-downs that others recorded on real GPU
 	$(CARGO) run --release -q -p mt-gpusim --example strangers -- $(or $(DATA),../shared/data) \
 		shared/run/gpusim/examples/strangers/summary.json
 
-regret: #- Measure what plans are worth, on mixes that nothing was tuned on and seeds that no profile saw
+regret: #- Measure what plans are worth, on mixes that nothing was tuned on and unseen seeds (OPTUNA=python: and its samplers)
 	$(MAKE) -s build EXAMPLE=regret
 	hash=$$($(RELEASE)/examples/regret --inputs | sha256sum | cut -d' ' -f1) && \
-		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash"
+		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash" \
+		$(if $(OPTUNA),--python "$(OPTUNA)")
 
 options: #- Measure mt-solve under 200 random sets of options, and name the slowest
 	$(MAKE) -s build EXAMPLE=options

@@ -93,7 +93,8 @@ class GradientNorms:
         """Measures the gradients of this rank in DistributedDataParallel, before they are averaged."""
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-        def hook(group: Any, bucket: Any) -> Any:
+        # Without annotations: PyTorch refuses a hook whose annotations are not its own types.
+        def hook(group, bucket):
             if self.looks:
                 self._local.append(square([bucket.buffer()]))
             return default_hooks.allreduce_hook(group, bucket)

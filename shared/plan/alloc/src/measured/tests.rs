@@ -151,3 +151,12 @@ fn a_model_without_measurements_is_as_before() {
     let raw = problem(ObjectiveKind::Raw, Limits::default());
     assert_eq!(chosen(&raw, &[]), None);
 }
+
+/// With rates off by a fifth, seconds are longer by the square of it in the mean; a sum of rates is not.
+#[test]
+fn seconds_are_expected_longer_the_less_is_known() {
+    let of = |objective, value, low| expected(&problem(objective, Limits::default()), value, low);
+    assert!((of(ObjectiveKind::Round, -10.0, -12.5) + 10.4).abs() < 1e-12);
+    assert_eq!(of(ObjectiveKind::Round, -10.0, -10.0), -10.0);
+    assert_eq!(of(ObjectiveKind::Raw, 10.0, 8.0), 10.0);
+}
