@@ -1,6 +1,8 @@
 //! Schedules are feasible, bounds hold, and searches find what brute force finds.
 
 mod common;
+#[path = "common/filling.rs"]
+mod filling;
 #[path = "common/gangs.rs"]
 mod gangs;
 #[path = "common/queue.rs"]
