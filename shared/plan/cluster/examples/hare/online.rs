@@ -18,10 +18,10 @@ const HEAD: &str = "\
 Written by `make -C examples/hare online`; everything is simulated. *Behind* is by how much the weighted flow time of
 `online`, which knows a job when it arrives, is above that of a plan that knows all of them at once (4,000,000 starts);
 below 0 it is ahead. With noise, durations deviate by up to 20 % from what both expect; what online reaches then is
-still compared with the plan as it expects to be carried out. *Fixed* searches 50,000 starts after each event, as all did before; *by backlog* is the default:
-more where more jobs wait, at most 5 % of the time until the next event, and it begins from AlloX' matching where that
-is better than what stands; *without aging* lets a job wait for ever, as a plan does. Seconds are of a processor,
-on a machine that was not idle.
+still compared with the plan as it expects to be carried out. *Fixed* searches 50,000 starts after each event; *by
+backlog* is the default: more where more jobs wait, at most 5 % of the time until the next event, and it begins from
+AlloX' matching where that is better than what stands; *without aging* lets a job wait for ever, as a plan does.
+Seconds are of a processor, on a machine that was not idle.
 
 | jobs | noise | draws | fixed: behind, mean | worst | s | by backlog: behind, mean | worst | s | without aging: behind, mean | worst | s |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
