@@ -15,7 +15,8 @@ use units::Seconds;
 /// them. The remaining steps are those that a training declares (total_steps, total_samples), or those
 /// that its loss curve suggests, if the fit is good. If neither is known, trainings are ranked by the
 /// decrease of their loss over the last 100 steps. The speed on each number of GPUs is measured. A
-/// reallocation must gain more than its pause costs, as measured at earlier ones.
+/// reallocation must gain more than its pause costs, as measured at earlier ones, and more than the error of
+/// the speeds expected at earlier decisions, unless it gives out GPUs that are idle after an arrival or an end.
 ///
 /// A training that makes no progress (its loss rises, stays above its target, or is NaN) comes last: it
 /// keeps its fewest GPUs for --patience steps, then it waits. This is reported on standard error and in the

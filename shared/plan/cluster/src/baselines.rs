@@ -11,7 +11,7 @@ pub use gang::{fifo, srtf};
 
 use doc::Gang;
 
-use crate::list::{Choice, Fill, job_by_job, place};
+use crate::list::{Choice, Fill, place};
 use crate::problem::total;
 use crate::{Problem, Schedule};
 
@@ -181,8 +181,9 @@ fn literal_delays(problem: &Problem) -> Vec<f64> {
 /// The greedy of the guarantee `4 alpha` (Munier, Queyranne, Schulz): rounds by the midpoints of a
 /// relaxation with every subset, each task where it ends earliest.
 pub fn by_midpoints(problem: &Problem, midpoints: &[Vec<f64>]) -> Schedule {
-    let mut rounds: Vec<(usize, usize)> =
-        job_by_job(problem, &(0..problem.jobs.len()).collect::<Vec<_>>());
+    let each = problem.jobs.iter().enumerate();
+    let each = each.flat_map(|(n, job)| (0..job.rounds).map(move |r| (n, r)));
+    let mut rounds: Vec<(usize, usize)> = each.collect();
     rounds.sort_by(|&(a, r), &(b, s)| {
         total(midpoints[a][r], midpoints[b][s]).then((a, r).cmp(&(b, s)))
     });

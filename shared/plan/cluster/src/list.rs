@@ -1,6 +1,7 @@
 //! List placements: tasks one after another, each on the GPU where it is synchronised earliest.
 
 use crate::gang::Together;
+use crate::state::{Progress, State};
 use crate::{Assignment, Problem, Schedule, TrainingJob};
 
 /// Where a task of a list may go.
@@ -21,57 +22,100 @@ pub enum Choice {
     EarliestAvailable,
 }
 
-/// The rounds of `problem` as (job, round), job after job in the given order.
-pub fn job_by_job(problem: &Problem, order: &[usize]) -> Vec<(usize, usize)> {
-    let rounds = |&n: &usize| (0..problem.jobs[n].rounds).map(move |r| (n, r));
-    order.iter().flat_map(rounds).collect()
-}
-
 /// Places the rounds in the order given, in which the rounds of a job follow each other.
 pub fn place(problem: &Problem, order: &[(usize, usize)], fill: Fill, choice: Choice) -> Schedule {
-    let mut lanes: Vec<Lane> = vec![Lane::default(); problem.gpus.len()];
-    let mut ready: Vec<f64> = problem.jobs.iter().map(|j| j.arrival).collect();
     let mut assignments = Vec::with_capacity(problem.volume());
-    for &(n, round) in order {
-        let job = &problem.jobs[n];
-        let mut synced_all = ready[n];
-        if job.gang.is_some() {
-            // A document whose gangs find no GPUs is refused where it is read.
-            let Some(found) = slot(problem, n, &lanes, ready[n], fill) else {
+    let list = List {
+        problem,
+        state: &State::new(problem),
+        now: 0.0,
+        fill,
+        choice,
+    };
+    let note = |a| assignments.push(a);
+    list.play(order.iter().copied(), f64::INFINITY, note);
+    Schedule::new(problem.jobs.len(), assignments)
+}
+
+/// A list placement of what has not started.
+#[derive(Debug, Clone, Copy)]
+pub struct List<'a> {
+    /// The problem to schedule.
+    pub problem: &'a Problem,
+    /// How far it is.
+    pub state: &'a State,
+    /// The moment from which on it is placed.
+    pub now: f64,
+    /// Where tasks may go.
+    pub fill: Fill,
+    /// How their GPUs are chosen.
+    pub choice: Choice,
+}
+
+impl List<'_> {
+    /// The rounds that are not complete as (job, round), job after job in the given order.
+    pub fn job_by_job(&self, order: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+        let rounds = move |&n: &usize| {
+            let left = self.state.jobs[n].round..self.problem.jobs[n].rounds;
+            left.map(move |r| (n, r))
+        };
+        order.iter().flat_map(rounds)
+    }
+
+    /// Cost `sum w C` of placing the rounds that are not complete in the order given, or infinity as soon as it is
+    /// certain to reach `cutoff`. A job that no usable GPU can run is left out, and costs its chain.
+    pub fn play(
+        &self,
+        order: impl Iterator<Item = (usize, usize)>,
+        cutoff: f64,
+        mut note: impl FnMut(Assignment),
+    ) -> f64 {
+        let problem = self.problem;
+        let busy = |&free: &f64| Lane {
+            busy: vec![(f64::NEG_INFINITY, free)],
+        };
+        let mut lanes: Vec<Lane> = self.state.free.iter().map(busy).collect();
+        let mut jobs = self.state.jobs.clone();
+        // A lower bound that becomes the cost: every job by its chain from what is placed of it.
+        let cost = |(job, p): (&TrainingJob, &Progress)| job.cost_at(p.chain_end(job));
+        let mut bound: f64 = problem.jobs.iter().zip(&jobs).map(cost).sum();
+        for (n, round) in order {
+            let (job, progress) = (&problem.jobs[n], jobs[n]);
+            if round != progress.round || progress.ready.is_infinite() {
+                continue;
+            }
+            let Some(synced) = self.round(n, progress, &mut lanes, &mut note) else {
                 continue;
             };
-            let Together {
-                gpus,
-                start,
-                trained,
-                synced,
-            } = found;
-            for (task, gpu) in gpus.into_iter().enumerate() {
-                lanes[gpu].insert(start, trained);
-                assignments.push(Assignment {
-                    job: n,
-                    round,
-                    task,
-                    gpu,
-                    switch: 0.0,
-                    start,
-                    trained,
-                    synced,
-                });
+            jobs[n] = Progress {
+                round: round + 1,
+                started: 0,
+                ready: synced,
+                synced: 0.0,
+            };
+            bound += cost((job, &jobs[n])) - cost((job, &progress));
+            if bound >= cutoff {
+                return f64::INFINITY;
             }
-            ready[n] = synced;
-            continue;
         }
-        for task in 0..job.tasks {
-            let (gpu, start) = best_gpu(problem, job, &lanes, ready[n], fill, choice);
-            let class = problem.gpus[gpu];
-            let trained = start + job.train[class];
-            let synced = trained + job.sync[class];
+        bound
+    }
+
+    /// Places what is left of a job's present round; answers when it is synchronised.
+    fn round(
+        &self,
+        n: usize,
+        progress: Progress,
+        lanes: &mut [Lane],
+        mut note: impl FnMut(Assignment),
+    ) -> Option<f64> {
+        let (problem, job) = (self.problem, &self.problem.jobs[n]);
+        let ready = progress.ready.max(self.now);
+        let mut start = |task, gpu: usize, (start, trained, synced), lanes: &mut [Lane]| {
             lanes[gpu].insert(start, trained);
-            synced_all = synced_all.max(synced);
-            assignments.push(Assignment {
+            note(Assignment {
                 job: n,
-                round,
+                round: progress.round,
                 task,
                 gpu,
                 switch: 0.0,
@@ -79,10 +123,26 @@ pub fn place(problem: &Problem, order: &[(usize, usize)], fill: Fill, choice: Ch
                 trained,
                 synced,
             });
+        };
+        if job.gang.is_some() {
+            let found = slot(problem, n, lanes, ready, self.fill)?;
+            for (task, gpu) in found.gpus.into_iter().enumerate() {
+                let times = (found.start, found.trained, found.synced);
+                start(task, gpu, times, lanes);
+            }
+            return Some(found.synced);
         }
-        ready[n] = synced_all;
+        let mut last = progress.synced;
+        for task in progress.started..job.tasks {
+            let (gpu, at) = best_gpu(problem, job, lanes, ready, self.fill, self.choice)?;
+            let class = problem.gpus[gpu];
+            let trained = at + job.train[class];
+            let synced = trained + job.sync[class];
+            start(task, gpu, (at, trained, synced), lanes);
+            last = last.max(synced);
+        }
+        Some(last)
     }
-    Schedule::new(problem.jobs.len(), assignments)
 }
 
 /// Where and when a gang is synchronised first: behind what its GPUs have, or in a gap that all of them
@@ -128,8 +188,8 @@ fn best_gpu(
     ready: f64,
     fill: Fill,
     choice: Choice,
-) -> (usize, f64) {
-    let mut best = ((f64::INFINITY, f64::INFINITY), 0, ready);
+) -> Option<(usize, f64)> {
+    let mut best = ((f64::INFINITY, f64::INFINITY), None);
     for (gpu, lane) in lanes.iter().enumerate() {
         let class = problem.gpus[gpu];
         let train = job.train[class];
@@ -144,11 +204,11 @@ fn best_gpu(
             Choice::EarliestCompletion => (start + train + job.sync[class], train),
             Choice::EarliestAvailable => (lane.end(), 0.0),
         };
-        if key < best.0 {
-            best = (key, gpu, start);
+        if key < best.0 && start.is_finite() {
+            best = (key, Some((gpu, start)));
         }
     }
-    (best.1, best.2)
+    best.1
 }
 
 /// Busy times of a GPU: disjoint spans in order of time.
@@ -159,7 +219,7 @@ struct Lane {
 
 impl Lane {
     fn end(&self) -> f64 {
-        self.busy.last().map_or(0.0, |b| b.1)
+        self.busy.last().map_or(f64::NEG_INFINITY, |b| b.1)
     }
 
     fn first_gap(&self, from: f64, length: f64) -> f64 {

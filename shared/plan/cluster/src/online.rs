@@ -8,13 +8,10 @@
 mod outlook;
 mod played;
 mod queue;
+mod replan;
 
-use crate::dispatch::Player;
-use crate::plan::MATCHING_WORK;
-use crate::search::{Budget, Decoder, Search, suggested};
-use crate::state::Start;
-use crate::state::{Priorities, Standing, State, Underway, retime, share};
-use crate::{Class, CoRates, Problem, TrainingJob, baselines};
+use crate::state::{Priorities, Standing, State, Underway, retime};
+use crate::{Class, CoRates, Problem, TrainingJob};
 use units::UnitError;
 
 pub use outlook::{Deviations, JobStanding, Names, Outlook};
@@ -57,7 +54,10 @@ pub struct Live {
     running: Vec<Underway>,
     /// GPUs that may be used: one that failed may not.
     usable: Vec<bool>,
+    /// For the event-driven placement.
     priorities: Priorities,
+    /// For the placement job by job, which fills holes.
+    filling: Priorities,
     settings: OnlineSettings,
     deviations: Deviations,
 }
@@ -102,17 +102,6 @@ impl OnlineSettings {
     }
 }
 
-/// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
-/// Most: an eighth of what a plan has, some tenths of a second.
-const LEAST_EFFORT: u64 = 50_000;
-const MOST_EFFORT: u64 = 500_000;
-/// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
-const TRIES_OF_A_PAIR: u64 = 16;
-/// A start takes 0.5 us at 40 jobs and 3 us at 300; this fraction of the time until the next expected event may be
-/// spent on searching, so that the answer is late by only a small fraction of what it decides.
-const STARTS_PER_SECOND: f64 = 1e6;
-const PART_OF_QUIET: f64 = 0.05;
-
 impl Default for OnlineSettings {
     fn default() -> Self {
         Self {
@@ -137,6 +126,7 @@ impl Live {
             jobs: Vec::new(),
             running: Vec::new(),
             priorities: Priorities::new(Vec::new()),
+            filling: Priorities::new(Vec::new()),
             settings,
             deviations: Deviations::default(),
         }
@@ -170,11 +160,16 @@ impl Live {
         self.problem.push_row(job, row);
         let ratio = self.problem.jobs[n].smith_ratio();
         let urgent = |&m: &usize| self.remaining_ratio(m) < ratio;
-        let at = self.priorities.order.iter().position(|m| !urgent(m));
-        let at = at.unwrap_or(self.priorities.order.len());
-        self.priorities.order.insert(at, n);
-        self.priorities.allowed.push(u64::MAX);
-        self.priorities.alone.push(false);
+        let place = |order: &[usize]| order.iter().position(|m| !urgent(m)).unwrap_or(order.len());
+        let places = [place(&self.priorities.order), place(&self.filling.order)];
+        for (known, at) in [&mut self.priorities, &mut self.filling]
+            .into_iter()
+            .zip(places)
+        {
+            known.order.insert(at, n);
+            known.allowed.push(u64::MAX);
+            known.alone.push(false);
+        }
         n
     }
 
@@ -322,8 +317,7 @@ impl Live {
     /// A moment that cannot be written.
     pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<doc::JobStatus>, UnitError> {
         let state = self.expected(now);
-        let mut future = Vec::new();
-        Player::new(&self.problem).record(&state, now, &self.priorities, &mut future);
+        let future = self.forecast(&state, now);
         let jobs = self.jobs.iter().map(|j| JobStanding {
             round: j.abandoned.unwrap_or(j.round),
             completed: j.completed,
@@ -396,175 +390,5 @@ impl Live {
             ready: live.ready,
         });
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
-    }
-
-    /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
-    /// no more than can be waited for: what is decided now stands only until the next event.
-    fn effort(&self, state: &State, now: f64) -> u64 {
-        if let Some(given) = self.settings.effort {
-            return given;
-        }
-        let jobs = self.problem.jobs.iter().zip(&state.jobs);
-        let open = jobs.filter(|(job, p)| p.round < job.rounds && p.ready.is_finite());
-        let (mut count, mut left, mut shortest) = (0_u64, 0_u64, f64::INFINITY);
-        for (job, p) in open {
-            count += 1;
-            left += ((job.rounds - p.round) * job.tasks) as u64;
-            shortest = shortest.min(job.fastest());
-        }
-        let ends = self
-            .running
-            .iter()
-            .filter(|r| r.training)
-            .map(|r| r.trained);
-        let next = ends.filter(|&t| t > now).fold(f64::INFINITY, f64::min) - now;
-        let quiet = if next.is_finite() { next } else { shortest };
-        let wanted = TRIES_OF_A_PAIR
-            .saturating_mul(count * count)
-            .saturating_mul(left);
-        let affordable = (PART_OF_QUIET * STARTS_PER_SECOND * quiet) as u64;
-        wanted.min(affordable).clamp(LEAST_EFFORT, MOST_EFFORT)
-    }
-
-    /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one task, it
-    /// finds at once which jobs gain most from which GPUs, which a search finds late. None if gangs or lost
-    /// GPUs are involved, which it cannot model, if no job waits, or if the matching would take seconds.
-    fn matched(&self, now: f64) -> Option<Priorities> {
-        let there = |n: &usize| {
-            let job = &self.problem.jobs[*n];
-            job.arrival <= now && self.jobs[*n].round < job.rounds
-        };
-        let open: Vec<usize> = (0..self.jobs.len()).filter(there).collect();
-        let gpus = self.usable.len();
-        let foreign = self.problem.has_gangs() || self.usable.contains(&false);
-        let waits = open.len() > gpus / 2 && open.len() > 1;
-        if foreign || !waits || open.len().pow(3) * gpus > MATCHING_WORK {
-            return None;
-        }
-        let left = open.iter().map(|&n| {
-            let mut job = self.problem.jobs[n].clone();
-            job.rounds -= self.jobs[n].round;
-            job.arrival = 0.0;
-            job
-        });
-        let problem = Problem::new(
-            self.problem.classes.clone(),
-            self.problem.gpus.clone(),
-            left.collect(),
-        );
-        let found = suggested(&problem, &baselines::allox(&problem));
-        let mut out = self.priorities.clone();
-        let others = out.order.iter().copied().filter(|n| !there(n));
-        let order = found.order.iter().map(|&i| open[i]).chain(others);
-        out.order = order.collect();
-        for (&n, allowed) in open.iter().zip(found.allowed) {
-            out.allowed[n] = allowed;
-        }
-        Some(out)
-    }
-
-    /// Searches priorities for what has not started.
-    pub fn replan(&mut self, now: f64) {
-        share(&self.problem, &mut self.running, now);
-        let state = self.expected(now);
-        let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
-        let mut by_ratio: Vec<usize> = self.priorities.order.clone();
-        by_ratio.sort_by(|&a, &b| {
-            let key = |n| match self.overdue(n, now) && open(&n) {
-                true => (0, self.problem.jobs[n].arrival),
-                false => (1 + u8::from(!open(&n)), self.remaining_ratio(n)),
-            };
-            let (a, b) = (key(a), key(b));
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-        });
-        let aged = by_ratio
-            .iter()
-            .filter(|n| self.overdue(**n, now) && open(n))
-            .count();
-        let fresh = Priorities {
-            order: by_ratio,
-            ..self.priorities.clone()
-        };
-        let effort = self.effort(&state, now);
-        let mut player = Player::new(&self.problem);
-        let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
-        let renewed = player.cost(
-            &state,
-            now,
-            &fresh,
-            if aged > 0 { f64::INFINITY } else { kept },
-        );
-        let (mut start, mut cost) = if aged > 0 || renewed.is_finite() {
-            (fresh, renewed)
-        } else {
-            (self.priorities.clone(), kept)
-        };
-        // A given effort is that of the search alone, so that it can be compared.
-        let seeded = aged == 0 && self.settings.effort.is_none();
-        let matched = seeded.then(|| self.matched(now)).flatten();
-        if let Some(matched) = matched {
-            let found = player.cost(&state, now, &matched, cost);
-            if found < cost {
-                (start, cost) = (matched, found);
-            }
-        }
-        if self.problem.shares() {
-            // From where whole searches begin: everybody shares, whatever the weights or by them, or nobody does.
-            for (alone, weighed) in [(false, false), (false, true), (true, true)] {
-                let mut other = start.clone();
-                other.alone.fill(alone);
-                other.weighed = weighed;
-                let found = player.cost(&state, now, &other, cost);
-                if found < cost {
-                    (start, cost) = (other, found);
-                }
-            }
-        }
-        self.settings.seed = self.settings.seed.wrapping_add(1);
-        let search = Search {
-            problem: &self.problem,
-            state: &state,
-            now,
-            decoder: Decoder::Events,
-            budget: Budget {
-                starts: effort,
-                deadline: None,
-            },
-            seed: self.settings.seed,
-            fixed: aged,
-        };
-        self.priorities = search.improve(start, Some(cost)).priorities;
-    }
-
-    /// What starts now; it counts as started.
-    pub fn decide(&mut self, now: f64) -> Vec<Decision> {
-        // What has ended since leaves its GPU to what trains beside it.
-        share(&self.problem, &mut self.running, now);
-        let state = self.expected(now);
-        let starts: Vec<Start> = Player::new(&self.problem)
-            .decide(&state, now, &self.priorities)
-            .to_vec();
-        let mut out = Vec::with_capacity(starts.len());
-        let all = starts.clone();
-        for Start { job: n, gpu } in starts {
-            let Some(task) = self.jobs[n].left.pop() else {
-                continue;
-            };
-            self.jobs[n].running += 1;
-            let mut own = Underway::new(&self.problem, (n, task), gpu, now);
-            if self.problem.jobs[n].gang.is_some() {
-                let gang = all.iter().filter(|s| s.job == n).map(|s| s.gpu);
-                own.keep_pace(self.problem.pace(n, &gang.collect::<Vec<_>>()));
-            }
-            self.running.push(own);
-            out.push(Decision {
-                job: n,
-                round: self.jobs[n].round,
-                task,
-                gpu,
-            });
-        }
-        share(&self.problem, &mut self.running, now);
-        out
     }
 }

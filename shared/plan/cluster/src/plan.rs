@@ -5,7 +5,6 @@ use std::time::Instant;
 use crate::bounds::{self, Effort};
 use crate::dispatch::Player;
 use crate::exact::exact;
-use crate::list::{Choice, Fill, job_by_job, place};
 use crate::migrate::migrating;
 use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith};
 use crate::state::{Priorities, State};
@@ -268,8 +267,14 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
     }
 }
 
+/// Whether so many tasks on so many GPUs are few enough to search for placements that fill holes: each try looks at
+/// every GPU for every task.
+pub(crate) fn fills_holes(tasks: usize, gpus: usize) -> bool {
+    tasks * gpus <= 20_000
+}
+
 fn decoders(problem: &Problem) -> &'static [Decoder] {
-    if problem.volume() * problem.gpus.len() <= 20_000 {
+    if fills_holes(problem.volume(), problem.gpus.len()) {
         &[Decoder::Events, Decoder::Holes]
     } else {
         &[Decoder::Events]
@@ -342,16 +347,11 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Sche
     };
     let mut candidates: Vec<Priorities> = Vec::new();
     for order in orders {
+        let priorities = Priorities::new(order);
         if problem.volume() * problem.gpus.len() <= HOLES_WORK {
-            let rounds = job_by_job(problem, &order);
-            keep(place(
-                problem,
-                &rounds,
-                Fill::Holes,
-                Choice::EarliestCompletion,
-            ));
+            keep(decode(problem, &priorities, Decoder::Holes));
         }
-        candidates.push(Priorities::new(order));
+        candidates.push(priorities);
     }
     // AlloX's matching knows which jobs gain most from which class, and is a good start: AlloX'
     // matching does, and where rounds have one task it is hard to beat.

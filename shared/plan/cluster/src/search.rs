@@ -6,10 +6,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::dispatch::Player;
-use crate::list::{Choice, Fill, job_by_job, place};
+use crate::list::{Choice, Fill, List};
 use crate::problem::total;
 use crate::state::{Priorities, State};
-use crate::{Problem, Schedule};
+use crate::{Assignment, Problem, Schedule};
 
 /// How far to search.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Budget {
 pub enum Decoder {
     /// [`Player`].
     Events,
-    /// [`place`] with holes filled, job after job; ignores the classes allowed.
+    /// [`List`] with holes filled, job after job; ignores the classes allowed.
     Holes,
 }
 
@@ -51,17 +51,37 @@ pub fn shortest_chain(problem: &Problem) -> Vec<usize> {
 
 /// The schedule of priorities from the start.
 pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> Schedule {
+    let mut out = Vec::with_capacity(problem.volume());
+    let state = State::new(problem);
     match decoder {
         Decoder::Events => {
-            let mut out = Vec::with_capacity(problem.volume());
-            Player::new(problem).record(&State::new(problem), 0.0, priorities, &mut out);
-            Schedule::new(problem.jobs.len(), out)
+            Player::new(problem).record(&state, 0.0, priorities, &mut out);
         }
         Decoder::Holes => {
-            let rounds = job_by_job(problem, &priorities.order);
-            place(problem, &rounds, Fill::Holes, Choice::EarliestCompletion)
+            let note = |a| out.push(a);
+            fill_holes(problem, &state, 0.0, &priorities.order, f64::INFINITY, note);
         }
     }
+    Schedule::new(problem.jobs.len(), out)
+}
+
+/// [`Decoder::Holes`] from a state on; answers as [`List::play`].
+pub fn fill_holes(
+    problem: &Problem,
+    state: &State,
+    now: f64,
+    order: &[usize],
+    cutoff: f64,
+    note: impl FnMut(Assignment),
+) -> f64 {
+    let list = List {
+        problem,
+        state,
+        now,
+        fill: Fill::Holes,
+        choice: Choice::EarliestCompletion,
+    };
+    list.play(list.job_by_job(order), cutoff, note)
 }
 
 /// A search for priorities.
@@ -98,7 +118,10 @@ impl Search<'_> {
     fn cost(&self, player: &mut Player<'_>, priorities: &Priorities, cutoff: f64) -> f64 {
         match self.decoder {
             Decoder::Events => player.cost(self.state, self.now, priorities, cutoff),
-            Decoder::Holes => decode(self.problem, priorities, self.decoder).cost(self.problem),
+            Decoder::Holes => {
+                let order = &priorities.order;
+                fill_holes(self.problem, self.state, self.now, order, cutoff, |_| {})
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Schedules are feasible, bounds hold, and searches find what brute force finds.
 
 mod common;
+#[path = "common/filling.rs"]
+mod filling;
 #[path = "common/gangs.rs"]
 mod gangs;
 #[path = "common/queue.rs"]
@@ -490,7 +492,7 @@ proptest! {
         let mut bound = 0.0_f64;
         for policy in Policy::BASELINES {
             let schedule = policy.baseline(&problem).unwrap();
-            let effort = Effort { intervals: 40, cells: 2, blocks: 6, steps: 60 };
+            let effort = Effort { intervals: 40, cells: 2, blocks: 6, patience: 8, work: 0 };
             least = least.min(schedule.cost(&problem));
             bound = bound.max(bounds::prices(&problem, &schedule, effort));
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
 use units::{Seconds, TaskId};
 
+use crate::accuracy::RateError;
 use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::settings::AllocatorSettings;
@@ -26,6 +27,7 @@ pub struct Allocator {
     acknowledged: u64,
     now: f64,
     pause: MeasuredPause,
+    rate_error: RateError,
 }
 
 /// An event that cannot be used; the allocator is then unchanged.
@@ -97,6 +99,7 @@ impl Allocator {
             acknowledged: 0,
             now: 0.0,
             pause: MeasuredPause(settings.pause.get()),
+            rate_error: RateError::default(),
         }
     }
 
@@ -143,6 +146,9 @@ impl Allocator {
                 }
                 if let Some(seconds) = reported.pause_s {
                     self.pause.push(seconds);
+                }
+                if let Some(error) = reported.error {
+                    self.rate_error.push(error);
                 }
                 let holds = self.given.get(task).is_some_and(|g| *g > 0);
                 match (reached && holds, reported.window || failed.is_some()) {
@@ -303,6 +309,7 @@ impl Allocator {
             lengths,
             now: self.now,
             pause_s: self.pause.0,
+            rate_error: self.rate_error.get(),
         }
     }
 
@@ -356,6 +363,9 @@ impl Allocator {
             self.given = given;
             return None;
         }
+        for (id, training) in &mut self.trainings {
+            training.expect(given[id]);
+        }
         self.given = given;
         self.seq += 1;
         Some(Allocation {
@@ -387,4 +397,53 @@ fn shrink(given: &mut [u32], least: &[u32], usable: u32) {
 /// A duration that is finite and not negative by construction, or zero.
 fn seconds(value: f64) -> Seconds {
     Seconds::new(value).unwrap_or(Seconds::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A training declares its speeds, and then makes 19 steps for each 20.
+    #[test]
+    fn what_a_decision_expects_is_compared_with_what_follows() {
+        let mut allocator = Allocator::new(AllocatorSettings {
+            gpus: 4,
+            policy: Policy::Ours,
+            objective: crate::Objective::Completion,
+            pause: Seconds::ZERO,
+            patience: 1000,
+        });
+        let task = TaskId::new("a").expect("a name");
+        let mut take = |time: f64, what: TrainingNews| {
+            let event = TrainingEvent::new(seconds(time), what);
+            allocator.take(&event).expect("valid")
+        };
+        let arrival = Arrival {
+            task: task.clone(),
+            min_gpus: None,
+            max_gpus: None,
+            target_loss: None,
+            total_steps: Some(2000),
+            total_samples: None,
+            plateau: None,
+            weight: None,
+            batch: None,
+            steps_per_s: BTreeMap::from([(2, 10.0), (4, 20.0)]),
+        };
+        let given = take(0.0, TrainingNews::Arrive(Box::new(arrival)));
+        assert_eq!(given.map(|a| a.trainings[&task].gpus), Some(4));
+        for report in 1..=11_u32 {
+            let news = TrainingNews::Progress {
+                task: task.clone(),
+                step: u64::from(10 * report),
+                gpus: 4,
+                loss: Some(1.0),
+                batch: None,
+                gradient: None,
+            };
+            take(1.0 + f64::from(10 * report) / 19.0, news);
+        }
+        let error = allocator.rate_error.get();
+        assert!((error - 1.0 / 19.0).abs() < 1e-6, "{error}");
+    }
 }

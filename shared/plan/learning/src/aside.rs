@@ -97,6 +97,7 @@ impl Snapshot {
             loss_slopes: these.iter().map(|&i| self.loss_slopes[i]).collect(),
             now: self.now,
             pause_s: self.pause_s,
+            rate_error: self.rate_error,
         }
     }
 

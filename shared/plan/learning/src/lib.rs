@@ -9,6 +9,7 @@
 //! - [`Speed`], the cost of a step on each number of GPUs;
 //! - [`Problem`] and [`plan()`], which assign GPUs until all trainings are done.
 
+mod accuracy;
 mod allocator;
 mod aside;
 mod curve;

@@ -16,9 +16,10 @@ pub(crate) enum Occasion {
     Window,
 }
 
-/// A gain below this fraction of the objective is within the error of the forecasts, and would make allocations
-/// oscillate: measured step times of a shared machine differ by some percent from window to window. In addition, a
-/// gain must exceed the cost of the way back (see [`Snapshot::by_plan`]).
+/// A gain below this fraction of the objective is within the error of the forecasts even on a quiet machine, and would
+/// make allocations oscillate. Where speeds were seen to be further off, that error counts instead: the objective is a
+/// sum of times, so it is off by about as much as they are. In addition, a gain must exceed the cost of the way back
+/// (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
 
 /// How a training without progress is treated.
@@ -56,6 +57,8 @@ pub(crate) struct Snapshot {
     pub(crate) loss_slopes: Vec<f64>,
     pub(crate) now: f64,
     pub(crate) pause_s: f64,
+    /// Mean relative error of the speeds that earlier decisions expected where they had been measured.
+    pub(crate) rate_error: f64,
 }
 
 impl Snapshot {
@@ -195,10 +198,16 @@ impl Snapshot {
         0..self.jobs.len()
     }
 
-    /// The plan of least objective, if it gains more than its pauses cost. If no training arrived or ended, it must
-    /// gain that much again: it relies partly on assumptions (the speed on an untried number of GPUs), and if they
-    /// are wrong, the way back costs as much. Without this, a machine on which three GPUs are slower than two lost 12
-    /// s of 1200 compared with equal shares (four pauses of 2 s, and a window on three), for an expected gain of 4 s.
+    /// The plan of least objective, if it gains more than its pauses cost, and more than the error of the speeds seen
+    /// so far. If no training arrived or ended, it must gain the pauses again: it relies partly on assumptions (the
+    /// speed on an untried number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
+    /// on which three GPUs are slower than two lost 12 s of 1200 compared with equal shares (four pauses of 2 s, and a
+    /// window on three), for an expected gain of 4 s. After an arrival or an end, GPUs that would stay idle are given
+    /// out for any gain.
+    ///
+    /// Only errors of speeds that had been measured count. Assumed ones are off by more, but each is tried once, for two
+    /// pauses, and gains for long where it was right: with their errors counted the gain over equal shares fell from
+    /// 2.4 to 1.0 % in 20 random cases with 5 % of noise; without, it is 2.3 %.
     fn by_plan(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let outcome = plan(&problem, Policy::Ours);
@@ -207,11 +216,15 @@ impl Snapshot {
             return None;
         }
         let (gain, cost_s) = self.gain(&outcome.gpus)?;
-        let worth = gain.seconds > cost_s.max(LEAST_GAIN * outcome.value);
-        if occasion == Occasion::Window && runs && !self.has_unplaced() && !worth {
-            return None;
-        }
-        if occasion != Occasion::Window && runs && !self.has_unplaced() && gain.seconds <= 0.0 {
+        let error_s = self.rate_error * outcome.value;
+        let idle = self.given.iter().sum::<u32>() < outcome.gpus.iter().sum();
+        let least = match occasion {
+            Occasion::Window => cost_s.max(error_s).max(LEAST_GAIN * outcome.value),
+            _ if idle => 0.0,
+            _ => error_s,
+        };
+        let needed = !runs || idle && self.has_unplaced();
+        if gain.seconds <= least && !needed {
             return None;
         }
         Some(Choice {
@@ -323,5 +336,71 @@ fn leave_nobody(problem: &Problem, equal: &[u32], gpus: &mut [u32]) {
             gpus[most] -= needs;
             gpus[i] = needs;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTHS: [f64; 2] = [500.0, 1500.0];
+
+    /// Two trainings with two of four GPUs each, where the plan is three and one, with a gain of about 3 %.
+    fn snapshot(rate_error: f64) -> Snapshot {
+        let rate = |g: u32| f64::from(g) / (0.2 * f64::from(g) + 0.8);
+        let job = |work| RemainingTraining {
+            work,
+            weight: 1.0,
+            rates: (0..=4).map(rate).collect(),
+            delta: 1.0,
+        };
+        let known = |steps| {
+            Length::Trusted(Remaining {
+                steps,
+                low: steps,
+                high: steps,
+                r_squared: 1.0,
+            })
+        };
+        Snapshot {
+            settings: AllocatorSettings {
+                gpus: 4,
+                policy: Policy::Ours,
+                objective: Objective::Completion,
+                pause: Seconds::ZERO,
+                patience: 1000,
+            },
+            lengths: LENGTHS.map(known).to_vec(),
+            given: vec![2, 2],
+            length_unknown: vec![false; 2],
+            new: vec![false; 2],
+            stuck: vec![None; 2],
+            jobs: LENGTHS.map(job).to_vec(),
+            loss_slopes: vec![1.0; 2],
+            now: 0.0,
+            pause_s: 0.0,
+            rate_error,
+        }
+    }
+
+    #[test]
+    fn a_move_must_gain_more_than_the_error_seen() {
+        for occasion in [Occasion::Window, Occasion::Arrival, Occasion::End] {
+            let chosen = |error| snapshot(error).choose(occasion);
+            let made = chosen(0.01).expect("a move");
+            let problem = snapshot(0.0).problem(|i| LENGTHS[i]).expect("valid");
+            let value = keeping(&problem, &made.gpus).value;
+            let part = made.gain.expect("a gain").seconds / value;
+            assert!((0.02..0.04).contains(&part), "{part}");
+            assert!(chosen(0.05).is_none(), "{occasion:?}");
+        }
+    }
+
+    #[test]
+    fn idle_gpus_are_given_out_whatever_the_error() {
+        let mut left = snapshot(10.0);
+        left.given = vec![2, 1];
+        assert!(left.choose(Occasion::End).is_some());
+        assert!(left.choose(Occasion::Window).is_none());
     }
 }

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use doc::{Arrival, TrainingBatch};
 use units::Batch;
 
+use crate::accuracy::ExpectedRate;
 use crate::curve::{Remaining, WINDOW_STEPS, remaining};
 use crate::history::{History, Noted};
 use crate::noise::Noise;
@@ -28,6 +29,8 @@ pub(crate) struct Training {
     last: Option<(u64, f64)>,
     parked_at: Option<f64>,
     window: u64,
+    /// The speed that the last decision expects, until enough steps have shown it.
+    expected: Option<ExpectedRate>,
     /// Why it makes no progress, and since which step that is known.
     stuck: Option<(Stuck, u64)>,
 }
@@ -50,6 +53,8 @@ pub(crate) struct Reported {
     pub(crate) window: bool,
     /// Seconds of the pause that has just ended.
     pub(crate) pause_s: Option<f64>,
+    /// By how much its speed since the last decision was off.
+    pub(crate) error: Option<f64>,
 }
 
 /// A fit is trusted from this fraction of explained variance, and from this many windows; otherwise the paper's order
@@ -86,6 +91,7 @@ impl Training {
             last: None,
             parked_at: None,
             window: 0,
+            expected: None,
             stuck: None,
         }
     }
@@ -105,6 +111,7 @@ impl Training {
         self.samples += made as f64 * self.samples_per_step(gpus).unwrap_or(0.0);
         let mut pause_s = None;
         let mut timed = false;
+        let mut error = None;
         if let Some(parked) = self.parked_at.take() {
             // The time of the steps up to this first report was no pause. On a new number of GPUs the model predicts it.
             let trained = match self.speed.is_known() {
@@ -118,6 +125,7 @@ impl Training {
         {
             let before = self.speed.steps_on(gpus);
             self.speed.push(gpus, made as f64, time - at);
+            error = self.check_rate(gpus, made as f64, time - at);
             timed = before < SURE_STEPS && self.speed.steps_on(gpus) >= SURE_STEPS;
         }
         self.gpus = gpus;
@@ -133,7 +141,22 @@ impl Training {
         Reported {
             window: whole || dropped || timed || turned,
             pause_s,
+            error,
         }
+    }
+
+    /// A decision gives it these GPUs, and expects the speed that it has been measured to have on them.
+    pub(crate) fn expect(&mut self, gpus: u32) {
+        let known = self.speed.steps_on(gpus) >= SURE_STEPS;
+        let step_s = self.speed.measured_step_s(gpus).filter(|_| known);
+        self.expected = step_s.map(|step_s| ExpectedRate::new(gpus, 1.0 / step_s));
+    }
+
+    fn check_rate(&mut self, gpus: u32, steps: f64, seconds: f64) -> Option<f64> {
+        let expected = self.expected.as_mut().filter(|e| e.gpus == gpus)?;
+        let error = expected.push(steps, seconds)?;
+        self.expected = None;
+        Some(error)
     }
 
     /// Checks whether the loss still makes progress; returns whether that has changed.

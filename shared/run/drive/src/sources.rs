@@ -71,6 +71,14 @@ pub fn import(
     }
     for argument in tables.models {
         let (kind, path) = of_type("--model", argument)?;
+        let types: Vec<&str> = lumping.gpus.iter().map(|g| g.0.as_str()).collect();
+        if !types.contains(&kind) {
+            let text = format!(
+                "--model {argument}: no GPU of --gpus is of type {kind:?}; give one of: {}",
+                types.join(", ")
+            );
+            return Err(Failure::Usage(text));
+        }
         for model in Input::open(&[path], "models", console)?.documents() {
             let model: doc::Model = model?;
             let predictor = Predictor::from_model(&model);

@@ -29,7 +29,7 @@ mod response;
 
 use crate::{Problem, Schedule};
 pub use market::Effort;
-use market::Market;
+use market::{LEAST_STEPS, MOST_STEPS, Market};
 
 /// A lower bound on `sum w C`; `incumbent` (any schedule) sets the horizon, the initial prices and the
 /// step.
@@ -42,7 +42,7 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     let mut market = Market::new(problem, incumbent, horizon, effort);
     let chain = market.chain;
     // Start from the best multiple of the incumbent's prices. Factor 0 gives the chain bound; the full
-    // prices are too high where waiting is cheap. Each factor costs as much as one of the 40 to 400 steps.
+    // prices are too high where waiting is cheap. Each factor costs as much as one of the steps.
     // The grid of quarters was chosen by hand.
     let scaled = [0.0, 0.25, 0.5, 0.75, 1.0].map(|factor| {
         market.scale(factor);
@@ -58,7 +58,10 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     // is larger, so a full step would overshoot; half a step was chosen by hand, and is halved again below.
     let mut pace = 0.5;
     let mut stale = 0;
-    for _ in 0..effort.steps {
+    for step in 0..MOST_STEPS {
+        if step >= LEAST_STEPS && market.desk.work >= effort.work {
+            break;
+        }
         let value = market.evaluate();
         if value > best {
             // A gain below a thousandth of the gap is kept, but does not count as progress: at that rate the
@@ -71,8 +74,8 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
         } else {
             stale += 1;
         }
-        // No progress for `PATIENCE` steps: take smaller steps, from the best prices.
-        if stale >= PATIENCE {
+        // No progress for long: take smaller steps, from the best prices.
+        if stale >= effort.patience {
             pace *= 0.5;
             stale = 0;
             (market.prices, market.multipliers) = kept.clone();
@@ -86,6 +89,3 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     }
     best.max(chain)
 }
-
-/// Steps without progress before the pace is halved: a first choice, not tuned.
-const PATIENCE: usize = 8;

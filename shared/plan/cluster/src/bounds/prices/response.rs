@@ -13,6 +13,18 @@ struct Block {
     last: f64,
 }
 
+/// The starts of a block's tasks on a class that have been looked at.
+struct Scan {
+    class: usize,
+    /// The next cell to look at, and the last with slack 0.
+    next: usize,
+    last: isize,
+    /// The slack from which on any start fits.
+    from: usize,
+    /// Least cost so far.
+    least: f64,
+}
+
 impl Market<'_> {
     fn blocks(&self, job: &TrainingJob) -> Vec<Block> {
         let count = job.rounds.min(self.effort.blocks);
@@ -34,55 +46,52 @@ impl Market<'_> {
     }
 
     /// `phi_n`, and what it uses.
+    ///
+    /// Slacks are tried from 0 up to the first that alone costs more than the best so far: an urgent job looks at few.
     pub(super) fn job(&mut self, n: usize, desk: &mut Desk) -> f64 {
         let job = &self.problem.jobs[n];
+        let cells = self.effort.intervals * self.effort.cells;
         let classes: Vec<usize> = (0..self.prices.len())
             .filter(|&g| job.train[g].is_finite() && self.problem.classes[g].count > 0)
             .collect();
-        let cells = self.effort.intervals * self.effort.cells;
-        // After the last cell every price is zero: one extra cell represents all that follows.
+        desk.first_cell = (job.arrival / self.cell) as usize;
         desk.cheapest.resize(self.prices.len(), Vec::new());
-        let first_cell = (job.arrival / self.cell) as usize;
+        desk.tolls.resize(self.prices.len(), 0.0);
         for &g in &classes {
-            let toll = self.surcharge(n, g);
-            let row = &mut desk.cheapest[g];
-            row.clear();
-            row.resize(cells + 1, toll);
-            for (c, value) in row.iter_mut().enumerate().take(cells).skip(first_cell) {
-                *value = toll + self.cheapest_in_cell(g, c, job.train[g]);
-            }
+            desk.cheapest[g].clear();
+            desk.tolls[g] = self.surcharge(n, g);
         }
+        let least_toll = classes.iter().map(|&g| desk.tolls[g]);
+        let tolls = least_toll.fold(f64::INFINITY, f64::min) * job.volume() as f64;
         let blocks = self.blocks(job);
         // With this much slack every window reaches behind the horizon, where time is free.
         let last_first = blocks.last().map_or(0.0, |b| b.first);
         let widest = ((cells as f64 * self.cell - last_first.min(job.arrival)).max(0.0) / self.cell)
             as usize
             + 2;
-        desk.cost.clear();
-        desk.cost.resize(widest, 0.0);
-        for block in &blocks {
-            desk.block.clear();
-            desk.block.resize(widest, f64::INFINITY);
-            for &g in &classes {
-                self.cheapest_by_slack(job, block, g, &desk.cheapest[g], &mut desk.block);
-            }
-            for (sum, least) in desk.cost.iter_mut().zip(&desk.block) {
-                *sum += block.tasks * least;
-            }
-        }
+        let each = blocks
+            .iter()
+            .flat_map(|b| classes.iter().map(move |&g| (b, g)));
+        let mut scans: Vec<Scan> = each.map(|(b, g)| self.scan(job, b, g)).collect();
         let rate = job.weight - self.multipliers[n];
-        let of = |j: usize| rate * j as f64 * self.cell + desk.cost[j];
-        let mut slack = 0;
-        for j in 1..widest {
-            if of(j) < of(slack) {
-                slack = j;
+        let (mut value, mut slack) = (f64::INFINITY, 0);
+        for j in 0..widest {
+            let delay = rate * j as f64 * self.cell;
+            if delay + tolls >= value {
+                break;
+            }
+            let mut cost = delay;
+            for (block, own) in blocks.iter().zip(scans.chunks_mut(classes.len().max(1))) {
+                let least = own.iter_mut().map(|s| self.least(job, s, j, desk));
+                cost += block.tasks * least.fold(f64::INFINITY, f64::min);
+            }
+            desk.work += scans.len() as u64;
+            if cost < value {
+                (value, slack) = (cost, j);
             }
         }
-        let mut value = of(slack);
         // More slack than looked at: at best every task runs behind the horizon, at no price.
-        let tolls = classes.iter().map(|&g| self.surcharge(n, g));
-        let toll = tolls.fold(f64::INFINITY, f64::min);
-        let beyond = rate * widest as f64 * self.cell + toll * job.volume() as f64;
+        let beyond = rate * widest as f64 * self.cell + tolls;
         if beyond < value {
             value = beyond;
             slack = widest;
@@ -90,9 +99,24 @@ impl Market<'_> {
         let value = job.weight * job.earliest_completion() + value;
         self.slack_excess[n] = -(slack as f64 * self.cell);
         for block in &blocks {
-            self.use_block(n, block, slack, &classes, &desk.cheapest);
+            self.use_block(n, block, slack, &classes, desk);
         }
         value
+    }
+
+    /// Least cost of a task on class g that starts in cell c. After the last cell every price is zero: one extra cell
+    /// represents all that follows.
+    fn cost_in_cell(&self, job: &TrainingJob, g: usize, c: usize, desk: &mut Desk) -> f64 {
+        let toll = desk.tolls[g];
+        if c >= self.effort.intervals * self.effort.cells {
+            return toll;
+        }
+        let (row, at) = (&mut desk.cheapest[g], c - desk.first_cell);
+        while row.len() <= at {
+            let next = desk.first_cell + row.len();
+            row.push(toll + self.cheapest_in_cell(g, next, job.train[g]));
+        }
+        row[at]
     }
 
     /// Least price of a task of `train` seconds that starts in cell c.
@@ -117,33 +141,33 @@ impl Market<'_> {
         (first, last as isize)
     }
 
-    /// Lowers `out[j]` to the least cost of a task of the block on class g with slack j.
-    fn cheapest_by_slack(
-        &self,
-        job: &TrainingJob,
-        block: &Block,
-        g: usize,
-        cost: &[f64],
-        out: &mut [f64],
-    ) {
+    fn scan(&self, job: &TrainingJob, block: &Block, g: usize) -> Scan {
         let (first, last) = self.window(job, block, g);
-        // The slack from which on a start fits at all. Cells of the window are whole, so that a
-        // start may lie in the first cell though the window begins later in it.
-        let from = (first as isize - last).max(0) as usize;
-        let behind = cost.len() - 1;
-        let mut least = f64::INFINITY;
-        let mut seen = first.min(behind);
-        for (j, out) in out.iter_mut().enumerate().skip(from) {
-            let end = ((last + j as isize).max(0) as usize).min(behind);
-            while seen <= end {
-                least = least.min(cost[seen]);
-                seen += 1;
-            }
-            if first > behind {
-                least = cost[behind];
-            }
-            *out = out.min(least);
+        let behind = self.effort.intervals * self.effort.cells;
+        Scan {
+            class: g,
+            next: first.min(behind),
+            last,
+            // The slack from which on a start fits at all. Cells of the window are whole, so that a
+            // start may lie in the first cell though the window begins later in it.
+            from: (first as isize - last).max(0) as usize,
+            least: f64::INFINITY,
         }
+    }
+
+    /// Least cost of a task of the block on the class with slack j, which must not fall from call to call.
+    fn least(&self, job: &TrainingJob, scan: &mut Scan, j: usize, desk: &mut Desk) -> f64 {
+        if j < scan.from {
+            return f64::INFINITY;
+        }
+        let behind = self.effort.intervals * self.effort.cells;
+        let end = ((scan.last + j as isize).max(0) as usize).min(behind);
+        while scan.next <= end {
+            let cost = self.cost_in_cell(job, scan.class, scan.next, desk);
+            scan.least = scan.least.min(cost);
+            scan.next += 1;
+        }
+        scan.least
     }
 
     /// Books the class time and the slow tasks of the block's cheapest choice at slack j.
@@ -153,24 +177,20 @@ impl Market<'_> {
         block: &Block,
         slack: usize,
         classes: &[usize],
-        cost: &[Vec<f64>],
+        desk: &mut Desk,
     ) {
         let job = &self.problem.jobs[n];
         let mut best = (f64::INFINITY, 0, 0);
         for &g in classes {
             let (first, last) = self.window(job, block, g);
-            let behind = cost[g].len() - 1;
+            let behind = self.effort.intervals * self.effort.cells;
             let end = last + slack as isize;
             if end < first as isize {
                 continue;
             }
-            let end = (end as usize).min(behind);
-            for (c, &value) in cost[g]
-                .iter()
-                .enumerate()
-                .take(end + 1)
-                .skip(first.min(behind))
-            {
+            desk.work += (end - first as isize) as u64;
+            for c in first.min(behind)..=(end as usize).min(behind) {
+                let value = self.cost_in_cell(job, g, c, desk);
                 if value < best.0 {
                     best = (value, g, c);
                 }
