@@ -176,7 +176,7 @@ def text(table, args, worth):
         *CHOSEN,
         "",
         f"Run on {datetime.date.today()}, on {processor()}; "
-        f"{args.seeds} draws of each size (2 of mixes), seeded by the day {args.day}.",
+        f"draws seeded by the day {args.day}.",
         "",
         "Error: the mean over single throughputs, untrimmed. Hold: the throughputs that lie within their 90 %",
         "intervals. Fit: elapsed seconds of the whole fit with cross-validation, while other work ran on the",
@@ -190,6 +190,8 @@ def text(table, args, worth):
         "one measured to be the best. Each draw gives one pick, each mix one; beside each peer, whether ours is",
         "better. Without interference and with one slow-down for all, all pairs are equally good, and the pick is the",
         "first.",
+        "Slices: where only the device counts, the law of a step gives all batch sizes the same slow-down at a share, so",
+        "that many configurations are predicted to be equally good, and the pick is arbitrary.",
         "",
         *table_of_regrets(table),
         "",
@@ -225,6 +227,8 @@ CHOSEN = """\
   entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals
   for more tasks grows with the fraction of them that is new (they held 96 and 98 % of ParvaGPU).
 - Pairs of two models, drawn by the day 2026-12-07 as slices were: intervals of two to five co-runs also widen by
-  Student's t. They held 71 to 76 % before and 85 to 96 % after; with two to five pairs of all jobs 61 to 86 %
-  before and 75 to 99 % after.
+  Student's t.
+- Draws of pairs of 2027-01-01: with fewer than six co-runs the process for all tasks has full weight. Draws of `many`
+  of 2027-01-02: it distinguishes all tasks.
+- The prediction of jobs that never ran with others was chosen on the K80's jobs.
 """.splitlines()
