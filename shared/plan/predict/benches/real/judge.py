@@ -254,8 +254,10 @@ def regrets(problem, predicted, table):
     lost = []
     for among in picks:
         best = max(worth_of(measured[i]) for i in among)
-        taken = max(among, key=lambda i: worth_of(said[i]))
-        lost.append(100 * (1 - worth_of(measured[taken]) / best))
+        # Rounding must not choose among equals: the mean of their losses.
+        most = (1 - 1e-9) * max(worth_of(said[i]) for i in among)
+        equals = [worth_of(measured[i]) for i in among if worth_of(said[i]) >= most]
+        lost.append(100 * (1 - mean(equals) / best))
     return lost
 
 
