@@ -109,6 +109,7 @@ impl Base {
             layout: Layout {
                 tasks,
                 copies: copies.contains(&true),
+                known: tasks,
             },
             anchors: Vec::new(),
             parts: Vec::new(),

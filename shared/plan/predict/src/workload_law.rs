@@ -101,6 +101,16 @@ pub(crate) fn complete(
         overlap: usual(&known, |l| l.pace.overlap, overlap),
         exponent: usual(&known, |l| l.pace.exponent, exponent),
     };
+    let batch = |i: usize| {
+        let sizes: Vec<f64> = data.tasks[i].batches.iter().map(|b| b.as_f64()).collect();
+        stats::median(&sizes).unwrap_or(1.0)
+    };
+    let host = |(i, law): (usize, &Option<Law>)| {
+        let pace = &law.as_ref().filter(|_| varied[i])?.pace;
+        Some(pace.fixed / (pace.per_sample * batch(i)))
+    };
+    let of_host: Vec<f64> = laws.iter().enumerate().filter_map(host).collect();
+    let usual_host = stats::median(&of_host).filter(|u| form == Form::Overlapping && *u > 0.0);
     // How much task j slows the others: the median of its column over the tasks that ran with it.
     let column: Vec<f64> = (0..n)
         .map(|j| usual(&known, |l| l.slowdown[j], 0.3))
@@ -116,6 +126,12 @@ pub(crate) fn complete(
                 (w.gamma0_s, w.gamma1_s * (w.alpha * f + w.beta * m))
             }
             _ => continue,
+        };
+        // How much of a step the device takes shows only at its parts: a step that hardly grows with the batch size may
+        // still need all of it.
+        let per_sample = match usual_host {
+            Some(usual) if !varied[i] => per_sample.max(fixed / (usual * batch(i))),
+            _ => per_sample,
         };
         let own = law.as_ref().filter(|_| varied[i]).map(|l| &l.pace);
         *law = Some(Law {

@@ -13,4 +13,3 @@ fi
 cargo run --release -q -p mt-predict --example bench-predict -- --json --data "$data" accuracy speed >"$data.json"
 OMP_NUM_THREADS=1 "$venv/bin/python" "$here/peers.py" "$data" "$data.json" "${SEEDS:-5}" \
     2>target/peers-predict.json
-sh "$here/../real/run.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The predictor, and what a user would otherwise pick, on measurements by others. Run from the
-# workspace root; DATA is where the measurements lie. Options go to judge.py (--only gavel-v100,
-# --no-peers, --seeds 1, --json FILE, --page FILE); without any, RESULTS.md is written anew. Builds a
-# virtual environment in target/peers-predict once.
+# workspace root; DATA is where the measurements lie. Options go to judge.py (--only gavel-v100,mixes,
+# --no-peers, --seeds 1, --day DAY, --json FILE, --page FILE); without any, RESULTS.md is written anew by the
+# draws of today. Builds a virtual environment in target/peers-predict once.
 set -eu
 here=$(dirname "$0")
 data=${DATA:-../shared/data}

@@ -1,7 +1,6 @@
 """Judges the predictor, and what a user would otherwise pick, on measurements by others.
 
-    judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N]
-             [--day DAY] [--json FILE] [--page FILE]
+    judge.py DATA OUT BENCH [--no-peers] [--only KIND] [--seeds N] [--day DAY] [--json FILE] [--page FILE]
 
 DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
 program `bench-real`. Peers see every throughput of the training samples, runs of one task
@@ -25,12 +24,14 @@ import collections
 import datetime
 import json
 import math
+import multiprocessing
 import os
-import platform
 import subprocess
 import warnings
 
+import page
 import problems
+from page import mean
 
 HALF_WIDTH = 1.645
 warnings.filterwarnings("ignore")
@@ -205,8 +206,7 @@ def errors(problem, predicted):
     if not problem.kind.startswith("mixes"):
         return [100 * abs(p / r[3] - 1) for p, r in zip(predicted, rows)]
     out, at = [], 0
-    for k in range(0, len(problem.held), 3):
-        m = len(problem.held[k])
+    for m in map(len, problem.held[::3]):
         for setting in (1, 2):
             for j in range(m):
                 a, b = at + j, at + setting * m + j
@@ -229,25 +229,36 @@ def measured_rates(problem):
     return [row[3] for sample in problem.held for row in sample]
 
 
+def by_unit(problem, values):
+    """The mean of values of single throughputs: of the whole problem, or of each mix, as there are few problems."""
+    if not problem.kind.startswith("mixes"):
+        return [mean(values)]
+    sizes = [len(sample) for sample in problem.held[::3]]
+    of_each = len(values) // sum(sizes)
+    ends = [of_each * sum(sizes[:k]) for k in range(len(sizes) + 1)]
+    return [mean(values[a:b]) for a, b in zip(ends, ends[1:])]
+
+
 def geometric_mean(values):
     return math.exp(sum(math.log(max(v, 1e-12)) for v in values) / len(values))
 
 
-def regret(problem, predicted, table):
-    """Percent lost by taking the held-out configuration with the largest predicted sum of
-    throughputs over solo rates, against the best; of mixes, the mean over mixes of the loss of
-    geometric-mean rate by the setting chosen."""
+def regrets(problem, predicted, table):
+    """Percent lost by each pick: of the held-out configuration with the largest predicted sum of throughputs over
+    solo rates, against the best; of each mix, of geometric-mean rate by the setting chosen."""
     measured = relative(problem, measured_rates(problem), table)
     said = relative(problem, predicted, table)
+    picks, worth_of = [range(len(said))], sum
     if problem.kind.startswith("mixes"):
-        lost = []
-        for k in range(0, len(measured), 3):
-            best = max(geometric_mean(v) for v in measured[k:k + 3])
-            taken = max(range(k, k + 3), key=lambda i: geometric_mean(said[i]))
-            lost.append(100 * (1 - geometric_mean(measured[taken]) / best))
-        return sum(lost) / len(lost)
-    best = max(sum(v) for v in measured)
-    return 100 * (1 - sum(measured[max(range(len(said)), key=lambda i: sum(said[i]))]) / best)
+        picks, worth_of = [range(k, k + 3) for k in range(0, len(said), 3)], geometric_mean
+    lost = []
+    for among in picks:
+        best = max(worth_of(measured[i]) for i in among)
+        # Rounding must not choose among equals: the mean of their losses.
+        most = (1 - 1e-9) * max(worth_of(said[i]) for i in among)
+        equals = [worth_of(measured[i]) for i in among if worth_of(said[i]) >= most]
+        lost.append(100 * (1 - mean(equals) / best))
+    return lost
 
 
 # Sum of rates over solo rates from which on sharing is worth it: what switching and a worse
@@ -294,9 +305,8 @@ def main():
     parser.add_argument("out")
     parser.add_argument("bench")
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--gpus", default="v100,p100")
     parser.add_argument("--only", default="")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--day", default=str(datetime.date.today()))
     parser.add_argument("--json")
     parser.add_argument("--page")
@@ -308,161 +318,50 @@ def main():
         if name.endswith((".csv", ".out")):
             os.remove(f"{args.out}/{name}")
     todo = []
-    for problem in problems.all_problems(args.data, args.seeds, args.gpus.split(","), args.day):
-        if problem.kind.startswith(args.only):
+    for problem in problems.all_problems(args.data, args.seeds, args.day):
+        if problem.kind.startswith(tuple(args.only.split(","))):
             todo.append((problem, problems.write(problem, args.out)))
     subprocess.run([args.bench, args.out], check=True)
+    if not args.no_peers:
+        with multiprocessing.Pool() as pool:
+            pool.starmap(peers, [(*job, args.out) for job in todo], chunksize=1)
     table = collections.defaultdict(lambda: collections.defaultdict(list))
     for problem, names in todo:
         answers = {} if args.no_peers else peers(problem, names, args.out)
         found, seconds = ours(problem, names, args.out)
         answers["ours"] = [rate for rate, _ in found]
-        solos = solo_table(problem.train)
-        of = table[problem.kind]
-        for name, predicted in answers.items():
-            of[name] += errors(problem, predicted)
-            of[name, "regret"].append(regret(problem, predicted, solos))
-            if problem.kind.startswith("gavel"):
-                of[name, "worth"] += worth(problem, predicted, solos)
-            if problem.kind.startswith("mixes"):
-                each = errors(problem, predicted)
-                shares = [row[2] for s in problem.held for row in s if row[2] < 100]
-                for share in (50, 14):
-                    of[name, share] += [e for e, of_ in zip(each, shares) if of_ == share]
-                of[name, "ranked"] += rankings(problem, predicted, solos)
-        rows = [row for sample in problem.held for row in sample]
-        of["inside"] += [abs(p - r[3]) <= HALF_WIDTH * e for (p, e), r in zip(found, rows)]
-        of["seconds"].append(seconds)
-    report(table, args.json)
+        add(table[problem.kind], problem, answers, found)
+        table[problem.kind]["seconds"].append(seconds)
+    page.report(table, args.json)
     if args.page:
         with open(args.page, "w") as file:
-            file.write(page(table, args))
+            file.write(page.text(table, args, WORTH))
 
 
-def mean(v):
-    return sum(v) / len(v)
+def add(of, problem, answers, found):
+    """Adds one problem to the rows of its kind."""
+    solos = solo_table(problem.train)
+    for name, predicted in answers.items():
+        each = errors(problem, predicted)
+        of[name] += each
+        of[name, "error"] += by_unit(problem, each)
+        of[name, "regret"] += regrets(problem, predicted, solos)
+        if problem.kind.startswith(("gavel", "many")):
+            right, off, yes = zip(*worth(problem, predicted, solos))
+            of[name, "worth"].append(mean(right))
+            of[name, "sum"] += off
+            if name == "ours":
+                of["always", "worth"].append(mean(yes))
+        if problem.kind.startswith("mixes"):
+            shares = [row[2] for s in problem.held for row in s if row[2] < 100]
+            for share in (50, 14):
+                of[name, share] += [e for e, of_ in zip(each, shares) if of_ == share]
+            of[name, "ranked"] += rankings(problem, predicted, solos)
+    measured = measured_rates(problem)
+    inside = [abs(p - m) <= HALF_WIDTH * e for (p, e), m in zip(found, measured)]
+    of["inside"] += inside
+    of["ours", "hold"] += [100 * v for v in by_unit(problem, inside)]
 
 
-def best_of_others(of):
-    """Name of the peer of least error, and its error; `None` without peers."""
-    others = {k: mean(v) for k, v in of.items()
-              if isinstance(k, str) and k not in ("ours", "inside", "seconds")}
-    return min(others.items(), key=lambda item: item[1]) if others else None
-
-
-def report(table, path):
-    rows = []
-    print(f"{'problem':22}{'rates':>7}{'error %':>9}{'hold %':>8}{'regret %':>9}{'fit s':>7}"
-          "  best of the others (error %), regret of the others")
-    for kind, of in table.items():
-        others = {k: mean(v) for k, v in of.items()
-                  if isinstance(k, str) and k not in ("ours", "inside", "seconds")}
-        error, inside = mean(of["ours"]), 100 * mean(of["inside"])
-        lost = mean(of["ours", "regret"])
-        line = f"{kind:22}{len(of['ours']):7}{error:9.2f}{inside:8.0f}{lost:9.2f}{mean(of['seconds']):7.2f}"
-        if others:
-            best = min(others, key=others.get)
-            line += f"  {error / others[best]:.2f} of {best}: " + ", ".join(
-                f"{k} {v:.2f} ({mean(of[k, 'regret']):.1f})" for k, v in others.items())
-            rows.append({
-                "name": f"real_{kind}", "value": error, "unit": "percent", "baseline": best,
-                "baseline_value": others[best], "ratio": error / others[best],
-                "what": f"error of a throughput; 90 % intervals hold {inside:.0f} %, regret {lost:.2f} %",
-            })
-        print(line, flush=True)
-        for name in [k[0] for k in of if isinstance(k, tuple) and k[1] == "ranked"]:
-            print("    " + of_mixes(of, name))
-        if ("ours", "worth") in of:
-            print("    " + of_worth(of))
-    if path:
-        with open(path, "w") as file:
-            json.dump(rows, file, indent=1)
-
-
-def of_worth(of):
-    """How often each is right about whether a co-run is worth it, and how far its sum is off."""
-    names = [k[0] for k in of if isinstance(k, tuple) and k[1] == "worth"]
-    always = 100 * mean([yes for _, _, yes in of["ours", "worth"]])
-    each = [f"{name} {100 * mean([r for r, _, _ in of[name, 'worth']]):.1f} % "
-            f"(sum off by {mean([e for _, e, _ in of[name, 'worth']]):.1f} %)" for name in names]
-    return f"always {always:.1f} %, never {100 - always:.1f} %, " + ", ".join(each)
-
-
-def of_mixes(of, name):
-    ranked = of[name, "ranked"]
-    return (f"{name}: {mean(of[name, 50]):.2f} % at 50, {mean(of[name, 14]):.2f} % at 14; all "
-            f"settings in the measured order in {100 * mean([r for r, _ in ranked]):.0f} % of {len(ranked)} "
-            f"mixes of 4 and more jobs, the best one found in {100 * mean([b for _, b in ranked]):.0f} %")
-
-
-def processor():
-    with open("/proc/cpuinfo") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return f"{names[0]}, {len(names)} cores" if names else platform.processor()
-
-
-def page(table, args):
-    lines = [
-        "# The predictor on measurements by others",
-        "",
-        "Written by `make bench-real`. [`problems.py`](problems.py) says what is learnt, what is held out and",
-        "what was assumed about each source; [`judge.py`](judge.py) says what the peers see.",
-        "",
-        "Not all of these data were unseen when the predictor was made. What was chosen by which:",
-        "",
-        "- Pairs of the V100: the kernel and the weights of the Gaussian process for all tasks.",
-        "- A look at the slices: the scoring of intervals of solo rates, which was kept as it was.",
-        "- The K80 and simulated mixes: the calibration of the intervals of co-runs.",
-        "- The K80 and other draws of the same pairs and slices: when a solo step is kept, how far apart two tasks are, how",
-        "  tasks at one share scale, and the smoothness of the process for all tasks and the priors of its",
-        "  hyper-parameters. On these and on other held-out jobs: how certain a weight must be.",
-        "- One draw of `mixes-solos` on this page: a family of models may win by being significantly better. Draws of",
-        "  `mixes-solos` of three days, 2026-11-24 among them: the number of co-runs that weights are chosen by.",
-        "- Meanwhile the rows of pairs, jobs, mixes and ParvaGPU were watched; those of draws were not.",
-        "- ParvaGPU: the line to more tasks has the slope of the last two numbers.",
-        "- A look at the rows that no draw changes: a solo step between two measured shares is linear in one over the share",
-        "  (`curves`; this had the least error of five interpolations); intervals learnt from few parts that were held out",
-        "  entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals",
-        "  for more tasks grows with the fraction of them that is new (they held 96 and 98 % of ParvaGPU).",
-        "- Pairs of two models, drawn by the day 2026-12-07 as slices were: intervals of two to five co-runs also widen by",
-        "  Student's t. They held 71 to 76 % before and 85 to 96 % after; with two to five pairs of all jobs 61 to 86 %",
-        "  before and 75 to 99 % after.",
-        "",
-        f"Run on {datetime.date.today()}, on {processor()}; "
-        f"{args.seeds} draws of each size (2 of mixes), seeded by the day {args.day}.",
-        "",
-        "Error: the mean over single throughputs, untrimmed. Hold: the throughputs that lie within their 90 %",
-        "intervals. Regret: how much the held-out configuration that is predicted to be the best loses against",
-        "the one measured to be the best. Fit: elapsed seconds of the whole fit with cross-validation, while",
-        "other work ran on the machine.",
-        "",
-        "| problem | throughputs | error % | best peer (error %) | ratio | hold % | regret % | of that peer | fit s |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for kind, of in table.items():
-        best = best_of_others(of)
-        error = mean(of["ours"])
-        peer, ratio, its = "", "", ""
-        if best:
-            name, least = best
-            peer, ratio = f"{name} ({least:.2f})", f"{error / least:.2f}"
-            its = f"{mean(of[name, 'regret']):.2f}"
-        lines.append(f"| {kind} | {len(of['ours'])} | {error:.2f} | {peer} | {ratio} | "
-                     f"{100 * mean(of['inside']):.0f} | {mean(of['ours', 'regret']):.2f} | {its} | "
-                     f"{mean(of['seconds']):.2f} |")
-    pairs = [(kind, of) for kind, of in table.items() if ("ours", "worth") in of]
-    if pairs:
-        lines += ["", "Is sharing worth it? How often each is right about whether the sum of a pair's rates, each over the",
-                  f"rate alone, exceeds {WORTH}. \"Mean slow-down\" answers by one constant for all pairs.", ""]
-    lines += [f"- {kind}: {of_worth(of)}" for kind, of in pairs]
-    mixes = [(kind, of) for kind, of in table.items() if ("ours", "ranked") in of]
-    if mixes:
-        lines += ["", "Mixes: the error with everyone at 50 and at 14 %, and the ranking of the three settings. A",
-                  "measurement repeats to 2 %, so settings that differ by less may be ranked either way.", ""]
-    for kind, of in mixes:
-        names = [k[0] for k in of if isinstance(k, tuple) and k[1] == "ranked"]
-        lines += [f"- {kind}, {of_mixes(of, name)}" for name in names]
-    return "\n".join(lines) + "\n"
-
-
-main()
+if __name__ == "__main__":
+    main()

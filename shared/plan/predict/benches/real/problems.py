@@ -10,6 +10,8 @@ What is assumed of each source:
 - gavel: a job is a task (the model) at a batch size, 1 where its name has none; both of a pair have
   the whole device (100 %), since the GPU switched between them. Two jobs of one model and pairs
   that did not fit (rate 0) are left out.
+- many: the pairs of 52 jobs, 26 on a V100 and the same on a P100, each job a task of its own, whatever its model:
+  6 or 19 pairs of each job are learnt. No pair has jobs of both GPUs. Pairs of one model are among them.
 - slices: a MIG slice of g compute slices of 7 and m GB of 40 is worth the share r with
   1/r = (7/g + 40/m)/2: for want of better knowledge, a step is assumed to need as much of the
   processors as of the memory bandwidth. None of this is fitted.
@@ -29,8 +31,15 @@ import os
 import random
 import re
 
+# Learnt co-runs, or runs of slices.
 SIZES = [10, 20, 40, 125]
+GPUS = ["v100", "p100", "k80"]
 Problem = collections.namedtuple("Problem", "kind name train held")
+
+
+def draws(seeds, n):
+    """Draws of `n` co-runs: fewer of more, which scatter less and take peers minutes."""
+    return min(seeds, max(5, 20 * seeds // n))
 
 
 def gavel_job(name):
@@ -55,8 +64,8 @@ def gavel(path, gpu, seeds, day):
             both = rates[a].get(b)
             if both and min(both) > 0 and gavel_job(a)[0] != gavel_job(b)[0]:
                 pairs.append((a, b, [row(a, both[0]), row(b, both[1])]))
-    for n in SIZES:
-        for seed in range(seeds):
+    for n in [5, *SIZES]:
+        for seed in range(draws(seeds, n)):
             name = f"gavel-{gpu}-{n}.{seed}"
             drawn = random.Random(f"{day} {name}").sample(pairs, len(pairs))
             train = solos + [s for _, _, s in drawn[:n]]
@@ -71,6 +80,30 @@ def gavel(path, gpu, seeds, day):
         train = solos + [s for a, b, s in pairs if job not in (a, b)]
         if held:
             yield Problem(f"gavel-{gpu}-jobs", f"gavel-{gpu}-jobs.{at}", train, held)
+
+
+def many(path, seeds, day):
+    """Every job of two GPUs is a task of its own."""
+    with open(path) as file:
+        rates = json.load(file)
+    solos, pairs = [], []
+    for gpu in GPUS[:2]:
+        of = rates[gpu]
+        jobs = [name for name in of if name.endswith(", 1)")]
+
+        def row(name, rate):
+            model, batch = gavel_job(name)
+            return (f"{gpu}-{model}-{batch}", batch, 100.0, rate * batch)
+
+        solos += [[row(name, of[name]["null"])] for name in jobs]
+        for k, a in enumerate(jobs):
+            both = [(b, of[a].get(b)) for b in jobs[k + 1:]]
+            pairs += [[row(a, r[0]), row(b, r[1])] for b, r in both if r and min(r) > 0]
+    for n in (150, 500):
+        for seed in range(draws(seeds, 100)):
+            name = f"many-{n}.{seed}"
+            drawn = random.Random(f"{day} {name}").sample(pairs, len(pairs))
+            yield Problem(f"many-{n}", name, solos + drawn[:n], drawn[n:])
 
 
 def slices(path, seeds, day):
@@ -191,11 +224,12 @@ def curves(folder, _seeds, _day):
                 yield Problem("curves", f"curves.{model}.{left}", sets[False], sets[True])
 
 
-def all_problems(data, seeds, gpus, day):
+def all_problems(data, seeds, day):
     path = f"{data}/gavel/simulation_throughputs.json"
     if os.path.exists(path):
-        for gpu in gpus:
+        for gpu in GPUS:
             yield from gavel(path, gpu, seeds, day)
+        yield from many(path, seeds, day)
     for name, make in (("miso/mig_step_seconds.csv", slices), ("miso/mps_mixes.csv", mixes),
                        ("parvagpu", parva), ("parvagpu", curves)):
         if os.path.exists(f"{data}/{name}"):

@@ -9,7 +9,7 @@ use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::domain::Domain;
 use crate::error::PredictError;
-use crate::features::{CorunInputs, Layout, MAX_FEATURES, SUMS};
+use crate::features::{CorunInputs, Layout, MAX_FEATURES, OWN, SUMS};
 use crate::model::Regressors;
 use crate::part_share::{self, PartShares};
 use crate::poly::Poly;
@@ -40,6 +40,7 @@ impl Predictor {
         let layout = Layout {
             tasks: kinds,
             copies: kinds < n,
+            known: if tells_apart(params) { kinds } else { 0 },
         };
         let mut base = Base {
             layout,
@@ -94,6 +95,12 @@ impl Predictor {
             errors: errors(params)?,
         })
     }
+}
+
+/// Whether the process of all tasks distinguishes these.
+fn tells_apart(params: &ModelParams) -> bool {
+    let own = params.unseen.as_ref().and_then(|u| u.gp.own_features);
+    own.is_none_or(|own| own as usize > OWN)
 }
 
 /// Kind of every task.
