@@ -1,7 +1,7 @@
 //! Rates derived from other rates.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
@@ -50,14 +50,23 @@ const CORUN: usize = 4;
 /// Neighbouring choices of a round differ in one task, so most sets of tasks that they meet are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
-    known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,
+    known: Option<Arc<KnownRates>>,
 }
+
+/// The rates of each co-run that was predicted.
+pub(crate) type KnownRates = Mutex<HashMap<Vec<Setting>, Vec<f64>>>;
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
     /// rates are sums, which are faster to compute than to look up.
     pub(crate) fn new(inner: &'a C, again: bool) -> Self {
-        let known = (again && inner.interference().is_none()).then(Mutex::default);
+        let known = (again && inner.interference().is_none()).then(Arc::default);
+        Self { inner, known }
+    }
+
+    /// With rates of the same `inner` that are kept for longer.
+    pub(crate) fn with(inner: &'a C, known: Arc<KnownRates>) -> Self {
+        let known = Some(known);
         Self { inner, known }
     }
 
@@ -69,7 +78,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
 }
 
 /// Even after a panic in another thread the table is consistent: rows are inserted at once.
-fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock(known: &KnownRates) -> MutexGuard<'_, HashMap<Vec<Setting>, Vec<f64>>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
