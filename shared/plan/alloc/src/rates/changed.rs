@@ -1,6 +1,7 @@
 //! Rates derived from other rates.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::corun::{SampleTime, Setting, Throughput, look_at};
@@ -54,7 +55,39 @@ pub(crate) struct Remembered<'a, C: ?Sized> {
 }
 
 /// The rates of each co-run that was predicted.
-pub(crate) type KnownRates = Mutex<HashMap<Vec<Setting>, Vec<f64>>>;
+pub(crate) type KnownRates = Mutex<RatesTable>;
+type RatesTable = HashMap<Vec<Setting>, Vec<f64>, BuildHasherDefault<SettingsHasher>>;
+
+/// Hash of the numbers of settings by multiplication (Fibonacci hashing): a lookup takes a third of that with the
+/// standard hash, which resists keys that an adversary chooses.
+#[derive(Default)]
+pub(crate) struct SettingsHasher(u64);
+
+impl Hasher for SettingsHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.write_u64(u64::from(b));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The table uses the high and the low bits.
+        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
@@ -70,7 +103,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
         Self { inner, known }
     }
 
-    fn keep(known: &mut HashMap<Vec<Setting>, Vec<f64>>, active: &[Setting], rates: &[f64]) {
+    fn keep(known: &mut RatesTable, active: &[Setting], rates: &[f64]) {
         if known.len() * (rates.len() + CORUN) < MOST_KEPT {
             known.insert(active.to_vec(), rates.to_vec());
         }
@@ -78,7 +111,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
 }
 
 /// Even after a panic in another thread the table is consistent: rows are inserted at once.
-fn lock(known: &KnownRates) -> MutexGuard<'_, HashMap<Vec<Setting>, Vec<f64>>> {
+fn lock(known: &KnownRates) -> MutexGuard<'_, RatesTable> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
