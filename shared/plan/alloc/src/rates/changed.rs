@@ -58,8 +58,8 @@ pub(crate) struct Remembered<'a, C: ?Sized> {
 pub(crate) type KnownRates = Mutex<RatesTable>;
 type RatesTable = HashMap<Vec<Setting>, Vec<f64>, BuildHasherDefault<SettingsHasher>>;
 
-/// Hash of the numbers of settings by multiplication (Fibonacci hashing): a lookup takes a third of that with the
-/// standard hash, which resists keys that an adversary chooses.
+/// Hash of the numbers of settings by multiplication (Fibonacci hashing): no adversary chooses these keys, and they are
+/// looked up in the innermost loop.
 #[derive(Default)]
 pub(crate) struct SettingsHasher(u64);
 

@@ -117,8 +117,8 @@ mod tests {
     /// enumerate them, and near it.
     #[test]
     fn a_bound_for_any_batch_sizes_holds_for_the_best() {
-        let mut gap = 0.0;
         const CASES: u64 = 240;
+        let mut gap = 0.0;
         for case in 0..CASES {
             let rng = &mut SmallRng::seed_from_u64(case);
             let n = 2 + case as usize % 3;
