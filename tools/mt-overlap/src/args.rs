@@ -164,6 +164,7 @@ impl Args {
             time_limit,
             seed: self.seed.seed,
             waits: !self.no_wait,
+            ..OrderOptions::default()
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Plans several models in sequence.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use doc::{Answer, Decision, Model, Plan, Workload};
 use predict::{PredictError, Predictor};
@@ -9,11 +10,12 @@ use units::corun::Setting;
 use crate::cap::cap;
 use crate::error::AllocError;
 use crate::pipeline::{plan_workload, refused};
+use crate::rates::{KnownRates, Remembered};
 use crate::request::Request;
 
 /// Plans models one after another. A model with the same parameters as the previous one needs no new predictor, and
-/// one that differs only in its name needs no new search. So a federation of identical devices is planned as fast as
-/// it is read.
+/// no prediction is made twice; one that differs only in its name needs no new search. So a federation of identical
+/// devices is planned as fast as it is read.
 #[derive(Debug, Default)]
 pub struct Planner {
     last: Option<Solved>,
@@ -24,6 +26,9 @@ struct Solved {
     model: Model,
     request: Request,
     predictor: Predictor,
+    /// Its predictions, from the second model with this predictor on: most predictors plan one model only, and keeping
+    /// predictions takes time.
+    known: Option<Arc<KnownRates>>,
     /// The plan of the model, which it does not hold.
     plan: Plan,
 }
@@ -77,20 +82,23 @@ impl Planner {
                 }
             }
             other => {
-                let predictor = match other {
-                    Some(last) => last.predictor,
-                    None => Predictor::from_model(&model)?,
+                let (predictor, known) = match other {
+                    Some(last) => (last.predictor, Some(last.known.unwrap_or_default())),
+                    None => (Predictor::from_model(&model)?, None),
+                };
+                let (workload, measured) = (&model.workload, &model.measured);
+                let plan = match &known {
+                    Some(known) => {
+                        let rates = Remembered::with(&predictor, Arc::clone(known));
+                        plan_workload(&rates, workload, request, measured, previous)
+                    }
+                    None => plan_workload(&predictor, workload, request, measured, previous),
                 };
                 Solved {
-                    plan: plan_workload(
-                        &predictor,
-                        &model.workload,
-                        request,
-                        &model.measured,
-                        previous,
-                    )?,
+                    plan: plan?,
                     request: request.clone(),
                     predictor,
+                    known,
                     model,
                 }
             }

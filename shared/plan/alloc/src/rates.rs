@@ -5,7 +5,7 @@ mod law;
 mod nearby;
 mod subset;
 
-pub(crate) use changed::{Remembered, Shifted};
+pub(crate) use changed::{KnownRates, Remembered, Shifted};
 pub use law::{InterferenceLaw, TaskLaw};
 pub(crate) use nearby::{Nearby, Rows};
 pub(crate) use subset::Subset;

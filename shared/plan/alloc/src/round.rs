@@ -376,6 +376,7 @@ impl Round {
             batches: settings.iter().map(|s| vec![s.batch]).collect(),
             nodes,
             plays,
+            lower_bound: false,
             ..overlap::OrderOptions::default()
         };
         overlap::solve(&self.instance, &self.rates(rates, settings), &options)

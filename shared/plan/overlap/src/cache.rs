@@ -167,6 +167,34 @@ impl<'r> RateCache<'r> {
         self.rows.truncate(at);
     }
 
+    /// The highest `r_i(active)` at any of the batch sizes, if no task is slower beside smaller ones: that of each own
+    /// size beside the smallest of the others. Not cached.
+    pub fn highest(&mut self, active: Set, i: usize) -> f64 {
+        let smallest = |c: &Vec<Batch>| c.iter().copied().min();
+        let mut batches: Vec<Batch> = self.choices.iter().filter_map(smallest).collect();
+        let mut highest = 0.0_f64;
+        for &own in &self.choices[i] {
+            batches[i] = own;
+            let rate = self.source.rate(active, &batches, i);
+            match rate {
+                Ok(rate) if rate.is_finite() && rate > 0.0 => highest = highest.max(rate),
+                Ok(value) => {
+                    let active = members(active).collect();
+                    let bad = OverlapError::BadRate {
+                        task: i,
+                        active,
+                        value,
+                    };
+                    self.failure.get_or_insert(bad);
+                }
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                }
+            }
+        }
+        highest
+    }
+
     /// Spends a unit of `budget`, which ends when no more rates may be queried.
     pub fn spend(&self, budget: &mut Budget) -> bool {
         let most = MOST_ASKED << self.source.all_sets_of();

@@ -15,6 +15,13 @@ pub trait Rates {
     /// task.
     fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
+    /// `r_i(active)` of one task alone of those that [`Rates::rates`] writes.
+    fn rate(&self, active: Set, batches: &[Batch], i: usize) -> Result<f64, OverlapError> {
+        let mut all = vec![0.0; batches.len()];
+        self.rates(active, batches, &mut all)?;
+        Ok(all[i])
+    }
+
     /// The tasks whose batch sizes affect the rates of `active`.
     fn depends_on(&self, active: Set) -> Set {
         active
@@ -197,6 +204,24 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
     }
 }
 
+impl<C: Throughput + ?Sized> ModelRates<'_, C> {
+    /// The co-run of the tasks `here`, all on one GPU.
+    fn corun(&self, here: Set, batches: &[Batch]) -> Vec<Setting> {
+        let shares = if self.divides {
+            let computes: Vec<bool> = (0..batches.len()).map(|i| here >> i & 1 == 1).collect();
+            Cow::Owned(divided(&self.shares, &computes))
+        } else {
+            Cow::Borrowed(&self.shares)
+        };
+        let setting = |i: usize| Setting {
+            task: self.tasks[i],
+            batch: batches[i],
+            share: shares[i],
+        };
+        members(here).map(setting).collect()
+    }
+}
+
 impl<C: Throughput + ?Sized> Rates for ModelRates<'_, C> {
     fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         for &gpu in &self.gpus {
@@ -204,19 +229,7 @@ impl<C: Throughput + ?Sized> Rates for ModelRates<'_, C> {
             if here == 0 {
                 continue;
             }
-            let shares = if self.divides {
-                let computes: Vec<bool> = (0..out.len()).map(|i| here >> i & 1 == 1).collect();
-                Cow::Owned(divided(&self.shares, &computes))
-            } else {
-                Cow::Borrowed(&self.shares)
-            };
-            let set: Vec<Setting> = members(here)
-                .map(|i| Setting {
-                    task: self.tasks[i],
-                    batch: batches[i],
-                    share: shares[i],
-                })
-                .collect();
+            let set = self.corun(here, batches);
             let mut means = vec![0.0; set.len()];
             self.predictor.means(&set, &mut means);
             for (i, mean) in members(here).zip(means) {
@@ -224,5 +237,19 @@ impl<C: Throughput + ?Sized> Rates for ModelRates<'_, C> {
             }
         }
         Ok(())
+    }
+
+    fn rate(&self, active: Set, batches: &[Batch], i: usize) -> Result<f64, OverlapError> {
+        let gpu = self.gpus.iter().find(|gpu| *gpu >> i & 1 == 1);
+        let here = active & gpu.copied().unwrap_or_default();
+        let set = self.corun(here, batches);
+        let at = members(here).take_while(|&k| k != i).count();
+        let mut own = f64::NAN;
+        let mut look = |_, rate: f64| {
+            own = rate;
+            false
+        };
+        self.predictor.means_until(&set, &[at], &mut look);
+        Ok(own)
     }
 }

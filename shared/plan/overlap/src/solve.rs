@@ -45,6 +45,9 @@ pub struct OrderOptions {
     pub seed: u64,
     /// Compute and transfers may be held back until a phase of another task ends, if that ends the round sooner.
     pub waits: bool,
+    /// The lower bound of the outcome counts the processor, even if the order is proven without that bound: for few
+    /// tasks its linear program takes longer than the search.
+    pub lower_bound: bool,
 }
 
 impl Default for OrderOptions {
@@ -57,6 +60,7 @@ impl Default for OrderOptions {
             time_limit: None,
             seed: 1,
             waits: true,
+            lower_bound: true,
         }
     }
 }
@@ -239,7 +243,7 @@ impl<'a, 'r> Search<'a, 'r> {
             self.plays += 1;
             self.keep(value, levels, || Order::Together);
             self.bound_met = false;
-            self.note_bound(&mut floor);
+            self.note_bound(&mut floor, true);
             return;
         }
         // The bound of the processor is expensive, so it comes last, if nothing cheaper decides.
@@ -248,7 +252,7 @@ impl<'a, 'r> Search<'a, 'r> {
             // Trying all orders takes less time than a good start would save.
             self.bound_met = false;
             if self.branch_and_bound(levels, &floor) {
-                self.note_bound(&mut floor);
+                self.note_bound(&mut floor, true);
                 return;
             }
         } else if known {
@@ -267,7 +271,7 @@ impl<'a, 'r> Search<'a, 'r> {
         }
         self.bound_met = false;
         let complete = self.options.nodes > 0 && self.branch_and_bound(levels, &floor);
-        self.note_bound(&mut floor);
+        self.note_bound(&mut floor, complete);
         if complete {
             return;
         }
@@ -285,10 +289,11 @@ impl<'a, 'r> Search<'a, 'r> {
     }
 
     /// Merges these bounds into those of all combinations. The bound of the processor is expensive, so it is computed
-    /// only if the others do not already exceed the incumbent.
-    fn note_bound(&mut self, floor: &mut Floor) {
+    /// only if the others do not already exceed the incumbent, and it is asked for or may yet prove the order.
+    fn note_bound(&mut self, floor: &mut Floor, proven: bool) {
+        let needed = self.options.lower_bound || !proven;
         let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
-        if small && floor.bounds(self.instance).best() < self.floor_s {
+        if needed && small && floor.bounds(self.instance).best() < self.floor_s {
             floor.add_workload(self.instance, self.rates);
         }
         self.floor_s = self.floor_s.min(floor.bounds(self.instance).best());

@@ -62,18 +62,32 @@ struct Sets {
 impl Sets {
     /// Queries the rates of all sets of `kept`, which is ascending.
     fn of(kept: &[usize], rates: &mut RateCache<'_>) -> Self {
+        let whole = kept.last() == Some(&(kept.len() - 1));
+        Self::collect(kept, |set, out| {
+            if whole {
+                rates.with(set, |row| out.extend(members(set).map(|k| row[k])));
+            } else {
+                let full = all_of(set, kept);
+                rates.with(full, |row| out.extend(members(set).map(|k| row[kept[k]])));
+            }
+        })
+    }
+
+    /// The highest rates of all sets of `kept` at any of the batch sizes ([`RateCache::highest`]).
+    fn at_any_batches(kept: &[usize], rates: &mut RateCache<'_>) -> Self {
+        Self::collect(kept, |set, out| {
+            let full = all_of(set, kept);
+            out.extend(members(set).map(|k| rates.highest(full, kept[k])));
+        })
+    }
+
+    fn collect(kept: &[usize], mut of_set: impl FnMut(Set, &mut Vec<f64>)) -> Self {
         let tasks = kept.len();
-        let whole = kept.last() == Some(&(tasks - 1));
         let mut out = Vec::with_capacity(tasks << tasks.saturating_sub(1));
         let mut from = vec![0; 1 << tasks];
         for set in 1..(1 as Set) << tasks {
             from[set as usize] = out.len() as u32;
-            if whole {
-                rates.with(set, |row| out.extend(members(set).map(|k| row[k])));
-                continue;
-            }
-            let full = members(set).fold(0, |m: Set, k| m | 1 << kept[k]);
-            rates.with(full, |row| out.extend(members(set).map(|k| row[kept[k]])));
+            of_set(set, &mut out);
         }
         Self {
             tasks,
@@ -116,18 +130,27 @@ impl WorkloadBound {
 
     /// `compute` are the minimum compute times `c_i`.
     pub fn new(instance: &Instance, compute: &[f64], rates: &mut RateCache<'_>) -> Self {
-        let n = instance.len();
-        let mut kept: Vec<usize> = (0..n).collect();
-        kept.sort_by(|&a, &b| compute[b].total_cmp(&compute[a]).then(a.cmp(&b)));
-        kept.truncate(rates.all_sets_of());
-        kept.sort_unstable();
-        let jobs: Vec<RoundTask> = kept.iter().map(|&i| instance.jobs()[i]).collect();
+        let kept = longest(compute, rates.all_sets_of());
         let sets = Sets::of(&kept, rates);
-        if corunners_do_not_matter(&sets) {
+        Self::of_sets(instance, &kept, &sets)
+    }
+
+    /// The same for any of the batch sizes, even if they changed during the round.
+    pub fn at_any_batches(instance: &Instance, compute: &[f64], rates: &mut RateCache<'_>) -> Self {
+        let kept = longest(compute, rates.all_sets_of());
+        let sets = Sets::at_any_batches(&kept, rates);
+        Self::of_sets(instance, &kept, &sets)
+    }
+
+    /// Of the tasks `kept`, which is ascending.
+    fn of_sets(instance: &Instance, kept: &[usize], sets: &Sets) -> Self {
+        let n = instance.len();
+        let jobs: Vec<RoundTask> = kept.iter().map(|&i| instance.jobs()[i]).collect();
+        if corunners_do_not_matter(sets) {
             // Then the bound of the longest task is the best.
             return Self::none();
         }
-        let Some(mut best) = solve_prices(&jobs, &sets) else {
+        let Some(mut best) = solve_prices(&jobs, sets) else {
             return Self::none();
         };
         let mut values = vec![0.0];
@@ -192,6 +215,20 @@ impl Priced {
         let stair = self.late.iter().rev().find(|s| s.before < work);
         stair.map_or(0.0, |s| s.from_s + (work - s.before) / s.value)
     }
+}
+
+/// The `most` tasks with the most compute, ascending.
+fn longest(compute: &[f64], most: usize) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..compute.len()).collect();
+    kept.sort_by(|&a, &b| compute[b].total_cmp(&compute[a]).then(a.cmp(&b)));
+    kept.truncate(most);
+    kept.sort_unstable();
+    kept
+}
+
+/// A set of positions in `kept` as a set of tasks.
+fn all_of(set: Set, kept: &[usize]) -> Set {
+    members(set).fold(0, |m: Set, k| m | 1 << kept[k])
 }
 
 fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {

@@ -3,6 +3,7 @@
 //! `--json` prints the rows as one list, and `--problems` the problems as JSON for solvers in other languages;
 //! otherwise it prints a table. If measurements are named, only these are made.
 
+mod divisions;
 mod gp;
 mod problems;
 mod rounds;

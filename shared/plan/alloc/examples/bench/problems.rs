@@ -86,9 +86,14 @@ pub const FRONT: Recipe = Recipe {
     ..plain("front", 3, 200)
 };
 
-/// Tasks whose weights differ tenfold, like the models of the paper.
+/// The tasks of a recipe that are always the same.
 pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
-    let mut rng = StdRng::seed_from_u64(20_220 + recipe.tasks as u64);
+    drawn(recipe, 20_220 + recipe.tasks as u64)
+}
+
+/// Tasks whose weights differ tenfold, like the models of the paper.
+pub fn drawn(recipe: Recipe, seed: u64) -> Result<Case, UnitError> {
+    let mut rng = StdRng::seed_from_u64(seed);
     let n = recipe.tasks;
     let laws = (0..n)
         .map(|_| TaskLaw {

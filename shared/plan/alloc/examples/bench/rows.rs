@@ -84,6 +84,9 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     if wanted("gpus") {
         rows.push(several_gpus()?);
     }
+    if wanted("divisions") {
+        rows.extend(crate::divisions::rows()?);
+    }
     Ok(rows)
 }
 

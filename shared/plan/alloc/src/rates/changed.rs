@@ -1,7 +1,8 @@
 //! Rates derived from other rates.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
@@ -50,18 +51,59 @@ const CORUN: usize = 4;
 /// Neighbouring choices of a round differ in one task, so most sets of tasks that they meet are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
-    known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,
+    known: Option<Arc<KnownRates>>,
+}
+
+/// The rates of each co-run that was predicted.
+pub(crate) type KnownRates = Mutex<RatesTable>;
+type RatesTable = HashMap<Vec<Setting>, Vec<f64>, BuildHasherDefault<SettingsHasher>>;
+
+/// Hash of the numbers of settings by multiplication (Fibonacci hashing): no adversary chooses these keys, and they are
+/// looked up in the innermost loop.
+#[derive(Default)]
+pub(crate) struct SettingsHasher(u64);
+
+impl Hasher for SettingsHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.write_u64(u64::from(b));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The table uses the high and the low bits.
+        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
 }
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
     /// rates are sums, which are faster to compute than to look up.
     pub(crate) fn new(inner: &'a C, again: bool) -> Self {
-        let known = (again && inner.interference().is_none()).then(Mutex::default);
+        let known = (again && inner.interference().is_none()).then(Arc::default);
         Self { inner, known }
     }
 
-    fn keep(known: &mut HashMap<Vec<Setting>, Vec<f64>>, active: &[Setting], rates: &[f64]) {
+    /// With rates of the same `inner` that are kept for longer.
+    pub(crate) fn with(inner: &'a C, known: Arc<KnownRates>) -> Self {
+        let known = Some(known);
+        Self { inner, known }
+    }
+
+    fn keep(known: &mut RatesTable, active: &[Setting], rates: &[f64]) {
         if known.len() * (rates.len() + CORUN) < MOST_KEPT {
             known.insert(active.to_vec(), rates.to_vec());
         }
@@ -69,7 +111,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
 }
 
 /// Even after a panic in another thread the table is consistent: rows are inserted at once.
-fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock(known: &KnownRates) -> MutexGuard<'_, RatesTable> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -123,16 +123,21 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
             return Vec::new();
         };
         let (n, m) = (self.inst.n, tasks.len());
-        let mut active: Vec<Setting> = Vec::new();
+        let mut active: Vec<Setting> = Vec::with_capacity(count * m);
         let mut known: HashMap<Vec<Setting>, usize> = HashMap::new();
         let mut place = Vec::with_capacity(count);
         for code in 0..count {
             let corun = self.corun(&tasks, code);
-            let next = known.len();
-            place.push(*known.entry(corun).or_insert_with_key(|corun| {
-                active.extend_from_slice(corun);
-                next
-            }));
+            let next = active.len() / m;
+            // Only where shares are divided do choices have co-runs in common.
+            let at = match self.divides {
+                true => *known.entry(corun.clone()).or_insert(next),
+                false => next,
+            };
+            if at == next {
+                active.extend(corun);
+            }
+            place.push(at);
         }
         let mut rates = vec![0.0; active.len()];
         self.inst.rates.means_many(m, &active, &mut rates);
