@@ -1,9 +1,9 @@
 //! Rates derived from other rates.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::FixedState;
 use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
 
@@ -56,38 +56,8 @@ pub(crate) struct Remembered<'a, C: ?Sized> {
 
 /// The rates of each co-run that was predicted.
 pub(crate) type KnownRates = Mutex<RatesTable>;
-type RatesTable = HashMap<Vec<Setting>, Vec<f64>, BuildHasherDefault<SettingsHasher>>;
-
-/// Hash of the numbers of settings by multiplication (Fibonacci hashing): no adversary chooses these keys, and they are
-/// looked up in the innermost loop.
-#[derive(Default)]
-pub(crate) struct SettingsHasher(u64);
-
-impl Hasher for SettingsHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &b in bytes {
-            self.write_u64(u64::from(b));
-        }
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // The table uses the high and the low bits.
-        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
+/// A lookup with the standard hash, which resists keys that an adversary chooses, takes three times as long.
+type RatesTable = HashMap<Vec<Setting>, Vec<f64>, FixedState>;
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
