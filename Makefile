@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -85,11 +85,18 @@ simulator: #- Judge the simulator by slow-downs that others recorded on real GPU
 	$(CARGO) run --release -q -p mt-gpusim --example strangers -- $(or $(DATA),../shared/data) \
 		shared/run/gpusim/examples/strangers/summary.json
 
-regret: #- Measure what plans are worth, on mixes that nothing was tuned on and unseen seeds (OPTUNA=python: and its samplers)
+regret: #- Measure what plans are worth, on mixes that nothing was tuned on and seeds that no profile saw
 	$(MAKE) -s build EXAMPLE=regret
 	hash=$$($(RELEASE)/examples/regret --inputs | sha256sum | cut -d' ' -f1) && \
-		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash" \
-		$(if $(OPTUNA),--python "$(OPTUNA)")
+		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash"
+
+rivals: #- The same on half of the mixes, beside Optuna's samplers with as many samples (installs Optuna and PyTorch)
+	$(MAKE) -s build EXAMPLE=regret
+	[ -x target/rivals/bin/python ] || python3 -m venv target/rivals
+	target/rivals/bin/pip install --quiet optuna==5.0.0 scipy torch
+	hash=$$($(RELEASE)/examples/regret --inputs --mixes 10 | sha256sum | cut -d' ' -f1) && OMP_NUM_THREADS=1 \
+		$(RELEASE)/examples/regret --mixes 10 --budgets 20 --noise 3 --objectives raw,max-min,round \
+		--python target/rivals/bin/python --summary shared/run/design/examples/regret/rivals.json --inputs-sha256 "$$hash"
 
 options: #- Measure mt-solve under 200 random sets of options, and name the slowest
 	$(MAKE) -s build EXAMPLE=options

@@ -117,7 +117,7 @@ fn the_plan_measured_again_keeps_its_promise() {
     let workload = example("quickstart/workload.json");
     folder
         .run(&format!(
-            "set -e; mt-profile --objective raw {workload} | mt-fit | mt-solve --batch free > plan
+            "set -e; mt-profile --batch free --objective raw {workload} | mt-fit | mt-solve --batch free > plan
              mt-profile --configs plan > verified
              printf '%s\\n' config,task,batch,share_percent 0,resnet50,128,100 0,vgg16,128,100 \
                  0,mobilenetv3,128,100 > sharing.csv

@@ -58,6 +58,7 @@ const ACCURACY: &str = "docs/accuracy.md";
 const STRANGERS_SUMMARY: &str = "shared/run/gpusim/examples/strangers/summary.json";
 const REGRET: &str = "shared/run/design/examples/regret/RESULTS.md";
 const REGRET_SUMMARY: &str = "shared/run/design/examples/regret/summary.json";
+const RIVALS_SUMMARY: &str = "shared/run/design/examples/regret/rivals.json";
 const FEDERATION: &str = "examples/federation/RESULTS.md";
 const FEDERATION_SUMMARY: &str = "examples/federation/summary.json";
 const SWEEP: &str = "examples/sweep/RESULTS.md";
@@ -97,10 +98,12 @@ fn filled(sentence: &str, summary: &Value) -> String {
     text
 }
 
-/// Both tables of regret have a row for each cell of its summary, and one for each total.
+/// Both tables of regret have a row for each cell of its summary, and one for each total; that of rivals has one for
+/// each sampler in these.
 #[test]
 fn tables_of_regret_are_its_summary() {
-    let (page, summary) = (read(REGRET), summary(REGRET_SUMMARY));
+    let (page, rivals_summary) = (read(REGRET), summary(RIVALS_SUMMARY));
+    let summary = summary(REGRET_SUMMARY);
     let head = "| {/objective} | {/samples} | {/noise_percent:0} % | ";
     let of = |name: &str| format!("{{/{name}/median:2}} ({{/{name}/p90:2}}, {{/{name}/worst:2}})");
     let rivals = [
@@ -116,11 +119,33 @@ fn tables_of_regret_are_its_summary() {
          {{/verdict_bias:+2}} | {{/verdict_error:2}} |"
     );
     let cells = ["cells", "totals"].map(|kind| summary[kind].as_array().expect("an array"));
-    let rows: BTreeSet<String> = cells
+    let mut rows: BTreeSet<String> = cells
         .into_iter()
         .flatten()
         .flat_map(|cell| [filled(&regrets, cell), filled(&claims, cell)])
         .collect();
+    for kind in ["cells", "totals"] {
+        for cell in rivals_summary[kind].as_array().expect("an array") {
+            for (i, _) in cell["rivals"]
+                .as_array()
+                .expect("rivals")
+                .iter()
+                .enumerate()
+            {
+                let rival = |field: &str| format!("rivals/{i}/{field}");
+                let row = format!(
+                    "| {{/objective}} | {{/{}}} | {} | {} | {} | {{/{}}} of {{/chains}} | {{/{}}} |",
+                    rival("sampler"),
+                    of(&rival("regret")),
+                    of("plan"),
+                    of("best_equal_shares"),
+                    rival("worse"),
+                    rival("better"),
+                );
+                rows.insert(filled(&row, cell));
+            }
+        }
+    }
     let shown = page.lines().filter(|line| {
         line.starts_with('|') && !line.starts_with("|--") && !line.starts_with("| objective")
     });

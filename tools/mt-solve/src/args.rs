@@ -217,14 +217,13 @@ impl Args {
                 },
                 floor: self.floor.unwrap_or(0.0),
                 memory: memory.map_err(|e| usage("memory", e))?,
-                policy: doc::BatchPolicy::Free,
                 mismatch: match self.mismatch {
                     Some(Mismatch::AtMost(bound)) => Some(bound),
                     Some(Mismatch::Least) | None => None,
                 },
                 balance: self.balance.into(),
                 solo: self.solo.into(),
-                alone: None,
+                ..Limits::default()
             },
             options: SearchOptions {
                 effort: match self.search {

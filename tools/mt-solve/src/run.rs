@@ -38,11 +38,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             .limits
             .memory
             .or_else(|| gpusim::known_memory(&model.workload.device));
-        let about = [
-            notes::aim(&model, &request),
-            notes::measured_sizes(&model, &request),
-        ];
-        for note in about.into_iter().flatten() {
+        for note in notes::measurements(&model, &request) {
             console.note(&note);
         }
         let (mut plan, outside) = if args.only.is_empty() {

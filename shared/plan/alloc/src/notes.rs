@@ -7,9 +7,14 @@ use units::Bytes;
 use crate::request::Request;
 use crate::round::Round;
 
+/// Where the measurements were made for another plan than the requested one.
+pub fn measurements(model: &Model, request: &Request) -> impl Iterator<Item = String> {
+    let sizes = measured_sizes(model, request);
+    aim(model, request).into_iter().chain(sizes)
+}
+
 /// If the plan has another objective than the measurements.
-#[must_use]
-pub fn aim(model: &Model, request: &Request) -> Option<String> {
+fn aim(model: &Model, request: &Request) -> Option<String> {
     let aim = model.aim?;
     (aim.objective != request.objective).then(|| {
         format!(
@@ -22,8 +27,7 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
 }
 
 /// If batch sizes are chosen, but co-runs were measured at the reference sizes only.
-#[must_use]
-pub fn measured_sizes(model: &Model, request: &Request) -> Option<String> {
+fn measured_sizes(model: &Model, request: &Request) -> Option<String> {
     let tasks = &model.workload.tasks;
     let chosen = request.limits.policy != BatchPolicy::Reference;
     let several = tasks.iter().any(|t| t.batch_sizes.len() > 1);

@@ -99,7 +99,10 @@ impl Summary {
             best_equal_shares: rounded(r.scheme),
         });
         Self {
-            command: "make regret".to_owned(),
+            command: match study.python {
+                Some(_) => "make rivals".to_owned(),
+                None => "make regret".to_owned(),
+            },
             inputs_sha256: study.inputs_sha256.clone(),
             seed: study.seed,
             mixes: study.mixes,
