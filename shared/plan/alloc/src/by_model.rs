@@ -10,6 +10,7 @@ use crate::error::AllocError;
 use crate::measured::{MeasuredConfig, Standing};
 use crate::partition::{Partition, solve_partition};
 use crate::pipeline::plan_workload;
+use crate::planner::tell_error;
 use crate::problem::Problem;
 use crate::request::Request;
 use crate::solve::solve;
@@ -50,7 +51,8 @@ pub fn standings_by_model(
     problem.standings(model, known, others)
 }
 
-/// Like [`plan_workload`], for a model without measured co-runs and without a previous plan.
+/// Like [`plan_workload`], for a model without measured co-runs and without a previous plan; with the model's error for
+/// this kind of plan.
 ///
 /// # Errors
 /// Like [`plan_workload`].
@@ -59,5 +61,7 @@ pub fn plan_by_model(
     workload: &Workload,
     request: &Request,
 ) -> Result<Plan, AllocError> {
-    plan_workload(model, workload, request, &[], None)
+    let mut plan = plan_workload(model, workload, request, &[], None)?;
+    tell_error(&mut plan, model, |task| task);
+    Ok(plan)
 }

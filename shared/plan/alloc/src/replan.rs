@@ -7,6 +7,7 @@ use units::Samples;
 
 use crate::federation::{Way, Worth};
 use crate::pipeline::plan_workload;
+use crate::planner::tell_error;
 use crate::request::Request;
 
 /// The round of a plan's device if it is planned again for the shortest round, under the plan's constraints. `None`
@@ -162,6 +163,7 @@ impl<'a> Asker<'a> {
         if found.feasible().is_none() {
             return Ok(None);
         }
+        tell_error(&mut found, self.predictor, |task| task);
         for (task, whole) in found.tasks.iter_mut().zip(&workload.tasks) {
             task.samples = whole.samples;
         }
