@@ -62,7 +62,7 @@ pub use problem::{Limits, Problem, Task};
 pub use progress::Progress;
 pub use rates::{InterferenceLaw, TaskLaw};
 pub use replan::{replan, ways};
-pub use request::{Asked, Request};
+pub use request::{Asked, Request, default_policy};
 pub use round::{NoRound, Round};
 pub use solve::solve;
 pub use target::time_to_target;

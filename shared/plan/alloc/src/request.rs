@@ -62,18 +62,13 @@ impl Request {
         request.objective = asked.objective.unwrap_or_else(usual);
         let profiled = || aim.and_then(|a| a.starvation_floor).unwrap_or(0.0);
         request.limits.floor = asked.floor.unwrap_or_else(profiled);
-        let progress = matches!(
-            request.objective,
-            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
-        );
         let about_sizes = self.limits.mismatch.is_some()
             || self.least_mismatch
             || self.mismatch_front
             || self.max_batch.is_some();
-        request.limits.policy = asked.batch.unwrap_or(if progress || about_sizes {
-            BatchPolicy::Free
-        } else {
-            BatchPolicy::Reference
+        request.limits.policy = asked.batch.unwrap_or(match about_sizes {
+            true => BatchPolicy::Free,
+            false => default_policy(request.objective),
         });
         request
     }
@@ -124,5 +119,15 @@ impl Request {
         let limits = &self.limits;
         let bounded = limits.mismatch.is_some() || limits.policy != BatchPolicy::Free;
         bounded || self.least_mismatch || self.mismatch_front || self.fairness_front
+    }
+}
+
+/// Batch sizes that a plan chooses from where nobody asks for others: all if the objective counts what larger ones
+/// cost, else the reference of each task.
+#[must_use]
+pub fn default_policy(objective: ObjectiveKind) -> BatchPolicy {
+    match objective {
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast => BatchPolicy::Free,
+        _ => BatchPolicy::Reference,
     }
 }

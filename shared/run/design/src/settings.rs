@@ -1,5 +1,6 @@
 //! Checked settings: how configurations are chosen and measured.
 
+use allocation::default_policy;
 use device::{STEADY_REPEATS, STEADY_WINDOW_S, Window};
 use doc::{Aim, BatchPolicy, DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
@@ -49,17 +50,14 @@ pub struct DesignSettings {
 }
 
 impl DesignSettings {
-    /// Batch sizes of co-runs. An adaptive design serves a plan, and a plan keeps the reference sizes unless its
-    /// objective says what larger ones cost. Of the quickstart's 40 co-runs none was at these sizes before, and its
-    /// plan was a prediction 7 % longer than the round that is measured now. `recorded`: only some configurations
-    /// can be measured, which may be of any size.
+    /// Batch sizes of co-runs: for an adaptive design those of the plan that it serves. One that took any measured none
+    /// of the quickstart's 40 co-runs at the sizes of its plan, a prediction 7 % longer than the round that is measured
+    /// otherwise. `recorded`: only some configurations can be measured, which may be of any size.
     #[must_use]
     pub fn policy(&self, workload: &Workload, recorded: bool) -> BatchPolicy {
-        use ObjectiveKind::{Progress, ProgressLast};
-        let costs_known = matches!(self.aim(workload).objective, Progress | ProgressLast);
         let serves_a_plan = self.strategy == Strategy::Adaptive && !recorded;
-        self.batch.unwrap_or(match serves_a_plan && !costs_known {
-            true => BatchPolicy::Reference,
+        self.batch.unwrap_or(match serves_a_plan {
+            true => default_policy(self.aim(workload).objective),
             false => BatchPolicy::Free,
         })
     }

@@ -215,15 +215,14 @@ impl Live {
                 .to_vec(),
         };
         let mut out = Vec::with_capacity(starts.len());
-        let all = starts.clone();
-        for Start { job: n, gpu } in starts {
+        for &Start { job: n, gpu } in &starts {
             let Some(task) = self.jobs[n].left.pop() else {
                 continue;
             };
             self.jobs[n].running += 1;
             let mut own = Underway::new(&self.problem, (n, task), gpu, now);
             if self.problem.jobs[n].gang.is_some() {
-                let gang = all.iter().filter(|s| s.job == n).map(|s| s.gpu);
+                let gang = starts.iter().filter(|s| s.job == n).map(|s| s.gpu);
                 own.keep_pace(self.problem.pace(n, &gang.collect::<Vec<_>>()));
             }
             self.running.push(own);
@@ -245,15 +244,8 @@ fn improve_filling(search: Search<'_>, starts: [Priorities; 2]) -> Priorities {
         decoder: Decoder::Holes,
         ..search
     };
-    let cost = |p: &Priorities| {
-        let Search {
-            problem,
-            state,
-            now,
-            ..
-        } = search;
-        fill_holes(problem, state, now, &p.order, f64::INFINITY, |_| {})
-    };
+    let (problem, state, now) = (search.problem, search.state, search.now);
+    let cost = |p: &Priorities| fill_holes(problem, state, now, &p.order, f64::INFINITY, |_| {});
     let [kept, new] = starts;
     let (old, other) = (cost(&kept), cost(&new));
     let start = if other < old { new } else { kept };

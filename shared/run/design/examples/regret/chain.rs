@@ -234,11 +234,9 @@ impl Chain<'_> {
     ) -> Result<Vec<Vec<Vec<Setting>>>, Failure> {
         let (workload, noise) = (&self.mix.workload, self.noise_percent);
         let seen = window(study.window_s, study.repeats)?;
-        let best = |rival: &mut Rival| {
-            let seen = Truth::with_noise(workload, self.seed, seen, noise)?;
-            let problem = Problem::of_workload(&seen, workload, self.objective, limits(self.mix));
-            rival.best(&seen, &problem, self.mix.step, self.seed, self.budgets)
-        };
+        let seen = Truth::with_noise(workload, self.seed, seen, noise)?;
+        let problem = Problem::of_workload(&seen, workload, self.objective, limits(self.mix));
+        let best = |r: &mut Rival| r.best(&seen, &problem, self.mix.step, self.seed, self.budgets);
         rivals.iter_mut().map(best).collect()
     }
 
