@@ -158,9 +158,10 @@ impl Processors {
         self.raise(busy, active, learnt, most);
     }
 
-    /// Number of copies that fill the processors.
+    /// Least number of copies that leave at most [`IDLE`] of the processors idle: a training of two threads that
+    /// wait for each other a third of the time needs a second one beside it.
     fn fills(&self, wants: f64) -> usize {
-        ((self.cores as f64 / wants).round() as usize).max(1)
+        ((self.cores as f64 * (1.0 - IDLE) / wants).ceil() as usize).max(1)
     }
 
     /// Whether a rise increased the work done.
