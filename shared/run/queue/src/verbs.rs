@@ -339,10 +339,16 @@ fn report(json: bool, changed: &[Id], what: &str, console: &Console) -> Result<E
             jobs: changed.to_vec(),
         })?;
     } else {
-        let ids: Vec<String> = changed.iter().map(ToString::to_string).collect();
+        // As `mt cancel` reads them, so that 300 jobs are a few words.
+        let ranges = changed.chunk_by(|a, b| a.0 + 1 == b.0);
+        let ranges = ranges.map(|range| match range {
+            [first, .., last] => format!("{first}-{last}"),
+            [id] => id.to_string(),
+            [] => String::new(),
+        });
         console.say(&match changed.is_empty() {
             true => format!("no job was {what}"),
-            false => format!("{what}: {}", ids.join(" ")),
+            false => format!("{what}: {}", ranges.collect::<Vec<_>>().join(" ")),
         });
     }
     Ok(Exit::Done)
