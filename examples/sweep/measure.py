@@ -24,6 +24,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parents[1] / "target" / "sweep"
 FIXED = [1, 2, 3, 4, 6, 8]
+# Runs of each scheme that the ratios compare: runs of the same scheme differ by up to 15 % on a virtual machine.
+RUNS = 3
 LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 40
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
@@ -197,19 +199,29 @@ def row_of(mix, scheme, ends, number):
 
 
 def measure(mix, jobs, rng, rows, keep, fixed):
-    """Every scheme of a mix that has no row yet, in random order."""
-    name, number = mix[0], len(jobs)
-    done = {row["scheme"] for row in rows if row["mix"] == name}
-    schemes = [f"fixed {n}" for n in fixed] + ["all at once", "mt", "mt, known"]
-    rng.shuffle(schemes)
-    # `mt, known` starts with what the queue learnt under `mt`, so it must come later.
-    places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
-    for place, scheme in zip(places, ("mt", "mt, known")):
-        schemes[place] = scheme
-    folder = OUT / "queue" / name.replace(" ", "-").replace(",", "")
+    """Every scheme of a mix once, then `mt` and the two best fixed numbers until each has RUNS runs. Each pass is in
+    random order, and skips runs that have a row."""
+    name = mix[0]
     others = [tool for tool, program in TOOLS.items() if shutil.which(program)]
-    for scheme in schemes + others:
-        if scheme in done:
+    for run in range(1, RUNS + 1):
+        compared = ["all at once", *(f"fixed {n}" for n in fixed)] if run == 1 else leaders(medians(rows, name))
+        schemes = compared + ["mt", "mt, known"]
+        rng.shuffle(schemes)
+        # `mt, known` starts with what the queue learnt under `mt`, so it must come later.
+        places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
+        for place, scheme in zip(places, ("mt", "mt, known")):
+            schemes[place] = scheme
+        # These are told the best fixed number.
+        attempt(mix, jobs, schemes + (others if run == RUNS else []), run, rows, keep)
+
+
+def attempt(mix, jobs, schemes, run, rows, keep):
+    """Runs schemes of a mix that have fewer rows than `run`; one that fails is told and left out."""
+    name, number = mix[0], len(jobs)
+    folder = OUT / "queue" / name.replace(" ", "-").replace(",", "")
+    for scheme in schemes:
+        done = sum(row["mix"] == name and row["scheme"] == scheme for row in rows)
+        if done >= (1 if scheme in TOOLS else run):
             continue
         learnt = None
         try:
@@ -217,9 +229,9 @@ def measure(mix, jobs, rng, rows, keep, fixed):
                 ends = pool(jobs, number)
             elif scheme.startswith("fixed"):
                 ends = pool(jobs, int(scheme.split()[1]))
-            elif scheme in others:
+            elif scheme in TOOLS:
                 # With the best fixed number: the difference is the overhead of these tools.
-                best = best_of(rows, name, "makespan_s")["scheme"].split()[1]
+                best = leaders(medians(rows, name))[0].split()[1]
                 ends = gnu_parallel(jobs, best) if scheme == "parallel" else pueue(jobs, best)
             else:
                 if scheme == "mt":
@@ -238,23 +250,43 @@ def measure(mix, jobs, rng, rows, keep, fixed):
         keep(row)
 
 
-def best_of(rows, mix, what):
-    fixed = [row for row in rows if row["mix"] == mix and row["scheme"].startswith("fixed")]
-    return min(fixed, key=lambda row: row[what])
+def medians(rows, mix):
+    """For each scheme of a mix, medians over its runs."""
+    of = {}
+    for row in rows:
+        if row["mix"] == mix:
+            of.setdefault(row["scheme"], []).append(row)
+    whole = {}
+    for scheme, runs in of.items():
+        whole[scheme] = {what: round(statistics.median(row[what] for row in runs), 3)
+                         for what in ("makespan_s", "mean_completion_s")}
+        spans = [row["makespan_s"] for row in runs]
+        whole[scheme] |= {"spread_percent": round(100 * (max(spans) - min(spans)) / statistics.median(spans), 1)}
+        whole[scheme] |= {"load": max(row["load"] for row in runs), "learnt": runs[0].get("learnt"), "runs": len(runs)}
+    return whole
+
+
+def leaders(of):
+    """The two fixed numbers with the least makespans, the best first: among those of most runs, since the least of
+    many single runs is partly luck."""
+    fixed = [scheme for scheme in of if scheme.startswith("fixed")]
+    return sorted(fixed, key=lambda scheme: (-of[scheme]["runs"], of[scheme]["makespan_s"]))[:2]
 
 
 def summarise(rows, facts):
     mixes = []
     for name, *_ in MIXES:
-        of = {row["scheme"]: row for row in rows if row["mix"] == name}
+        of = medians(rows, name)
         if not {"mt", "mt, known", "fixed 1"} <= of.keys():
             continue
-        best, mean = best_of(rows, name, "makespan_s"), best_of(rows, name, "mean_completion_s")
+        first, second = leaders(of)
+        best = of[first]
+        mean = min((best, of[second]), key=lambda row: row["mean_completion_s"])
         mine, known = of["mt"], of["mt, known"]
         over = lambda row, other, what="makespan_s": round(row[what] / other[what], 4)
         mixes.append({
             "mix": name,
-            "best_fixed": int(best["scheme"].split()[1]),
+            "best_fixed": int(first.split()[1]),
             "makespan_s": {scheme: row["makespan_s"] for scheme, row in of.items()},
             "mean_completion_s": {scheme: row["mean_completion_s"] for scheme, row in of.items()},
             "over_best_fixed": over(mine, best),
@@ -263,6 +295,7 @@ def summarise(rows, facts):
             "over_all_at_once": over(mine, of["all at once"]),
             "mean_completion_over_best_fixed": over(mine, mean, "mean_completion_s"),
             "exploration_percent": round(100 * (over(mine, known) - 1), 2),
+            "spread_percent": max(best["spread_percent"], mine["spread_percent"], known["spread_percent"]),
             "load": max(row["load"] for row in of.values()),
             "learnt": mine.get("learnt"),
             # Beside tools with a process of their own for each job, as it has; they were given the best number.
@@ -271,7 +304,7 @@ def summarise(rows, facts):
     column = lambda name: [mix[name] for mix in mixes if name in mix]
     totals = {}
     names = ["over_best_fixed", "known_over_best_fixed", "over_serial", "over_all_at_once",
-             "mean_completion_over_best_fixed", "exploration_percent", *(f"over_{tool}" for tool in TOOLS)]
+             "mean_completion_over_best_fixed", "exploration_percent", "spread_percent", *(f"over_{tool}" for tool in TOOLS)]
     for name in filter(column, names):
         totals[f"{name}_median"] = round(statistics.median(column(name)), 4)
         totals[f"{name}_worst"] = max(column(name))
@@ -309,16 +342,18 @@ Over tools that start a process or two for each job, as `mt` does, and were give
     return f"""# Sweeps on the processors, by each way to decide how many run at once
 
 Made by `{s['command']}` on {s['processors']} processors; load average before {s['load_before']:.2f}, largest on
-the way {max(m['load'] for m in s['mixes']):.2f} (of the sweeps themselves and of whatever else ran). Every figure
-is of a single run; the order of the schemes is drawn anew for each mix. {s['jobs']} trainings a mix, of three
-sizes (1, 2, 4): `compute` trains on one thread, `threads` on all processors, `fetch` waits for its data a tenth of a
-second before each piece. They come at once or over time, a little faster than the machine can do them.
+the way {max(m['load'] for m in s['mixes']):.2f} (of the sweeps themselves and of whatever else ran). Figures of `mt`,
+`mt, known` and the two best fixed numbers are medians of {s['runs']} runs, others are of a single run; the order of
+the schemes is drawn anew for each pass. Largest and least makespan of one scheme differ by {s['spread_percent_median']:.0f} %
+in the median of the mixes, at most {s['spread_percent_worst']:.0f} %. {s['jobs']} trainings a mix, of three sizes
+(1, 2, 4): `compute` trains on one thread, `threads` on all processors, `fetch` waits for its data a tenth of a second
+before each piece. They come at once or over time, a little faster than the machine can do them.
 
 `fixed N` is a bare pool of N, with less to do for each job than any tool; `mt` a queue that knows nothing, `mt, known`
 the same with what that one learnt. `parallel` and `pueue` run the number that was the best fixed one, after the
 others.{absent}
 
-Makespan over the best fixed number, known in hindsight only (the least of {s['fixed']} single runs): median
+Makespan over the best fixed number, known in hindsight only (the better of the two best of {s['fixed']}): median
 {s['over_best_fixed_median']:.3f}, worst {s['over_best_fixed_worst']:.3f}, below 1 in {s['below_best_fixed']} of
 {len(s['mixes'])} mixes; with what the store remembers {s['known_over_best_fixed_median']:.3f} and
 {s['known_over_best_fixed_worst']:.3f}. Over one at a time: median {s['over_serial_median']:.3f}. Over all at once:
@@ -353,7 +388,7 @@ def main():
             facts, rows = first, rest
     number, mixes, fixed = (30, [MIXES[4], MIXES[8]], [1, 2, 4, 8]) if args.quick else (60, MIXES, FIXED)
     if not rows:
-        facts |= {"jobs": number, "fixed": len(fixed), "steps": calibrate(), "load_before": os.getloadavg()[0]}
+        facts |= {"jobs": number, "fixed": len(fixed), "runs": RUNS, "steps": calibrate(), "load_before": os.getloadavg()[0]}
         kept.write_text(json.dumps(facts) + "\n")
 
     def keep(row):
