@@ -35,6 +35,7 @@ pub enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct PlanArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -65,6 +66,7 @@ pub struct PlanArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct OnlineArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -122,6 +124,7 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct GenerateArgs {
     /// GPUs: TYPE=COUNT of k80, m60, t4, v100, separated by commas
     #[arg(long, value_name = "LIST", default_value = "v100=8,t4=4,k80=1,m60=2")]

@@ -11,17 +11,21 @@ use crate::args::PlanArgs;
 
 /// Writes a schedule for every cluster.
 pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
-    let limit = args.time_limit.map(Duration::try_from_secs_f64).transpose();
-    let above_zero = |l: &Option<Duration>| *l != Some(Duration::ZERO);
-    let Some(limit) = limit.ok().filter(above_zero) else {
+    if args
+        .time_limit
+        .is_some_and(|limit| limit.is_nan() || limit <= 0.0)
+    {
         let text = "--time-limit: give a number of seconds above 0";
         return Err(Failure::Usage(text.to_owned()));
-    };
+    }
+    // More seconds than a clock counts are no limit.
+    let limit = args.time_limit.map(Duration::try_from_secs_f64);
+    let limit = limit.and_then(Result::ok);
     let rates = ::drive::solo_rates(&args.profile, console)?;
     args.stream
         .each("clusters", console, |mut cluster: Cluster| {
             rates.apply(&mut cluster).map_err(Failure::Input)?;
-            let request = request(args, limit.map(|l| Instant::now() + l));
+            let request = request(args, limit.and_then(|l| Instant::now().checked_add(l)));
             let mut schedule =
                 answer(cluster, &request).map_err(|e| Failure::Input(e.to_string()))?;
             if args.explain {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use cli::Failure;
 use learning::{AllocatorSettings, MOST_GPUS, Objective, Policy};
-use units::Seconds;
+use units::{Seconds, shown};
 
 /// Move GPUs between running trainings by their phase of learning
 ///
@@ -22,7 +22,7 @@ use units::Seconds;
 /// keeps its fewest GPUs for --patience steps, then it waits. This is reported on standard error and in the
 /// reason of a decision. The rules of --policy paper and others ignore it.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = HELP)]
+#[command(version, after_help = HELP, allow_negative_numbers = true)]
 pub struct Args {
     /// File of events; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -43,12 +43,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ObjectiveChoice::Completion)]
     objective: ObjectiveChoice,
     /// Pause of a training when its processes change, in seconds, until one has been measured
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 5.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pause: f64,
     /// Steps for which a training that makes no progress keeps its fewest GPUs; then it waits until the
     /// others have no use for them
@@ -116,8 +111,13 @@ impl Args {
                 "--gpus {given}: give 1 to {MOST_GPUS}"
             )));
         }
-        let pause = Seconds::new(self.pause)
-            .map_err(|e| Failure::Usage(format!("--pause {}: give {}", self.pause, e.expected)))?;
+        let pause = Seconds::new(self.pause).map_err(|e| {
+            Failure::Usage(format!(
+                "--pause {}: give {}",
+                shown(self.pause),
+                e.expected
+            ))
+        })?;
         Ok(AllocatorSettings {
             gpus: self.gpus,
             pause,

@@ -33,10 +33,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Most tasks of all jobs: a schedule of this many with all rounds different is about 64 MiB, the limit of
-    /// a document. A schedule with equal rounds is far smaller ([`crate::Schedule`]), but a planner simulates
-    /// each round.
-    pub const MOST_TASKS: u64 = 600_000;
+    /// Most tasks of all jobs. Rounds cost nothing before they are simulated, so this is far above what a cluster
+    /// trains in years, and far below where sums of counts lose their last digit.
+    pub const MOST_TASKS: u64 = 1_000_000_000_000;
+    /// Most tasks of a round of every job together: planners merge rounds, but simulate each task of a round.
+    pub const MOST_AT_ONCE: u64 = 600_000;
 
     /// Maximum number of GPUs that a gang of the job can have at once: all that can run it, or those of the node with
     /// most of them. A GPU without a given node is on its own node.
@@ -416,13 +417,21 @@ fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
                 });
             }
         }
-        let tasks = cluster.jobs.iter().map(ClusterJob::volume);
-        let tasks = tasks.fold(0, u64::saturating_add);
-        if tasks > Cluster::MOST_TASKS {
+        let total = |of: fn(&ClusterJob) -> u64| {
+            let each = cluster.jobs.iter().map(of);
+            each.fold(0, u64::saturating_add)
+        };
+        let (all, at_once) = (total(ClusterJob::volume), total(|job| u64::from(job.tasks)));
+        if all > Cluster::MOST_TASKS {
             sound = false;
-            let problem = format_args!("{tasks} tasks");
-            let most = Cluster::MOST_TASKS;
-            let advice = format_args!("merge rounds, to at most {most} tasks");
+            let problem = format_args!("{all} tasks");
+            let advice = format_args!("merge rounds, to at most {} tasks", Cluster::MOST_TASKS);
+            c.fault(Code::TooMany, problem, advice);
+        }
+        if at_once > Cluster::MOST_AT_ONCE {
+            sound = false;
+            let problem = format_args!("{at_once} tasks in a round of every job");
+            let advice = format_args!("give at most {} in all", Cluster::MOST_AT_ONCE);
             c.fault(Code::TooMany, problem, advice);
         }
     });

@@ -75,6 +75,12 @@ pub struct ScheduledTask {
     pub synced: Seconds,
 }
 
+impl Schedule {
+    /// Most tasks: this many are about 64 MiB, the limit of a document, if all rounds differ, and a reader keeps
+    /// each.
+    pub const MOST_TASKS: u64 = 600_000;
+}
+
 impl Document for Schedule {
     type Wire = wire::Schedule;
 
@@ -247,19 +253,19 @@ impl Stretch {
     }
 }
 
-/// Whether all entries together have no more rounds than a cluster may have, so that a short document
+/// Whether all entries together have no more tasks than a schedule may have, so that a short document
 /// cannot demand all memory.
 fn few_enough(wire: &wire::Schedule, c: &mut Checker) -> bool {
     let rounds = wire.assignments.iter().map(|a| u64::from(a.rounds));
     let tasks = rounds.fold(0, u64::saturating_add);
-    if tasks > Cluster::MOST_TASKS {
+    if tasks > Schedule::MOST_TASKS {
         c.field("assignments", |c| {
             let problem = format_args!("{tasks} tasks");
-            let advice = format_args!("give at most {}", Cluster::MOST_TASKS);
+            let advice = format_args!("give at most {}", Schedule::MOST_TASKS);
             c.fault(Code::TooMany, problem, advice);
         });
     }
-    tasks <= Cluster::MOST_TASKS
+    tasks <= Schedule::MOST_TASKS
 }
 
 /// Expands all entries to single rounds, by start.

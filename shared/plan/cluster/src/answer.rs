@@ -28,6 +28,7 @@ pub struct Request {
 /// # Errors
 /// [`NoAnswer`] for a policy that cannot schedule these jobs, and times that cannot be written.
 pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAnswer> {
+    listed(&cluster)?;
     let problem = document::problem(&cluster);
     if request.policy == Policy::Allox && problem.has_gangs() {
         return Err(NoAnswer::OneGpu);
@@ -93,9 +94,28 @@ pub enum NoAnswer {
         "--switching is modelled for GPUs that run one task at a time, and this cluster has `sharing`; leave out one of the two"
     )]
     SharedSwitching,
+    /// More tasks than a schedule lists.
+    #[error(
+        "a schedule lists every task, at most {}, and this cluster has {tasks}; merge rounds, or let `mt-cluster online \
+         --events` decide while the jobs run",
+        doc::Schedule::MOST_TASKS
+    )]
+    TooMany {
+        /// Tasks of the cluster.
+        tasks: u64,
+    },
     /// Times whose sum overflows.
     #[error(transparent)]
     Beyond(#[from] Beyond),
+}
+
+/// Whether a schedule can list every task.
+fn listed(cluster: &Cluster) -> Result<(), NoAnswer> {
+    let tasks = cluster.jobs.iter().map(doc::ClusterJob::volume).sum();
+    match tasks > doc::Schedule::MOST_TASKS {
+        true => Err(NoAnswer::TooMany { tasks }),
+        false => Ok(()),
+    }
 }
 
 /// A schedule of a baseline with the best bound for it.
@@ -114,11 +134,15 @@ fn judged(problem: &Problem, schedule: Schedule) -> Planned {
 }
 
 /// Plays a cluster as time passes, with durations that deviate by up to `noise`.
+///
+/// # Errors
+/// [`NoAnswer`] for more tasks than a schedule lists, and times that cannot be written.
 pub fn answer_online(
     cluster: Cluster,
     noise: f64,
     settings: OnlineSettings,
-) -> Result<(doc::Schedule, Played), Beyond> {
+) -> Result<(doc::Schedule, Played), NoAnswer> {
+    listed(&cluster)?;
     let problem = document::problem(&cluster);
     let played = play(&problem, noise, settings);
     // The bound is for the problem, whoever schedules it: for the planned durations.

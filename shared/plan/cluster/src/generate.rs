@@ -35,7 +35,7 @@ pub enum RecipeError {
     #[error("--load: {0} is not a number, 0 or more")]
     Load(f64),
     /// Speed of the network.
-    #[error("--network: {0} is not a number above 0")]
+    #[error("--network: {0} is out of range; give a number of Gbit/s from 0.000001 to 1e30")]
     Network(f64),
     /// A time comes out of range.
     #[error("nothing can be generated: {0}")]
@@ -45,6 +45,8 @@ pub enum RecipeError {
 impl Recipe {
     /// Least bits per second of a network: below, exchanging a model takes years.
     const LEAST_BPS: f64 = 1e3;
+    /// Most: no network comes near it.
+    const MOST_BPS: f64 = 1e39;
 
     fn check(&self) -> Result<(), RecipeError> {
         let known = |kind: &str| TYPES.contains(&kind);
@@ -54,7 +56,7 @@ impl Recipe {
         if self.load.is_nan() || self.load < 0.0 {
             return Err(RecipeError::Load(self.load));
         }
-        if !self.network_bps.is_finite() || self.network_bps < Self::LEAST_BPS {
+        if !(Self::LEAST_BPS..=Self::MOST_BPS).contains(&self.network_bps) {
             return Err(RecipeError::Network(self.network_bps / 1e9));
         }
         Ok(())

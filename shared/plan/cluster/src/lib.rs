@@ -20,6 +20,7 @@ mod gang;
 pub mod generate;
 pub mod import;
 pub mod list;
+mod merged;
 mod migrate;
 mod online;
 pub mod order;

@@ -10,6 +10,7 @@ mod played;
 mod queue;
 mod replan;
 
+use crate::merged::rest;
 use crate::state::{Priorities, Standing, State, Underway, retime};
 use crate::{Class, CoRates, Problem, TrainingJob};
 use units::UnitError;
@@ -316,8 +317,8 @@ impl Live {
     /// # Errors
     /// A moment that cannot be written.
     pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<doc::JobStatus>, UnitError> {
-        let state = self.expected(now);
-        let future = self.forecast(&state, now);
+        let rest = rest(&self.problem, self.expected(now));
+        let future = self.forecast(&rest, now);
         let jobs = self.jobs.iter().map(|j| JobStanding {
             round: j.abandoned.unwrap_or(j.round),
             completed: j.completed,
@@ -328,7 +329,8 @@ impl Live {
             usable: &self.usable,
             running: &self.running,
             jobs: &jobs.collect::<Vec<_>>(),
-            state: &state,
+            planned: &rest.problem,
+            state: &rest.state,
             future: &future,
             deviations: &self.deviations,
             now,
@@ -368,6 +370,13 @@ impl Live {
         let jobs = self.jobs.iter().zip(&self.problem.jobs);
         jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)
             .sum()
+    }
+
+    /// Tasks of a round of every job that is not complete.
+    pub fn open_at_once(&self) -> usize {
+        let jobs = self.jobs.iter().zip(&self.problem.jobs);
+        let open = jobs.filter(|(live, job)| live.round < job.rounds);
+        open.map(|(_, job)| job.tasks).sum()
     }
 
     /// Whether every job is complete and nothing runs.

@@ -426,6 +426,7 @@ impl Agenda {
             usable: &self.usable,
             running: &self.running,
             jobs: &jobs.collect::<Vec<_>>(),
+            planned: &self.problem,
             state: &state,
             future: &future,
             deviations: &self.deviations,

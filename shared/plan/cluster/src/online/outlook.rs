@@ -78,6 +78,8 @@ pub struct Outlook<'a> {
     pub jobs: &'a [JobStanding],
     /// Forecast of the running tasks.
     pub state: &'a State,
+    /// The jobs as they are planned: rounds may be merged.
+    pub planned: &'a Problem,
     /// Planned start.
     pub future: &'a [Assignment],
     /// How durations have deviated.
@@ -159,7 +161,7 @@ impl Outlook<'_> {
     /// Expected completion of a job, with an interval for most cases; `None` if what is left of it finds no
     /// GPU.
     fn end(&self, n: usize, ahead: &Ahead) -> Option<(f64, f64, f64)> {
-        let (job, progress) = (&self.problem.jobs[n], &self.state.jobs[n]);
+        let (job, progress) = (&self.planned.jobs[n], &self.state.jobs[n]);
         let rounds = job.rounds.saturating_sub(progress.round);
         let left = (rounds * job.tasks).saturating_sub(progress.started);
         let under_way = match rounds {

@@ -34,6 +34,18 @@ pub enum Refused {
         /// Tasks with it.
         tasks: u64,
     },
+    /// A round of each of the jobs that have not ended has too many tasks with this one.
+    #[error(
+        "with job {job:?} a round of every unfinished job would have {tasks} tasks in all; give it fewer, so that there \
+         are at most {}",
+        Cluster::MOST_AT_ONCE
+    )]
+    TooManyAtOnce {
+        /// The job.
+        job: String,
+        /// Tasks with it.
+        tasks: u64,
+    },
     /// No GPU can run the job.
     #[error(
         "no GPU of the cluster can run job {0:?}; give its training time on one of their types"
@@ -277,6 +289,11 @@ impl Queue {
             let job = name.to_owned();
             return Err(Refused::TooMany { job, tasks });
         }
+        let tasks = self.live.open_at_once() as u64 + u64::from(job.tasks);
+        if tasks > Cluster::MOST_AT_ONCE {
+            let job = name.to_owned();
+            return Err(Refused::TooManyAtOnce { job, tasks });
+        }
         let known = document::of_job(&self.cluster, job, &self.representatives);
         if known.fastest().is_infinite() {
             return Err(Refused::NoGpu(name.to_owned()));
@@ -324,7 +341,9 @@ impl Queue {
         let train = document::times_by_class(&self.cluster, &self.representatives, &estimate.train);
         let train = train.map_err(Refused::UnknownType)?;
         let known = &self.live.problem().jobs[n];
-        let left = estimate.rounds_left.map(|left| left as usize);
+        // Rounds are numbered in 32 bits.
+        let most = u32::MAX as usize - self.live.round(n);
+        let left = estimate.rounds_left.map(|left| (left as usize).min(most));
         if let Some(left) = left {
             let others = self.live.open_tasks() - (known.rounds - self.live.round(n)) * known.tasks;
             let tasks = (others as u64).saturating_add(left.saturating_mul(known.tasks) as u64);

@@ -2,6 +2,7 @@
 
 use super::{Decision, Live};
 use crate::dispatch::Player;
+use crate::merged::{Rest, rest};
 use crate::plan::{MATCHING_WORK, fills_holes};
 use crate::search::{Budget, Decoder, Search, fill_holes, suggested};
 use crate::state::{Priorities, Start, State, Underway, share};
@@ -50,7 +51,7 @@ impl Live {
     /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one task, it
     /// finds at once which jobs gain most from which GPUs, which a search finds late. None if gangs or lost
     /// GPUs are involved, which it cannot model, if no job waits, or if the matching would take seconds.
-    fn matched(&self, now: f64) -> Option<Priorities> {
+    fn matched(&self, rest: &Problem, now: f64) -> Option<Priorities> {
         let there = |n: &usize| {
             let job = &self.problem.jobs[*n];
             job.arrival <= now && self.jobs[*n].round < job.rounds
@@ -63,7 +64,7 @@ impl Live {
             return None;
         }
         let left = open.iter().map(|&n| {
-            let mut job = self.problem.jobs[n].clone();
+            let mut job = rest.jobs[n].clone();
             job.rounds -= self.jobs[n].round;
             job.arrival = 0.0;
             job
@@ -87,7 +88,10 @@ impl Live {
     /// Searches priorities for what has not started.
     pub fn replan(&mut self, now: f64) {
         share(&self.problem, &mut self.running, now);
-        let state = self.expected(now);
+        let Rest {
+            problem: rest,
+            state,
+        } = rest(&self.problem, self.expected(now));
         let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
         let mut by_ratio: Vec<usize> = self.priorities.order.clone();
         by_ratio.sort_by(|&a, &b| {
@@ -112,7 +116,7 @@ impl Live {
         } else {
             self.filling.clone()
         };
-        let mut player = Player::new(&self.problem);
+        let mut player = Player::new(&rest);
         let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
         let renewed = player.cost(
             &state,
@@ -127,7 +131,7 @@ impl Live {
         };
         // A given effort is that of the search alone, so that it can be compared.
         let seeded = aged == 0 && self.settings.effort.is_none();
-        let matched = seeded.then(|| self.matched(now)).flatten();
+        let matched = seeded.then(|| self.matched(&rest, now)).flatten();
         if let Some(matched) = matched {
             let found = player.cost(&state, now, &matched, cost);
             if found < cost {
@@ -148,7 +152,7 @@ impl Live {
         }
         self.settings.seed = self.settings.seed.wrapping_add(1);
         let search = Search {
-            problem: &self.problem,
+            problem: &rest,
             state: &state,
             now,
             decoder: Decoder::Events,
@@ -188,10 +192,10 @@ impl Live {
     }
 
     /// What is expected to start from now on, if no other job arrives.
-    pub(super) fn forecast(&self, state: &State, now: f64) -> Vec<Assignment> {
-        self.filled(state, now).unwrap_or_else(|| {
+    pub(super) fn forecast(&self, rest: &Rest<'_>, now: f64) -> Vec<Assignment> {
+        self.filled(&rest.state, now).unwrap_or_else(|| {
             let mut out = Vec::new();
-            Player::new(&self.problem).record(state, now, &self.priorities, &mut out);
+            Player::new(&rest.problem).record(&rest.state, now, &self.priorities, &mut out);
             out
         })
     }

@@ -202,3 +202,49 @@ fn about_nine_of_ten_ends_are_within_the_interval_of_a_status() {
         assert!(of > 100 && inside * 100 >= of * 85, "{inside} of {of}");
     }
 }
+
+/// 30 jobs of 400,000 tasks each on 15 GPUs.
+fn long_queue() -> Queue {
+    let jobs: Vec<String> = (0..30)
+        .map(|n| {
+            let train = 0.1 * f64::from(1 + n % 7);
+            format!(
+                r#"{{"id":"j{n}","rounds":100000,"tasks_per_round":4,"train_s":{{"t":{train}}},"sync_s":{{"t":0.01}}}}"#
+            )
+        })
+        .collect();
+    let jobs = jobs.join(",");
+    let text = format!(
+        r#"{{"schema":"mt.cluster/1","gpus":[{{"type":"t","count":15}}],"jobs":[{jobs}]}}"#
+    );
+    let cluster = Documents::new(Frames::new(text.as_bytes(), "t")).next();
+    let settings = OnlineSettings {
+        effort: Some(20_000),
+        ..OnlineSettings::default()
+    };
+    let mut queue = Queue::new(cluster.unwrap().unwrap(), settings);
+    for n in 0..30 {
+        let arrival = format!(r#"{{"event":"arrival","time_s":0,"job":"j{n}"}}"#);
+        tell(&mut queue, &arrival);
+    }
+    queue
+}
+
+#[test]
+fn twelve_million_tasks_are_scheduled_while_they_run() {
+    let mut queue = long_queue();
+    let (_, status) = tell(&mut queue, r#"{"event":"status","time_s":0}"#);
+    let jobs = status.unwrap().jobs;
+    // Work over GPUs: no order has all done before, and none keeps many GPUs idle before the last jobs.
+    let work: f64 = (0..30).map(|n| 4e4 * f64::from(1 + n % 7)).sum();
+    let ends = jobs.iter().map(|job| job.end.unwrap().at.get());
+    let last = ends.fold(0.0, f64::max);
+    assert!(last >= work / 15.0 && last < 1.5 * work / 15.0, "{last}");
+    assert!(jobs.iter().all(|job| job.rounds == 100_000));
+    let running = jobs.iter().filter(|job| job.state == JobState::Running);
+    assert!(running.count() >= 3);
+    // A round goes on where the next begins, one task after another.
+    let end = r#"{"event":"finished","time_s":0.11,"job":"j0","round":0,"task":0}"#;
+    let (starts, _) = tell(&mut queue, end);
+    assert_eq!(starts.len(), 1);
+}
