@@ -167,10 +167,7 @@ impl Problem {
 
     /// Whether the objective is progress, by time or by rate.
     pub(crate) fn is_progress(&self) -> bool {
-        matches!(
-            self.objective,
-            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
-        )
+        self.objective.is_progress()
     }
 
     /// Whether the objective is a time: of a round, or to the target if the number of rounds is known.

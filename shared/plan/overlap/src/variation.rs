@@ -1,6 +1,6 @@
 //! Batch sizes that the ordering of a plan may choose from.
 
-use doc::{BatchPolicy, ObjectiveKind, Plan, RatesKind, Workload};
+use doc::{BatchPolicy, Plan, RatesKind, Workload};
 use units::{Batch, Bytes};
 
 use crate::error::{PlanError, missing};
@@ -25,10 +25,7 @@ impl Variation {
         let constraints = found.map(|found| &found.constraints);
         // A plan for progress chose sizes by the value of their samples, which the ordering does not know: it would
         // take larger sizes for a shorter round, and reach the targets later.
-        let progress = found.is_some_and(|found| {
-            let kind = found.objective.kind;
-            matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
-        });
+        let progress = found.is_some_and(|found| found.objective.kind.is_progress());
         let free = !progress
             && constraints.is_some_and(|c| c.batch == BatchPolicy::Free && c.mismatch.is_none());
         let device = plan.workload().and_then(|w| w.device.memory);

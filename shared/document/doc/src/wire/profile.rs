@@ -61,6 +61,14 @@ pub enum ObjectiveKind {
     ProgressLast,
 }
 
+impl ObjectiveKind {
+    /// Whether the objective is progress, by time or by rate, of all tasks or of the worst-off.
+    #[must_use]
+    pub const fn is_progress(self) -> bool {
+        matches!(self, Self::Progress | Self::ProgressLast)
+    }
+}
+
 /// The plan that measurements were chosen for. `mt-solve` uses the same unless told otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

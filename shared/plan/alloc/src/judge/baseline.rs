@@ -57,6 +57,15 @@ impl Scheme {
         Scheme::Aggressive,
     ];
 
+    /// The schemes of equal shares, which need no profile; those that limit tasks least come first.
+    pub const EQUAL: [Scheme; 5] = [
+        Scheme::Sharing,
+        Scheme::Aggressive,
+        Scheme::Moderate,
+        Scheme::Nvidia,
+        Scheme::Isolated,
+    ];
+
     /// The scheme's name in documents.
     #[must_use]
     pub const fn in_document(self) -> doc::Scheme {

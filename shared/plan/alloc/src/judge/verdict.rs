@@ -26,7 +26,7 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
     let mut tasks: Vec<(usize, WorkAlone)> = Vec::new();
     let (mut together, mut low, mut high) = (0.0_f64, 0.0_f64, Some(0.0_f64));
     let mut alone = 0.0_f64;
-    let mut schemes = STATIC.map(|scheme| (scheme, Some(0.0_f64)));
+    let mut schemes = Scheme::EQUAL.map(|scheme| (scheme, Some(0.0_f64)));
     for p in parts {
         let subset = Subset::new(rates, &p.members);
         let settings = &p.solution.settings;
@@ -80,6 +80,7 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
     }
     tasks.sort_by_key(|(i, _)| *i);
     let known = schemes.into_iter().filter_map(|(s, t)| Some((s, t?)));
+    // If equal, the first is taken, which limits tasks least.
     let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
     Ok(Some(Verdict {
         share: together < alone,
@@ -145,15 +146,6 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
         })
     }
 }
-
-/// The schemes of equal shares. If equal, the first is taken, which limits tasks least.
-const STATIC: [Scheme; 5] = [
-    Scheme::Sharing,
-    Scheme::Aggressive,
-    Scheme::Moderate,
-    Scheme::Nvidia,
-    Scheme::Isolated,
-];
 
 /// The batch size with the highest throughput alone; among equals, the smallest.
 fn best_alone<C: Throughput + ?Sized>(

@@ -268,10 +268,9 @@ impl Chain<'_> {
         let measured = data.samples.iter().any(|s| s.active == settings);
         let [plan, by_model, searched] =
             [&settings, &settings_of(&by_model), &judge.searched].map(|s| judge.worth(s));
-        let equal = Scheme::ALL.iter().filter(|s| **s != Scheme::Temporal);
         let mut scheme = f64::NEG_INFINITY;
-        for one in equal {
-            scheme = scheme.max(judge.scheme(*one, &batches)?);
+        for one in Scheme::EQUAL {
+            scheme = scheme.max(judge.scheme(one, &batches)?);
         }
         let sharing = judge.scheme(Scheme::Sharing, &batches)?;
         let serial = judge.scheme(Scheme::Temporal, &batches)?;

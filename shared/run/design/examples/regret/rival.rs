@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use allocation::Problem;
+use allocation::{Problem, Scheme};
 use serde::{Deserialize, Serialize};
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -117,9 +117,9 @@ impl Drop for Rival {
 
 /// The study of a problem, which begins with the schemes of equal shares.
 fn asked(problem: &Problem, step: Share, seed: u64, trials: u64) -> Asked {
-    let (tasks, step) = (problem.tasks.len() as u32, step.hundredths());
-    let mut first = [10_000, 10_000 / tasks, 20_000 / tasks, 6_000, 8_000]
-        .map(|share| share / step * step)
+    let (tasks, step) = (problem.tasks.len(), step.hundredths());
+    let mut first = Scheme::EQUAL
+        .map(|scheme| scheme.share(tasks).hundredths() / step * step)
         .to_vec();
     first.sort_unstable();
     first.dedup();
@@ -128,10 +128,7 @@ fn asked(problem: &Problem, step: Share, seed: u64, trials: u64) -> Asked {
     Asked {
         batches: batches.collect(),
         step,
-        first: first
-            .iter()
-            .map(|share| vec![*share; problem.tasks.len()])
-            .collect(),
+        first: first.iter().map(|share| vec![*share; tasks]).collect(),
         seed,
         trials,
     }

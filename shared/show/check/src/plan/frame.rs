@@ -281,10 +281,7 @@ impl<'a> Frame<'a> {
 impl Frame<'_> {
     /// Whether the objective is progress.
     pub fn is_progress(&self) -> bool {
-        matches!(
-            self.kind,
-            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
-        )
+        self.kind.is_progress()
     }
 
     /// Whether the objective is a time to target.

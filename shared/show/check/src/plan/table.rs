@@ -79,7 +79,7 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let claimed = found.objective.value;
     let timed = plan.tasks.iter().all(|task| task.samples.is_some());
     let kind = found.objective.kind;
-    let to_target = matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast) && timed;
+    let to_target = kind.is_progress() && timed;
     if to_target && found.target.is_none() {
         j.contradiction("target", "nothing", "when the targets are reached");
     }
