@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures on this machine, then writes RESULTS.md and out/summary.json.
+# Measures on this machine, then writes RESULTS.md and summary.json.
 # Environment: OUT, DATA and QUICK; PYTHON, an interpreter with PyTorch; PARTS, the measurements to make
 # anew (the others are kept). The tools and `elastic` are on PATH.
 set -eu
@@ -163,12 +163,12 @@ for part in $PARTS; do
 done
 rm -rf "$OUT/state" "$OUT/logs"
 if [ -f "$DATA" ]; then
-    elastic "$OUT" $form --data "$DATA"
+    elastic "$OUT" $form --data "$DATA" --inputs-sha256 "$(sha256sum <"$DATA" | cut -d' ' -f1)"
 else
     echo "skipped: recorded trainings are not at ${DATA:-../shared/data/algoperf}" >&2
     elastic "$OUT" $form
 fi
 if [ -z "$QUICK" ]; then
-    cp "$OUT/RESULTS.md" RESULTS.md
+    cp "$OUT/RESULTS.md" "$OUT/summary.json" .
 fi
 cat "$OUT/RESULTS.md"

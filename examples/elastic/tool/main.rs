@@ -1,7 +1,7 @@
 //! The experiments of Wei and Shudo, and what goes beyond them: writes a summary and a page.
 //!
-//! `elastic OUT [--quick] [--data FILE]`: reads the measurements in folders of `OUT` and writes `OUT/summary.json`
-//! and `OUT/RESULTS.md`.
+//! `elastic OUT [--quick] [--data FILE] [--inputs-sha256 HASH]`: reads the measurements in folders of `OUT` and writes
+//! `OUT/summary.json` and `OUT/RESULTS.md`. The hash is that of the recorded trainings in FILE.
 
 mod clock;
 mod forecast;
@@ -21,6 +21,7 @@ struct Arguments {
     out: PathBuf,
     quick: bool,
     data: Option<PathBuf>,
+    inputs: Option<String>,
 }
 
 fn arguments() -> Option<Arguments> {
@@ -29,11 +30,13 @@ fn arguments() -> Option<Arguments> {
         out: words.next()?.into(),
         quick: false,
         data: None,
+        inputs: None,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--quick" => arguments.quick = true,
             "--data" => arguments.data = Some(words.next()?.into()),
+            "--inputs-sha256" => arguments.inputs = Some(words.next()?),
             _ => return None,
         }
     }
@@ -43,7 +46,7 @@ fn arguments() -> Option<Arguments> {
 #[expect(clippy::print_stderr, reason = "a program of its own, run by make")]
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
-        eprintln!("usage: elastic OUT [--quick] [--data FILE]");
+        eprintln!("usage: elastic OUT [--quick] [--data FILE] [--inputs-sha256 HASH]");
         return ExitCode::from(2);
     };
     match write(&arguments) {
@@ -59,7 +62,7 @@ fn write(arguments: &Arguments) -> Result<(), String> {
     let curves = arguments.data.as_deref().and_then(forecast::curves);
     let measured = measured::Measured::read(&arguments.out)?;
     let results = results::Results::compute(arguments.quick, curves.as_deref(), measured);
-    save(&arguments.out, "summary.json", &results.summary())?;
+    save(&arguments.out, "summary.json", &results.summary(arguments.inputs.as_deref()))?;
     save(&arguments.out, "RESULTS.md", &page::page(&results))
 }
 

@@ -94,7 +94,7 @@ impl Results {
     }
 
     /// The figures that are compared from run to run.
-    pub fn summary(&self) -> String {
+    pub fn summary(&self, inputs_sha256: Option<&str>) -> String {
         let ours = self.optimum.iter().find(|o| o.0 == Policy::Ours);
         let half = self.forecasts.iter().find(|f| f.0 == "ours");
         let of = |changes: &[Change], at: usize| -> Value {
@@ -128,6 +128,8 @@ impl Results {
             ((*program).to_owned(), Value::Object(each.collect()))
         };
         let summary = json!({
+            "command": "make elastic",
+            "inputs_sha256": inputs_sha256,
             "quick": self.quick,
             "phase_optimum_mean": ours.map(|o| o.1.mean),
             "phase_optimum_p95": ours.map(|o| o.1.p95),

@@ -9,7 +9,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
 /// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
-const SENTENCES: [(&str, &str, &str); 8] = [
+const SENTENCES: [(&str, &str, &str); 10] = [
     (
         REGRET,
         REGRET_SUMMARY,
@@ -52,6 +52,16 @@ const SENTENCES: [(&str, &str, &str); 8] = [
         "median {/over_best_fixed_median:3}, worst {/over_best_fixed_worst:3}, below 1 in {/below_best_fixed} of 10 \
          mixes; with what the store remembers {/known_over_best_fixed_median:3} and {/known_over_best_fixed_worst:3}. \
          Over one at a time: median {/over_serial_median:3}. Over all at once: median {/over_all_at_once_median:3}.",
+    ),
+    (
+        "examples/elastic/RESULTS.md",
+        "examples/elastic/summary.json",
+        "| ours | {/phase_optimum_mean:4} | {/phase_optimum_p95:4} | {/phase_optimum_max:4} |",
+    ),
+    (
+        "examples/hare/RESULTS.md",
+        "examples/hare/summary.json",
+        "ours is {/cost_over_bound_15x40:3} times the bound",
     ),
 ];
 const ACCURACY: &str = "docs/accuracy.md";

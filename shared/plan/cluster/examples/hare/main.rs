@@ -1,9 +1,9 @@
 //! Hare's evaluation, and recorded traces: its figures beside ours.
 //!
-//! `hare OUT DATA [--quick]` writes `OUT/RESULTS.md` and `OUT/summary.json`; DATA holds the traces
-//! of others (`gavel`, `philly`), whose parts are left out where it does not exist. `hare --peers DATA
-//! [--json]` prints what others reach on those traces as rows of a benchmark; `hare --online DATA` how far online is
-//! behind the plan; `hare --sharing DATA [--quick]` what it is worth that two jobs share a GPU.
+//! `hare OUT DATA HASH [--quick]` writes `OUT/RESULTS.md` and `OUT/summary.json`, which names HASH, that of the recorded
+//! jobs. DATA holds the traces of others (`gavel`, `philly`), whose parts are left out where it does not exist.
+//! `hare --peers DATA [--json]` prints what others reach on those traces as rows of a benchmark; `hare --online DATA` how
+//! far online is behind the plan; `hare --sharing DATA [--quick]` what it is worth that two jobs share a GPU.
 
 mod compare;
 mod online;
@@ -70,10 +70,12 @@ fn reproduce(args: &[String]) -> Outcome<()> {
         .filter(|a| *a != "--quick")
         .map(Path::new)
         .collect();
-    let [out, data] = folders[..] else {
-        return Err("usage: hare OUT DATA [--quick]".into());
+    let [out, data, inputs] = folders[..] else {
+        return Err("usage: hare OUT DATA HASH [--quick]".into());
     };
-    let page = page::write(data, quick)?;
+    let mut page = page::write(data, quick)?;
+    page.summary["command"] = "make hare".into();
+    page.summary["inputs_sha256"] = inputs.display().to_string().into();
     std::fs::create_dir_all(out)?;
     std::fs::write(out.join("RESULTS.md"), page.text)?;
     let summary = serde_json::to_string_pretty(&page.summary)? + "\n";
