@@ -62,7 +62,11 @@ fn write(arguments: &Arguments) -> Result<(), String> {
     let curves = arguments.data.as_deref().and_then(forecast::curves);
     let measured = measured::Measured::read(&arguments.out)?;
     let results = results::Results::compute(arguments.quick, curves.as_deref(), measured);
-    save(&arguments.out, "summary.json", &results.summary(arguments.inputs.as_deref()))?;
+    save(
+        &arguments.out,
+        "summary.json",
+        &results.summary(arguments.inputs.as_deref()),
+    )?;
     save(&arguments.out, "RESULTS.md", &page::page(&results))
 }
 

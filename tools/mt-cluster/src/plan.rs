@@ -11,16 +11,12 @@ use crate::args::PlanArgs;
 
 /// Writes a schedule for every cluster.
 pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
-    if args
-        .time_limit
-        .is_some_and(|limit| limit.is_nan() || limit <= 0.0)
-    {
+    if !args.time_limit.iter().all(|&limit| limit > 0.0) {
         let text = "--time-limit: give a number of seconds above 0";
         return Err(Failure::Usage(text.to_owned()));
     }
     // More seconds than a clock counts are no limit.
-    let limit = args.time_limit.map(Duration::try_from_secs_f64);
-    let limit = limit.and_then(Result::ok);
+    let limit = (args.time_limit).and_then(|limit| Duration::try_from_secs_f64(limit).ok());
     let rates = ::drive::solo_rates(&args.profile, console)?;
     args.stream
         .each("clusters", console, |mut cluster: Cluster| {

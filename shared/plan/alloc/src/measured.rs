@@ -92,13 +92,13 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
         measured: Candidate {
             config: Some(measured.config),
             objective,
-            low,
+            low: Some(low),
             tasks: choices(&measured.settings),
         },
         predicted: predicted.map(|(s, low)| Candidate {
             config: None,
             objective: s.objective,
-            low,
+            low: low.is_finite().then_some(low),
             tasks: choices(&s.settings),
         }),
     };

@@ -53,14 +53,21 @@ pub struct Candidate {
     pub config: Option<u64>,
     /// Objective.
     pub objective: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
+    /// Lower end of its 95 % interval; none, and only if predicted: a task may make no progress at such rates, so that
+    /// seconds have no limit.
+    pub low: Option<f64>,
     /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
 pub(super) fn candidates(wire: &wire::Candidates, c: &mut Checker) -> Option<Candidates> {
-    let measured = c.field("measured", |c| candidate(&wire.measured, c));
+    let measured = c.field("measured", |c| {
+        if wire.measured.low_objective.is_none() {
+            let advice = "give it: what was measured has an interval";
+            c.fault(Code::MissingField, "low_objective is absent", advice);
+        }
+        candidate(&wire.measured, c)
+    });
     let predicted = optional(c, "predicted", wire.predicted.as_ref(), candidate);
     if wire.chosen == Chosen::Predicted && wire.predicted.is_none() {
         c.field("predicted", |c| {

@@ -203,8 +203,10 @@ pub struct Candidate {
     pub config: Option<u64>,
     /// Objective.
     pub objective: f64,
-    /// Lower end of its 95 % interval.
-    pub low_objective: f64,
+    /// Lower end of its 95 % interval; absent, and only if predicted: a task may make no progress at such rates, so
+    /// that there is no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_objective: Option<f64>,
     /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }

@@ -4,10 +4,12 @@ use units::{Batch, SamplesPerSec, Weight};
 use super::*;
 use crate::{Limits, Task};
 
-/// Predicts `1 + share` for every task, with an error of a tenth.
-struct Line;
+/// Predicts `1 + share` for every task, with a standard error of a tenth; at full shares, with this one.
+struct Uncertain(f64);
 
-impl Throughput for Line {
+const LINE: Uncertain = Uncertain(0.1);
+
+impl Throughput for Uncertain {
     fn task_count(&self) -> usize {
         2
     }
@@ -23,7 +25,8 @@ impl Throughput for Line {
         }
     }
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
-        vec![0.1; active.len()]
+        let error = |s: &Setting| if s.share == Share::FULL { self.0 } else { 0.1 };
+        active.iter().map(error).collect()
     }
 }
 
@@ -52,7 +55,7 @@ fn corun(config: u64, share: f64, rate: f64, error: Option<f64>) -> Corun {
 }
 
 fn problem(objective: ObjectiveKind, limits: Limits) -> Problem {
-    let mut problem = Problem::of_workload(&Line, &workload(), objective, limits);
+    let mut problem = Problem::of_workload(&LINE, &workload(), objective, limits);
     for Task { weight, .. } in &mut problem.tasks {
         *weight = Weight::new(1.0).unwrap();
     }
@@ -67,8 +70,8 @@ fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> 
         share: Share::FULL,
     };
     // By the model 4.0, of which 0.12 is the optimizer's curse.
-    let predicted = predict(&Line, problem, &[setting(0), setting(1)]);
-    let made = choose(&Line, &workload(), problem, &known, Some(&predicted))?;
+    let predicted = predict(&LINE, problem, &[setting(0), setting(1)]);
+    let made = choose(&LINE, &workload(), problem, &known, Some(&predicted))?;
     assert_eq!(
         made.measured.is_some(),
         made.candidates.chosen == Chosen::Measured
@@ -133,7 +136,7 @@ fn a_round_is_measured_where_all_that_runs_at_once_in_it_was() {
     let mut rest = corun(2, 50.0, 1.5, None);
     rest.tasks.remove(0);
     let known = MeasuredConfig::of_model(&[whole.clone(), rest.clone()], &workload());
-    let found = best(&Line, &round, &known).unwrap();
+    let found = best(&LINE, &round, &known).unwrap();
     assert_eq!(found.0.config, 1);
     // 50 s together and 50 samples at 1.5/s.
     assert!((found.1 + 50.0 + 50.0 / 1.5).abs() < 1e-6, "{}", found.1);
@@ -159,4 +162,21 @@ fn seconds_are_expected_longer_the_less_is_known() {
     assert!((of(ObjectiveKind::Round, -10.0, -12.5) + 10.4).abs() < 1e-12);
     assert_eq!(of(ObjectiveKind::Round, -10.0, -10.0), -10.0);
     assert_eq!(of(ObjectiveKind::Raw, 10.0, 8.0), 10.0);
+}
+
+/// A lower end at which a task would stand still: seconds without limit, which JSON has no number for.
+#[test]
+fn a_round_that_may_never_end_has_no_lower_end() {
+    let round = problem(ObjectiveKind::Round, Limits::default());
+    let known = MeasuredConfig::of_model(&[corun(3, 50.0, 2.0, Some(0.01))], &workload());
+    let full = |task| Setting {
+        task,
+        batch: Batch::new(16).unwrap(),
+        share: Share::FULL,
+    };
+    let vague = Uncertain(5.0);
+    let predicted = predict(&vague, &round, &[full(0), full(1)]);
+    let made = choose(&vague, &workload(), &round, &known, Some(&predicted)).unwrap();
+    assert_eq!(made.candidates.predicted.unwrap().low, None);
+    assert!(made.candidates.measured.low.is_some());
 }

@@ -77,7 +77,7 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
 fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
     let timed = frame.kind == ObjectiveKind::Round || frame.is_to_target();
     let expected = |c: &Candidate| {
-        let error = 1.0 - c.objective / c.low;
+        let error = 1.0 - c.objective / low(c);
         if timed {
             c.objective * (1.0 + error * error)
         } else {
@@ -85,7 +85,7 @@ fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
         }
     };
     let own = &claimed.measured;
-    let least = expected(own) + (own.objective - own.low);
+    let least = expected(own) + (own.objective - low(own));
     let truth = match claimed.predicted.as_ref().map(expected) {
         Some(value) if value - CURSE * value.abs() > least => Chosen::Predicted,
         _ => Chosen::Measured,
@@ -115,7 +115,7 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
     }
     let (value, low) = interval(frame, &own);
     j.number("objective", claimed.objective, value);
-    j.number_of("low_objective", claimed.low, low, value);
+    j.number_of("low_objective", self::low(claimed), low, value);
     let total = |m: &Mean| m.choices.share.iter().map(|s| s.percent()).sum::<f64>();
     let rv = frame.constraints.and_then(|c| c.rv).map(|rv| rv.percent());
     for other in &all {
@@ -143,7 +143,7 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, &by_model(frame.predictor), &choices, frame, j);
     }
-    j.number_of("low_objective", claimed.low, low, value);
+    j.number_of("low_objective", self::low(claimed), low, value);
 }
 
 /// The round of a measured co-run uses the measurements of its sets of tasks.
@@ -186,16 +186,21 @@ fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_
     match frame.round.as_ref().filter(|_| !frame.is_to_target()) {
         Some(round) => {
             let end = round.end(ask, choices, -claimed.objective, -1.0);
-            end.judge("low_objective", Some(-claimed.low), j);
+            end.judge("low_objective", claimed.low.map(|low| -low), j);
         }
-        None if claimed.low > claimed.objective => {
-            j.contradiction("low_objective", claimed.low, "at most objective");
+        None if low(claimed) > claimed.objective => {
+            j.contradiction("low_objective", low(claimed), "at most objective");
         }
         None => j.unjudged(
             "low_objective",
             "depends on the order, which mt-overlap gives",
         ),
     }
+}
+
+/// The lower end of its objective; without one, seconds have no limit.
+fn low(candidate: &Candidate) -> f64 {
+    candidate.low.unwrap_or(f64::NEG_INFINITY)
 }
 
 fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {

@@ -141,9 +141,9 @@ fn facts(report: &mut Report, found: &Feasible) {
 /// The two candidates between which the plan was chosen.
 fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     let text = |c: &Candidate| {
-        let (value, low) = (told(kind, c.objective), told(kind, c.low));
         let unit = unit(kind, c.objective);
-        format!("{} {unit} (95 %: {})", plain(value), plain(low))
+        let low = (c.low).map_or("no limit".to_owned(), |low| plain(told(kind, low)));
+        format!("{} {unit} (95 %: {low})", plain(told(kind, c.objective)))
     };
     let config = candidates.measured.config;
     let number = config.map_or(String::new(), |c| format!(", configuration {c}"));

@@ -154,13 +154,16 @@ fn decorate(
     let candidate = |config: Option<u64>, objective: f64| wire::Candidate {
         config,
         objective,
-        low_objective: n(10),
+        low_objective: Some(n(10)),
         tasks: Vec::new(),
     };
     plan.candidates = Some(wire::Candidates {
         chosen: wire::Chosen::Measured,
         measured: candidate(Some(7), n(0)),
-        predicted: (n(1) > 0.0).then(|| candidate(None, n(1))),
+        predicted: (n(1) > 0.0).then(|| wire::Candidate {
+            low_objective: (n(2) > 0.0).then(|| n(10)),
+            ..candidate(None, n(1))
+        }),
     });
     (plan.pareto, plan.alternatives) = fronts;
     plan.search = Some(search);
