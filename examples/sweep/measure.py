@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parents[1] / "target" / "sweep"
 FIXED = [1, 2, 3, 4, 6, 8]
 # Runs of each scheme that the ratios compare: runs of the same scheme differ by up to 15 % on a virtual machine.
-RUNS = 3
+RUNS = 2
 LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 40
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
@@ -304,7 +304,8 @@ def summarise(rows, facts):
     column = lambda name: [mix[name] for mix in mixes if name in mix]
     totals = {}
     names = ["over_best_fixed", "known_over_best_fixed", "over_serial", "over_all_at_once",
-             "mean_completion_over_best_fixed", "exploration_percent", "spread_percent", *(f"over_{tool}" for tool in TOOLS)]
+             "mean_completion_over_best_fixed", "exploration_percent", "spread_percent",
+             *(f"over_{tool}" for tool in TOOLS)]
     for name in filter(column, names):
         totals[f"{name}_median"] = round(statistics.median(column(name)), 4)
         totals[f"{name}_worst"] = max(column(name))
@@ -339,13 +340,15 @@ def page(summary):
 Over tools that start a process or two for each job, as `mt` does, and were given the number that was best:
 {beside}.
 """ if beside else ""
+    runs = "Every figure is of a single run." if s["runs"] == 1 else f"""Figures of `mt`,
+`mt, known` and the two best fixed numbers are medians of {s['runs']} runs, others are of a single run. Largest and
+least makespan of one scheme differ by {s['spread_percent_median']:.0f} % in the median of the mixes, at most
+{s['spread_percent_worst']:.0f} %."""
     return f"""# Sweeps on the processors, by each way to decide how many run at once
 
 Made by `{s['command']}` on {s['processors']} processors; load average before {s['load_before']:.2f}, largest on
-the way {max(m['load'] for m in s['mixes']):.2f} (of the sweeps themselves and of whatever else ran). Figures of `mt`,
-`mt, known` and the two best fixed numbers are medians of {s['runs']} runs, others are of a single run; the order of
-the schemes is drawn anew for each pass. Largest and least makespan of one scheme differ by {s['spread_percent_median']:.0f} %
-in the median of the mixes, at most {s['spread_percent_worst']:.0f} %. {s['jobs']} trainings a mix, of three sizes
+the way {max(m['load'] for m in s['mixes']):.2f} (of the sweeps themselves and of whatever else ran). {runs}
+The order of the schemes is drawn anew for each pass. {s['jobs']} trainings a mix, of three sizes
 (1, 2, 4): `compute` trains on one thread, `threads` on all processors, `fetch` waits for its data a tenth of a second
 before each piece. They come at once or over time, a little faster than the machine can do them.
 
@@ -385,10 +388,11 @@ def main():
     if args.kept and kept.exists():
         first, *rest = [json.loads(line) for line in kept.read_text().splitlines()]
         if first["seed"] == args.seed:
-            facts, rows = first, rest
+            facts, rows = {**first, "runs": RUNS}, rest
     number, mixes, fixed = (30, [MIXES[4], MIXES[8]], [1, 2, 4, 8]) if args.quick else (60, MIXES, FIXED)
     if not rows:
-        facts |= {"jobs": number, "fixed": len(fixed), "runs": RUNS, "steps": calibrate(), "load_before": os.getloadavg()[0]}
+        facts |= {"jobs": number, "fixed": len(fixed), "runs": RUNS, "steps": calibrate()}
+        facts["load_before"] = os.getloadavg()[0]
         kept.write_text(json.dumps(facts) + "\n")
 
     def keep(row):

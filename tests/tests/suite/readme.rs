@@ -9,7 +9,7 @@ use mt_tests::Folder;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Pages that may link to each other as files: everything except build output.
+/// Pages that may link to each other as files: everything except build output and what examples measured (`out`).
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from(TOP)];
@@ -17,8 +17,11 @@ fn pages() -> Vec<PathBuf> {
         for entry in fs::read_dir(folder).expect("a folder of the project") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() && !path.is_symlink() && name != "target" && !name.starts_with('.') {
-                folders.push(path);
+            if path.is_dir() {
+                let output = name == "target" || name == "out" || name.starts_with('.');
+                if !path.is_symlink() && !output {
+                    folders.push(path);
+                }
             } else if name.ends_with(".md") {
                 pages.push(path);
             }
