@@ -258,11 +258,16 @@ def medians(rows, mix):
             of.setdefault(row["scheme"], []).append(row)
     whole = {}
     for scheme, runs in of.items():
-        whole[scheme] = {what: round(statistics.median(row[what] for row in runs), 3)
-                         for what in ("makespan_s", "mean_completion_s")}
-        spans = [row["makespan_s"] for row in runs]
-        whole[scheme] |= {"spread_percent": round(100 * (max(spans) - min(spans)) / statistics.median(spans), 1)}
-        whole[scheme] |= {"load": max(row["load"] for row in runs), "learnt": runs[0].get("learnt"), "runs": len(runs)}
+        spans, means = ([row[what] for row in runs] for what in ("makespan_s", "mean_completion_s"))
+        middle = statistics.median(spans)
+        whole[scheme] = {
+            "makespan_s": round(middle, 3),
+            "mean_completion_s": round(statistics.median(means), 3),
+            "spread_percent": round(100 * (max(spans) - min(spans)) / middle, 1),
+            "load": max(row["load"] for row in runs),
+            "learnt": runs[0].get("learnt"),
+            "runs": len(runs),
+        }
     return whole
 
 

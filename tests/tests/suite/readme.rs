@@ -17,11 +17,9 @@ fn pages() -> Vec<PathBuf> {
         for entry in fs::read_dir(folder).expect("a folder of the project") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() {
-                let output = name == "target" || name == "out" || name.starts_with('.');
-                if !path.is_symlink() && !output {
-                    folders.push(path);
-                }
+            let output = name == "target" || name == "out" || name.starts_with('.');
+            if path.is_dir() && !path.is_symlink() && !output {
+                folders.push(path);
             } else if name.ends_with(".md") {
                 pages.push(path);
             }

@@ -39,6 +39,13 @@ impl Cluster {
     /// Most tasks of a round of every job together: planners merge rounds, but simulate each task of a round.
     pub const MOST_AT_ONCE: u64 = 600_000;
 
+    /// Tasks of all jobs.
+    #[must_use]
+    pub fn volume(&self) -> u64 {
+        let each = self.jobs.iter().map(ClusterJob::volume);
+        each.fold(0, u64::saturating_add)
+    }
+
     /// Maximum number of GPUs that a gang of the job can have at once: all that can run it, or those of the node with
     /// most of them. A GPU without a given node is on its own node.
     #[must_use]
@@ -417,11 +424,8 @@ fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
                 });
             }
         }
-        let total = |of: fn(&ClusterJob) -> u64| {
-            let each = cluster.jobs.iter().map(of);
-            each.fold(0, u64::saturating_add)
-        };
-        let (all, at_once) = (total(ClusterJob::volume), total(|job| u64::from(job.tasks)));
+        let all = cluster.volume();
+        let at_once: u64 = cluster.jobs.iter().map(|job| u64::from(job.tasks)).sum();
         if all > Cluster::MOST_TASKS {
             sound = false;
             let problem = format_args!("{all} tasks");

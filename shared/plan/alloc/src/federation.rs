@@ -59,7 +59,7 @@ impl Worth {
     #[must_use]
     pub fn of(plan: &Plan, now: Option<&Workload>) -> Option<Self> {
         let kind = plan.feasible()?.objective.kind;
-        if !matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast) {
+        if !kind.is_progress() {
             return None;
         }
         let mut workload = plan.workload()?.clone();

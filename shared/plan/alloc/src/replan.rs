@@ -26,7 +26,7 @@ pub fn replan(
     let Some(asker) = Asker::of(plan, predictor, request, options)? else {
         return Ok(None);
     };
-    if is_progress(asker.asked.objective) {
+    if asker.asked.objective.is_progress() {
         return Ok(None);
     }
     asker.timeline(ObjectiveKind::Round, 1.0)
@@ -95,10 +95,6 @@ pub fn ways(
         found.push(worth.way(Some(replanned), &timeline.batches, less, deadline_s));
     }
     Ok(found)
-}
-
-fn is_progress(kind: ObjectiveKind) -> bool {
-    matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
 }
 
 /// Plans the device of a plan again.

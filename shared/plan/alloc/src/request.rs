@@ -126,8 +126,8 @@ impl Request {
 /// cost, else the reference of each task.
 #[must_use]
 pub fn default_policy(objective: ObjectiveKind) -> BatchPolicy {
-    match objective {
-        ObjectiveKind::Progress | ObjectiveKind::ProgressLast => BatchPolicy::Free,
-        _ => BatchPolicy::Reference,
+    match objective.is_progress() {
+        true => BatchPolicy::Free,
+        false => BatchPolicy::Reference,
     }
 }

@@ -111,7 +111,7 @@ pub enum NoAnswer {
 
 /// Whether a schedule can list every task.
 fn listed(cluster: &Cluster) -> Result<(), NoAnswer> {
-    let tasks = cluster.jobs.iter().map(doc::ClusterJob::volume).sum();
+    let tasks = cluster.volume();
     match tasks > doc::Schedule::MOST_TASKS {
         true => Err(NoAnswer::TooMany { tasks }),
         false => Ok(()),

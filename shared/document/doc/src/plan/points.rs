@@ -63,8 +63,10 @@ pub struct Candidate {
 pub(super) fn candidates(wire: &wire::Candidates, c: &mut Checker) -> Option<Candidates> {
     let measured = c.field("measured", |c| {
         if wire.measured.low_objective.is_none() {
-            let advice = "give it: what was measured has an interval";
-            c.fault(Code::MissingField, "low_objective is absent", advice);
+            c.field("low_objective", |c| {
+                let advice = "give it: what was measured has an interval";
+                c.fault(Code::MissingField, "absent", advice);
+            });
         }
         candidate(&wire.measured, c)
     });

@@ -62,15 +62,18 @@ fn problem(objective: ObjectiveKind, limits: Limits) -> Problem {
     problem
 }
 
-fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
-    let known = MeasuredConfig::of_model(coruns, &workload());
-    let setting = |task| Setting {
+fn full(task: usize) -> Setting {
+    Setting {
         task,
         batch: Batch::new(16).unwrap(),
         share: Share::FULL,
-    };
+    }
+}
+
+fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
+    let known = MeasuredConfig::of_model(coruns, &workload());
     // By the model 4.0, of which 0.12 is the optimizer's curse.
-    let predicted = predict(&LINE, problem, &[setting(0), setting(1)]);
+    let predicted = predict(&LINE, problem, &[full(0), full(1)]);
     let made = choose(&LINE, &workload(), problem, &known, Some(&predicted))?;
     assert_eq!(
         made.measured.is_some(),
@@ -169,11 +172,6 @@ fn seconds_are_expected_longer_the_less_is_known() {
 fn a_round_that_may_never_end_has_no_lower_end() {
     let round = problem(ObjectiveKind::Round, Limits::default());
     let known = MeasuredConfig::of_model(&[corun(3, 50.0, 2.0, Some(0.01))], &workload());
-    let full = |task| Setting {
-        task,
-        batch: Batch::new(16).unwrap(),
-        share: Share::FULL,
-    };
     let vague = Uncertain(5.0);
     let predicted = predict(&vague, &round, &[full(0), full(1)]);
     let made = choose(&vague, &workload(), &round, &known, Some(&predicted)).unwrap();

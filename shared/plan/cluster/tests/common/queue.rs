@@ -14,13 +14,18 @@ fn queue(gpus: u32, jobs: &[(&str, u32, f64)]) -> Queue {
         )
     };
     let jobs: Vec<String> = jobs.iter().map(job).collect();
+    queue_of(gpus, &jobs, 2_000)
+}
+
+/// A queue of GPUs of one type, whose searches may simulate this many starts.
+fn queue_of(gpus: u32, jobs: &[String], effort: u64) -> Queue {
     let jobs = jobs.join(",");
     let text = format!(
         r#"{{"schema":"mt.cluster/1","gpus":[{{"type":"t","count":{gpus}}}],"jobs":[{jobs}]}}"#
     );
     let cluster = Documents::new(Frames::new(text.as_bytes(), "t")).next();
     let settings = OnlineSettings {
-        effort: Some(2_000),
+        effort: Some(effort),
         ..OnlineSettings::default()
     };
     Queue::new(cluster.unwrap().unwrap(), settings)
@@ -213,16 +218,7 @@ fn long_queue() -> Queue {
             )
         })
         .collect();
-    let jobs = jobs.join(",");
-    let text = format!(
-        r#"{{"schema":"mt.cluster/1","gpus":[{{"type":"t","count":15}}],"jobs":[{jobs}]}}"#
-    );
-    let cluster = Documents::new(Frames::new(text.as_bytes(), "t")).next();
-    let settings = OnlineSettings {
-        effort: Some(20_000),
-        ..OnlineSettings::default()
-    };
-    let mut queue = Queue::new(cluster.unwrap().unwrap(), settings);
+    let mut queue = queue_of(15, &jobs, 20_000);
     for n in 0..30 {
         let arrival = format!(r#"{{"event":"arrival","time_s":0,"job":"j{n}"}}"#);
         tell(&mut queue, &arrival);

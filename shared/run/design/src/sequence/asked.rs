@@ -60,8 +60,7 @@ impl Asked {
 
     /// Whether the objective is progress, for which larger batches cost rounds.
     pub fn counts_rounds(&self) -> bool {
-        use ObjectiveKind::{Progress, ProgressLast};
-        matches!(self.objective, Progress | ProgressLast)
+        self.objective.is_progress()
     }
 
     /// The best plan by a model of the data, within any domain: what runs on each GPU, or for a round on one GPU the
