@@ -295,5 +295,14 @@ fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
             let place = "candidates.predicted.objective";
             assert!(check.stdout.contains(place), "{}", check.stdout);
         }
+        // Only where a task may stand still is there no lower end.
+        let mut lie = plan.clone();
+        let predicted = lie["candidates"]["predicted"].as_object_mut();
+        predicted.expect("an object").remove("low_objective");
+        std::fs::write(folder.path().join("lie"), lie.to_string()).unwrap();
+        let check = folder.run("mt-check lie");
+        check.assert_code(1);
+        let place = "candidates.predicted.low_objective";
+        assert!(check.stdout.contains(place), "{}", check.stdout);
     }
 }

@@ -115,7 +115,7 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
     }
     let (value, low) = interval(frame, &own);
     j.number("objective", claimed.objective, value);
-    j.number_of("low_objective", self::low(claimed), low, value);
+    judge_low(claimed, low, value, j);
     let total = |m: &Mean| m.choices.share.iter().map(|s| s.percent()).sum::<f64>();
     let rv = frame.constraints.and_then(|c| c.rv).map(|rv| rv.percent());
     for other in &all {
@@ -143,7 +143,7 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, &by_model(frame.predictor), &choices, frame, j);
     }
-    j.number_of("low_objective", self::low(claimed), low, value);
+    judge_low(claimed, low, value, j);
 }
 
 /// The round of a measured co-run uses the measurements of its sets of tasks.
@@ -181,9 +181,10 @@ fn measured_round(
 }
 
 /// The lower end of a round is its order with every rate one standard error low. A time to target spans several
-/// rounds, whose lengths are not given.
+/// rounds, whose lengths are not given; whether they end at such rates can be told all the same.
 fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_>, j: &mut Judge) {
-    match frame.round.as_ref().filter(|_| !frame.is_to_target()) {
+    let told = claimed.low.is_none() || !frame.is_to_target();
+    match frame.round.as_ref().filter(|_| told) {
         Some(round) => {
             let end = round.end(ask, choices, -claimed.objective, -1.0);
             end.judge("low_objective", claimed.low.map(|low| -low), j);
@@ -195,6 +196,14 @@ fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_
             "low_objective",
             "depends on the order, which mt-overlap gives",
         ),
+    }
+}
+
+/// The lower end of what needs no order.
+fn judge_low(claimed: &Candidate, low: f64, value: f64, j: &mut Judge) {
+    match claimed.low {
+        Some(claimed) => j.number_of("low_objective", claimed, low, value),
+        None => j.contradiction("low_objective", "nothing", low),
     }
 }
 
