@@ -2,7 +2,8 @@
 # Profiles, plans, verifies and compares the task mixes of the FedMT paper (Tables IV and V) within
 # a time budget, and writes one folder of results.
 #
-#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [--survey | --decide [--dry-run]] [MIX...]
+#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [--survey | --grid | --decide [--dry-run]]
+#                              [MIX...]
 #
 # A mix is names joined by +, for example R18+M3+S2; without any: R18+M3+S2, R50+V16+M3 and
 # D121+V16+R101, and --all for every mix of both tables. The minutes are divided over the mixes;
@@ -15,6 +16,9 @@
 #
 # --survey instead measures pairs and triples of nine models, the most informative first, for 30 minutes by default.
 # It finds out whether MPS works, and can be killed and started again (see README.md).
+#
+# --grid measures every combination of four shares (LEVELS, 30 50 70 100) for every mix, and each task alone at each of
+# them: what a plan is to be judged by. It can be killed and started again too.
 #
 # Environment: TRAIN the training command (default: python3 train.py beside this script; with
 # mt-worker: TRAIN="mt-worker --device cuda"), FLAGS its further flags, BATCHES a JSON list of
@@ -29,6 +33,7 @@ device=cuda
 mixes=
 decide=
 survey=
+grid=
 dry=
 all="V16+R34 R18+R34 R34+R50 R50+R101 V16+R18+M3+D121 M3+R34+R50+R101 V16+R18+R34+R50+D121
     ALEX+V16+R18 D121+V16+R34 R50+V16+M3 R101+D121+M3 R34+R50+R101"
@@ -40,8 +45,9 @@ while [ $# -gt 0 ]; do
     --all) mixes="$mixes $all" ;;
     --decide) decide=yes ;;
     --survey) survey=yes ;;
+    --grid) grid=yes ;;
     --dry-run) dry=yes ;;
-    -h | --help) sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,29s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "campaign.sh: unknown option $1" >&2; exit 2 ;;
     *) mixes="$mixes $1" ;;
     esac
@@ -51,8 +57,8 @@ if [ -n "$dry" ] && [ -z "$decide" ]; then
     echo "campaign.sh: --dry-run goes with --decide" >&2
     exit 2
 fi
-if [ -n "$survey" ] && [ -n "$decide$mixes" ]; then
-    echo "campaign.sh: --survey takes no mixes and no --decide; MODELS lists its models" >&2
+if [ -n "$survey" ] && [ -n "$decide$grid$mixes" ] || [ -n "$grid" ] && [ -n "$decide" ]; then
+    echo "campaign.sh: give one of --survey, --grid and --decide; --survey takes no mixes, MODELS lists its models" >&2
     exit 2
 fi
 minutes=${minutes:-$([ -n "$survey" ] && echo 30 || echo 60)}
@@ -137,6 +143,42 @@ if [ -n "$survey" ]; then
 fi
 if [ -n "$decide" ]; then
     . "$here/decide.sh"
+    exit 0
+fi
+
+# Rows for mt-profile --configs: every task alone at every level, then all combinations. Those come in an order without
+# meaning (multiples of a number that shares no factor with theirs), so that drift does not look like an effect of shares.
+combinations() { # MIX
+    echo "$1" | tr + '\n' | awk -v batch="$batch" -v levels="${LEVELS:-30 50 70 100}" '
+        function row(i, share) { printf "%d,%s,%d,%s\n", number, name[i], batch, share }
+        { name[n++] = $1 }
+        END {
+            print "config,task,batch,share_percent"
+            many = split(levels, level, " ")
+            for (k = many; k > 0; k--) for (i = 0; i < n; i++) { row(i, level[k]); number++ }
+            all = many ^ n
+            step = int(all * 0.618)
+            while (common(step, all) > 1) step++
+            for (c = 1; c <= all; c++) {
+                rest = (c * step + all - 1) % all
+                for (i = 0; i < n; i++) { row(i, level[rest % many + 1]); rest = int(rest / many) }
+                number++
+            }
+        }
+        function common(a, b,    t) { while (b) { t = a % b; a = b; b = t } return a }'
+}
+
+if [ -n "$grid" ]; then
+    batch=$(echo "$BATCHES" | tr -d '[] ' | cut -d, -f1)
+    for mix in $mixes; do
+        folder=$out/$mix
+        mkdir -p "$folder"
+        workload "$mix" >"$folder/workload.json"
+        combinations "$mix" >"$folder/configurations.csv"
+        measure "$seconds" "$folder/grid.ndjson" --configs "$folder/configurations.csv" --precision 2 \
+            --window "${WINDOW:-1.5}" --max-window "${MAX_WINDOW:-4}" "$folder/workload.json"
+        mt-report --format csv --table samples "$folder/grid.ndjson" >"$folder/samples.csv"
+    done
     exit 0
 fi
 

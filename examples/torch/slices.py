@@ -35,8 +35,11 @@ class Failed(Exception):
 class Worker:
     """The process of one task."""
 
-    def __init__(self, task, argv, batch, logs):
-        names = {"MT_TASK": task, "MT_BATCH_SIZE": str(batch), "MT_SHARE_PERCENT": "100", "MT_POOL": "1", "MT_DEVICE": "cuda"}
+    def __init__(self, task, argv, batch, logs, share=None, wait=True):
+        names = {"MT_TASK": task, "MT_BATCH_SIZE": str(batch), "MT_SHARE_PERCENT": f"{share or 100:g}", "MT_POOL": "1",
+                 "MT_DEVICE": "cuda"}
+        if share is not None:
+            names["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{share:g}"
         self.task, self.lines = task, queue.Queue()
         self.log = open(os.path.join(logs, f"{task}.log"), "ab")
         # In its own process group, so that everything it starts ends with it. If this program is killed, the end of
@@ -44,6 +47,8 @@ class Worker:
         self.process = subprocess.Popen(argv, env={**os.environ, **names}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
+        if not wait:
+            return
         try:
             self.wait_for("ready")
         except Failed:

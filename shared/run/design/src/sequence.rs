@@ -285,6 +285,13 @@ impl Sequence {
         }
     }
 
+    /// What the listed configurations after the current one need, in their order.
+    pub fn coming(&self) -> Vec<Setting> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let listed = self.listed.as_slice().iter().take(left);
+        listed.flatten().copied().collect()
+    }
+
     /// Learns the result of a configuration; `None`: it could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], rates: Option<&[Rate]>) {
         if let Chooser::Adaptive(adaptive) = &mut self.chooser {

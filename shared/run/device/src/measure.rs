@@ -88,6 +88,10 @@ pub trait Device {
         self.measure(configuration, window)
     }
 
+    /// Says what coming configurations need, in their order, so that a device whose jobs take long to start may start
+    /// several at once; nothing by default.
+    fn expect(&mut self, _coming: &[Setting]) {}
+
     /// The only configurations that can be measured; `None`: any.
     fn only(&self) -> Option<&[Vec<Setting>]> {
         None

@@ -96,6 +96,10 @@ pub(crate) struct Pool {
     restless: BTreeSet<usize>,
     /// Tasks that report nothing before they end, with their shortest run.
     whole: BTreeMap<usize, Duration>,
+    /// What coming configurations need: started along with missing workers, since jobs start side by side.
+    expected: Vec<Setting>,
+    /// Whether no worker that was started ahead has failed.
+    ahead: bool,
 }
 
 /// Number of workers that had to be started for a configuration.
@@ -125,7 +129,18 @@ impl Pool {
             started: 0,
             restless: BTreeSet::new(),
             whole: BTreeMap::new(),
+            expected: Vec::new(),
+            ahead: true,
         }
+    }
+
+    /// Sets what coming configurations need, in their order.
+    pub(crate) fn expect(&mut self, coming: &[Setting]) {
+        self.expected = coming
+            .iter()
+            .filter(|run| self.is_of_pool(run))
+            .copied()
+            .collect();
     }
 
     pub(crate) fn host(&mut self) -> &mut dyn Host {
@@ -166,7 +181,10 @@ impl Pool {
             self.start(run)?;
             gathered.started += 1;
         }
-        self.wait_ready(interrupted)?;
+        if gathered.started > 0 {
+            self.start_ahead();
+        }
+        self.wait_ready(configuration, interrupted)?;
         for run in configuration {
             if self.is_of_pool(run) {
                 self.settled(run)?;
@@ -406,13 +424,41 @@ impl Pool {
         }
     }
 
-    fn wait_ready(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
+    /// Starts expected workers beside those that are starting: at most one on each processor in all, so that none
+    /// slows down another's start, and none that another would have to make room for.
+    fn start_ahead(&mut self) {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        for run in std::mem::take(&mut self.expected) {
+            let starting = self.workers.iter().filter(|w| !w.ready).count();
+            let room = self.workers.len() < self.capacity.clients && self.fits(&run);
+            if starting >= processors || !room || !self.ahead {
+                return;
+            }
+            if self.position(&run).is_none() {
+                self.ahead = self.start(&run).is_ok();
+            }
+        }
+    }
+
+    /// Waits for every worker. One that was started ahead and fails is left out, and no more are started ahead: it
+    /// fails again, or tells why, where it is needed.
+    fn wait_ready(
+        &mut self,
+        configuration: &[Setting],
+        interrupted: &AtomicBool,
+    ) -> Result<(), MeasureError> {
         let deadline = Instant::now() + self.patience.ready;
         while let Some(late) = self.workers.iter().find(|w| !w.ready) {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(MeasureError::Interrupted);
             }
             if Instant::now() > deadline {
+                if !self.is_needed(late, configuration) {
+                    let job = late.job;
+                    self.ahead = false;
+                    self.end(job);
+                    continue;
+                }
                 let tail = self.host.tail(late.job);
                 let (cause, what) = self.late(&late.run, self.patience.ready, &tail);
                 let what = format!("{what}{}", cause::last_line(&tail));
@@ -420,8 +466,14 @@ impl Pool {
                 return Err(MeasureError::Failed(Box::new(failed)));
             }
             for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
-                let run = self.worker(event.job).map(|w| w.run);
+                let worker = self.worker(event.job);
+                let needed = worker.is_none_or(|w| self.is_needed(w, configuration));
+                let run = worker.map(|w| w.run);
                 self.note(&event);
+                if !needed && matches!(event.what, Happening::Exited { .. }) {
+                    self.ahead = false;
+                    continue;
+                }
                 if let Happening::Doubt(why) = event.what {
                     return Err(MeasureError::Unusable(why));
                 }

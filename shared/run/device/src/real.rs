@@ -335,6 +335,10 @@ impl Device for Real {
         }
     }
 
+    fn expect(&mut self, coming: &[Setting]) {
+        self.pool.expect(coming);
+    }
+
     fn summary(&self) -> Option<String> {
         let mut text = format!("cost of the measuring: {}", self.costs);
         if !self.sms.is_empty() {

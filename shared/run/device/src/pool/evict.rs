@@ -47,11 +47,11 @@ impl Pool {
         true
     }
 
-    fn is_needed(&self, worker: &Worker, configuration: &[Setting]) -> bool {
+    pub(super) fn is_needed(&self, worker: &Worker, configuration: &[Setting]) -> bool {
         configuration.iter().any(|run| self.serves(worker, run))
     }
 
-    fn fits(&self, run: &Setting) -> bool {
+    pub(super) fn fits(&self, run: &Setting) -> bool {
         let Some(capacity) = self.capacity.memory else {
             return true;
         };
