@@ -78,7 +78,7 @@ def main():
         for worker in starting:
             worker.wait_for("ready")
         with open(args.output, "a", newline="") as file:
-            rows = csv.writer(file)
+            rows = csv.writer(file, lineterminator="\n")
             for turn in range(args.rounds):
                 for scheme in args.schemes:
                     these = [workers[task["id"], share] for task, share in zip(tasks, shares[scheme])]

@@ -204,8 +204,8 @@ class Checkpoint:
 
 
 class Trainer:
-    def __init__(self, args, torch, device):
-        self.torch, self.device = torch, device
+    def __init__(self, args, torch, device, worker):
+        self.torch, self.device, self.worker = torch, device, worker
         torch.manual_seed(args.seed)
         layout = torch.channels_last if args.channels_last else torch.contiguous_format
         self.net = build(args.model, args.stem, args.pixels).to(device, memory_format=layout).train()
@@ -220,6 +220,9 @@ class Trainer:
 
     def step(self, size):
         torch = self.torch
+        # With `benchmark`, cuDNN tries all kernels at every size that it has not seen. That takes seconds, which a batch
+        # size is worth, but not the smaller last batch of a round.
+        torch.backends.cudnn.benchmark = size == self.worker.batch
         x, y = self.batches.next(size)
         self.optimiser.zero_grad(set_to_none=True)
         whole = torch.zeros((), device=self.device)
@@ -288,9 +291,8 @@ def main():
     device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if args.amp == "fp16" and device.type == "cpu" and not hasattr(torch.amp, "GradScaler"):
         sys.exit(f"--amp fp16 on processors needs PyTorch 2.3, and this is {torch.__version__}: use --amp bf16")
-    torch.backends.cudnn.benchmark = True
     worker = Worker.from_environment(args.batch)
-    trainer = Trainer(args, torch, device)
+    trainer = Trainer(args, torch, device, worker)
     checkpoint = Checkpoint(args.checkpoint, args.checkpoint_every, trainer, worker)
     for _ in range(args.warm_up):
         trainer.step(worker.batch)

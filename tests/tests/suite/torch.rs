@@ -16,13 +16,31 @@ fn the_trainer_speaks_the_protocol() {
         testkit::skipped("python", "there is no python3");
         return;
     }
-    for (file, count) in [("train_test.py", 5), ("slices_test.py", 4)] {
+    for (file, count) in [
+        ("train_test.py", 5),
+        ("slices_test.py", 4),
+        ("stopwatch_test.py", 3),
+    ] {
         let tests = example(&format!("torch/tests/{file}"));
         let run = folder.run(&format!("python3 -B {tests}"));
         run.assert_code(0);
         let ran = format!("Ran {count} tests");
         assert!(run.stderr.contains(&ran), "{}", run.stderr);
     }
+}
+
+/// The page about the measurements on GPUs is what its script writes from them.
+#[test]
+fn the_page_of_measurements_is_made_from_them() {
+    let folder = Folder::new();
+    if folder.run("command -v python3").code != Some(0) {
+        testkit::skipped("python", "there is no python3");
+        return;
+    }
+    let make = example("torch/measured/make.py");
+    folder
+        .run(&format!("python3 -B {make} --check"))
+        .assert_code(0);
 }
 
 /// With any installed version of PyTorch itself: Debian's 1.13 comes without torchvision.

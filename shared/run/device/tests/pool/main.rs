@@ -168,6 +168,32 @@ fn parked_workers_are_woken_and_not_started_again() {
 }
 
 #[test]
+fn what_coming_configurations_need_starts_along() {
+    let bench = Bench::new();
+    let workload = bench.workload(true, &["", "hangs deaf", ""], "");
+    let mut setup = bench.setup(3);
+    // A sound client must be ready in time even on a busy machine.
+    setup.patience.ready = Duration::from_secs(5);
+    let mut device = bench.open(&workload, setup);
+    // Two processors suffice for the sound task and the broken one.
+    let ahead = std::thread::available_parallelism().map_or(1, usize::from) > 1;
+    device.expect(&[run(1, 8, 100.0), run(2, 8, 100.0)]);
+    device
+        .measure(&[run(0, 8, 100.0)], &window(0.1))
+        .expect("a broken worker that nothing needs yet breaks nothing");
+    assert_eq!(bench.starts().len(), if ahead { 2 } else { 1 });
+    let alone = failure(device.measure(&[run(1, 8, 100.0)], &window(0.1)));
+    assert!(alone.contains("task t1: reported no progress"), "{alone}");
+    let starts = bench.starts().len();
+    device.expect(&[run(2, 16, 100.0)]);
+    device
+        .measure(&[run(0, 8, 50.0)], &window(0.1))
+        .expect("a sample");
+    let more = bench.starts().len() - starts;
+    assert_eq!(more, 1, "once one has failed, none starts along");
+}
+
+#[test]
 fn a_parked_worker_trains_nothing() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", ""], "");
