@@ -146,8 +146,9 @@ if [ -n "$decide" ]; then
     exit 0
 fi
 
-# Rows for mt-profile --configs: every task alone at every level, then all combinations. Those come in an order without
-# meaning (multiples of a number that shares no factor with theirs), so that drift does not look like an effect of shares.
+# Rows for mt-profile --configs: every task alone at every level, then all combinations, then every task alone once more,
+# which shows how far repeats differ. Combinations come in an order without meaning (multiples of a number that shares no
+# factor with theirs), so that drift does not look like an effect of shares.
 combinations() { # MIX
     echo "$1" | tr + '\n' | awk -v batch="$batch" -v levels="${LEVELS:-30 50 70 100}" '
         function row(i, share) { printf "%d,%s,%d,%s\n", number, name[i], batch, share }
@@ -164,6 +165,7 @@ combinations() { # MIX
                 for (i = 0; i < n; i++) { row(i, level[rest % many + 1]); rest = int(rest / many) }
                 number++
             }
+            for (k = many; k > 0; k--) for (i = 0; i < n; i++) { row(i, level[k]); number++ }
         }
         function common(a, b,    t) { while (b) { t = a % b; a = b; b = t } return a }'
 }

@@ -146,6 +146,14 @@ fn warn(profile: &Profile, data: &Dataset, fitted: &Fitted, console: &Console) {
     if let Some(more @ 1..) = contradictions.len().checked_sub(MOST_TOLD) {
         console.warn(&format!("{more} more measurements contradict each other"));
     }
+    // Below 2 % nothing that a plan decides on changes.
+    if let Some(spread) = predict::between(profile).filter(|spread| *spread > 0.02) {
+        console.note(&format!(
+            "repeats of the same runs differ by {:.1} % (standard deviation) beyond their own standard errors; measured \
+             co-runs count with it, and longer windows or --repeats help",
+            100.0 * spread
+        ));
+    }
     let report = &fitted.report;
     if !profile.failures.is_empty() {
         let n = profile.failures.len();

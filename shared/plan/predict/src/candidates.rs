@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{Corun, Measured, Profile, Sample};
-use units::{Batch, Share, TaskId};
+use units::{Batch, SamplesPerSec, Share, TaskId};
+
+use crate::repeats::between;
 
 /// Maximum number of co-runs in a model. So many take less room than the model's parameters, and a profile of the
 /// default budget has only 40.
@@ -13,6 +15,7 @@ const MOST: usize = 256;
 /// The co-runs of all tasks that a plan may choose from. If there are more than 256, the best are taken, in turn by
 /// total throughput, by the sum of throughputs relative to alone, and by the minimum of these. Also the runs of some
 /// of the tasks at the batch sizes of one of these co-runs: they show how a round continues after a task has ended.
+/// Standard errors contain the spread between repeats of the profile ([`between`]).
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {
     let tasks = &profile.header.workload.tasks;
@@ -32,6 +35,7 @@ pub fn candidates(profile: &Profile) -> Vec<Corun> {
     if whole.len() > MOST {
         whole = best(whole, &alone(profile));
     }
+    let spread = between(profile).unwrap_or(0.0);
     let sizes: BTreeSet<Vec<_>> = whole.iter().map(|s| sizes(s)).collect();
     let is_part = |s: &&Sample| {
         let among = |whole: &Vec<_>| s.tasks.iter().all(|m| whole.contains(&(&m.id, m.batch)));
@@ -42,13 +46,27 @@ pub fn candidates(profile: &Profile) -> Vec<Corun> {
     all.sort_by_key(|s| s.config);
     all.into_iter()
         .map(|sample| {
-            let of = |t: &doc::Task| sample.tasks.iter().find(|m| m.id == t.id).cloned();
+            let of = |t: &doc::Task| {
+                let known = sample.tasks.iter().find(|m| m.id == t.id);
+                known.map(|m| widened(m, spread))
+            };
             Corun {
                 config: sample.config,
                 tasks: tasks.iter().filter_map(of).collect(),
             }
         })
         .collect()
+}
+
+/// A measurement whose standard error contains the relative spread between repeats.
+fn widened(measured: &Measured, spread: f64) -> Measured {
+    let rate = measured.throughput.get();
+    let own = measured.stderr.map_or(0.0, SamplesPerSec::get);
+    let error = SamplesPerSec::new(own.hypot(spread * rate)).ok();
+    Measured {
+        stderr: error.filter(|_| spread > 0.0).or(measured.stderr),
+        ..measured.clone()
+    }
 }
 
 fn sizes(sample: &Sample) -> Vec<(&TaskId, Batch)> {
@@ -138,6 +156,17 @@ mod tests {
             [0, 1, 2, 3]
         );
         assert_eq!(kept[2].tasks[0].id.as_str(), "a");
+    }
+
+    #[test]
+    fn a_standard_error_contains_the_spread_between_repeats() {
+        let profile = profile(1);
+        let mut measured = profile.samples[0].tasks[0].clone();
+        assert_eq!(widened(&measured, 0.0), measured);
+        let error = |m: &Measured| m.stderr.map(SamplesPerSec::get);
+        assert_eq!(error(&widened(&measured, 0.04)), Some(40.0));
+        measured.stderr = SamplesPerSec::new(30.0).ok();
+        assert_eq!(error(&widened(&measured, 0.04)), Some(50.0));
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //!    `kind` (distance from the measurements), `interference`, `throughput`.
 //! 5. Learning: `validation` (what is held out), `report` (what a fit reports), `fit`; `params` reads
 //!    and writes models.
-//! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `runs`, `scale`, and `design`, which
+//! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `repeats`, `runs`, `scale`, and `design`, which
 //!    chooses what to measure next.
 
 mod accuracy;
@@ -59,6 +59,7 @@ mod part_share;
 mod poly;
 mod pool;
 mod predictor;
+mod repeats;
 mod report;
 mod rows;
 pub mod runs;
@@ -86,4 +87,5 @@ pub use fit::{FitOptions, Fitted, fit, fit_by_merit};
 pub use interference::StepParts;
 pub use outside::Outside;
 pub use predictor::{Prediction, Predictor};
+pub use repeats::between;
 pub use report::{FitReport, TaskReport, Worst};

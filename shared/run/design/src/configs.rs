@@ -16,6 +16,9 @@ pub struct Given {
     pub workload: Option<Workload>,
     /// Each a list of tasks by name.
     pub choices: Vec<Vec<Choice>>,
+    /// Whether a configuration that appears again is measured again. In a table somebody wrote it on purpose; the
+    /// baselines of a plan may just be the same.
+    pub repeats: bool,
 }
 
 impl Given {
@@ -42,7 +45,7 @@ impl Given {
         }
     }
 
-    /// Configurations of a workload by index.
+    /// Configurations of a table, by index in the workload.
     pub fn of_runs(
         workload: &Workload,
         configurations: impl Iterator<Item = Configuration>,
@@ -54,13 +57,14 @@ impl Given {
         };
         Self {
             workload: None,
+            repeats: true,
             choices: configurations
                 .map(|runs| runs.iter().map(choice).collect())
                 .collect(),
         }
     }
 
-    /// The configurations by index in the workload, each once; with `solos`, the solo runs of every batch size in use
+    /// The configurations by index in the workload, each once unless `repeats`; with `solos`, the solo runs of every batch size in use
     /// come first.
     pub fn configurations(
         &self,
@@ -70,7 +74,7 @@ impl Given {
         let mut all: Vec<Configuration> = Vec::new();
         for choices in &self.choices {
             let runs = runs(workload, choices)?;
-            if !all.contains(&runs) {
+            if self.repeats || !all.contains(&runs) {
                 all.push(runs);
             }
         }
@@ -91,7 +95,11 @@ impl Given {
                 }]
             })
             .collect();
-        all.retain(|runs| !first.contains(runs));
+        for solo in &first {
+            if let Some(place) = all.iter().position(|runs| runs == solo) {
+                all.remove(place);
+            }
+        }
         first.append(&mut all);
         Ok(first)
     }
@@ -159,7 +167,11 @@ fn of_plan(
         choices.extend(found.verdict.iter().flat_map(alone));
     }
     let workload = plan.workload().cloned();
-    Ok(Given { workload, choices })
+    Ok(Given {
+        workload,
+        choices,
+        repeats: false,
+    })
 }
 
 /// Choices of all tasks, separately for each GPU of the plan: only the tasks of one GPU run together.
@@ -239,5 +251,40 @@ fn of_profile(profile: Profile) -> Given {
     Given {
         workload: Some(profile.header.workload),
         choices: choices.into_iter().map(|(_, tasks)| tasks).collect(),
+        repeats: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_table_repeats_is_measured_again_and_what_a_document_repeats_is_not() {
+        let text = r#"{"schema":"mt.workload/1","tasks":[{"id":"a","model":"vgg16","batch_sizes":[8]},
+            {"id":"b","model":"vgg16","batch_sizes":[8]}]}"#;
+        let frames = doc::Frames::new(text.as_bytes(), "test");
+        let workload = doc::Documents::<_, Workload>::new(frames);
+        let workload = workload.into_iter().next().unwrap().unwrap();
+        let run = |task: usize| Setting {
+            task,
+            batch: Batch::new(8).unwrap(),
+            share: Share::FULL,
+        };
+        let (alone, both) = (vec![run(0)], vec![run(0), run(1)]);
+        let rows = [&both, &alone, &both, &alone].map(Clone::clone);
+        let table = Given::of_runs(&workload, rows.clone().into_iter());
+        assert_eq!(table.configurations(&workload, false).unwrap(), rows);
+        let solos = table.configurations(&workload, true).unwrap();
+        let expected = [&alone, &vec![run(1)], &both, &both, &alone];
+        assert_eq!(solos.iter().collect::<Vec<_>>(), expected);
+        let document = Given {
+            repeats: false,
+            ..table
+        };
+        assert_eq!(
+            document.configurations(&workload, false).unwrap(),
+            rows[..2]
+        );
     }
 }

@@ -94,7 +94,8 @@ impl Findings {
         let (small, large) = contrary.max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
         Some(format!(
             "task {task} alone: {} samples/s at {}, but {} at {}: more of the device cannot make \
-             it slower, so something else has used the device; measure again when it is idle",
+             it slower, so its speed changes by more than its windows tell (another program, or the \
+             host); measure again when the device is idle, or with --repeats 3",
             shown(large),
             large.share,
             shown(small),
@@ -120,7 +121,8 @@ impl Findings {
         is_faster(fastest, best).then(|| {
             format!(
                 "task {task} trains {} samples/s alone on the whole device, but {} beside others: \
-                 the device was not the same throughout; measure again when it is idle",
+                 its speed changes by more than its windows tell; measure again when the device is \
+                 idle, or with --repeats 3",
                 shown(best),
                 shown(fastest)
             )

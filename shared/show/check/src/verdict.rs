@@ -21,6 +21,9 @@ pub struct Verdict {
     pub unjudged: Vec<Remark>,
 }
 
+/// Doubts that are told one by one: a noisy profile has dozens of the same kind.
+const MOST_DOUBTS: usize = 5;
+
 impl Verdict {
     pub(crate) fn new(kind: &'static str, id: Option<String>, judge: Judge) -> Self {
         Self {
@@ -33,7 +36,7 @@ impl Verdict {
         }
     }
 
-    /// One line for each finding, ended by line feeds.
+    /// One line for each finding, ended by line feeds; without `verbose` the first doubts and the number of others.
     pub fn lines(&self, verbose: bool) -> String {
         let subject = match &self.id {
             Some(id) => format!("{} {}", self.kind, id.escape_debug()),
@@ -55,8 +58,16 @@ impl Verdict {
                 "LIE {subject} {path}: claimed {claimed}, recomputed {recomputed}"
             );
         }
-        for Remark { path, text } in &self.doubts {
+        let told = if verbose {
+            self.doubts.len()
+        } else {
+            MOST_DOUBTS
+        };
+        for Remark { path, text } in self.doubts.iter().take(told) {
             let _ = writeln!(out, "DOUBT {subject} {path}: {text}");
+        }
+        if let Some(more @ 1..) = self.doubts.len().checked_sub(told) {
+            let _ = writeln!(out, "DOUBT {subject}: {more} more; --verbose tells them");
         }
         if verbose {
             for Remark { path, text } in &self.unjudged {
