@@ -155,7 +155,6 @@ impl Best {
             return None;
         }
         let known = MeasuredConfig::of_model(measured, workload);
-        let known: Vec<_> = known.into_iter().map(|k| k.drawn_to(rates)).collect();
         let predicted = self.parts.first().map(|p| &p.solution);
         let chosen = choose(rates, workload, problem, &known, predicted)?;
         if let Some(solution) = chosen.measured {

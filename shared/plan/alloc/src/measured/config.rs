@@ -77,31 +77,6 @@ impl MeasuredConfig {
         groups.into_iter().map(|(group, _)| group).collect()
     }
 
-    /// Draws every rate towards what a model says of it, by how uncertain both are: the best of many measurements is
-    /// the luckiest (Efron and Morris 1975, *Data analysis using Stein's estimator and its generalizations*).
-    ///
-    /// The standard error `s` of the model is that of throughputs that it had not seen, so it contains the error `e` of
-    /// a measurement, and `t^2 = s^2 - e^2` is what the model itself is off by; at least half of `s`, since `s` is learnt
-    /// from few. The weight of the measurement is `t^2 / (t^2 + e^2)`.
-    #[must_use]
-    pub fn drawn_to<C: Throughput + ?Sized>(mut self, model: &C) -> Self {
-        if self.errors.iter().all(|error| *error == 0.0) {
-            return self;
-        }
-        let mut means = vec![0.0; self.settings.len()];
-        model.means(&self.settings, &mut means);
-        let of_model = model.std_errors(&self.settings);
-        for i in 0..means.len() {
-            let (e, s) = (self.errors[i].powi(2), of_model[i].powi(2));
-            let t = (s - e).max(s / 4.0);
-            if t + e > 0.0 {
-                self.rates[i] = (t * self.rates[i] + e * means[i]) / (t + e);
-                self.errors[i] = (t * e / (t + e)).sqrt();
-            }
-        }
-        self
-    }
-
     /// The mean with one more measurement, after `count`.
     fn join(&mut self, one: &Self, count: f64) {
         let mean = |all: f64, one: f64| (all * count + one) / (count + 1.0);
