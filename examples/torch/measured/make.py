@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GRID, SURVEY, LAUNCH = (os.path.join(HERE, name) for name in ["h100-grid.ndjson", "h200-survey.ndjson", "h200-launch.ndjson"])
+GRID, SURVEY, LAUNCH = (os.path.join(HERE, name + ".ndjson") for name in ["h100-grid", "h200-survey", "h200-launch"])
 SOLO = 12  # configurations of one task at the start of the grid
 
 
@@ -59,9 +59,12 @@ def stopwatch():
     apart = statistics.mean(rounds["apart"])
     names = {"apart": "one after another", "together": "all at once, time slices (no MPS)",
              "100/70/50": "100/70/50 %, the plan from 20 co-runs"}
-    return table(["scheme", "rounds s", "mean s", "over one after another"],
-                 [[names.get(scheme, f"{scheme} %"), ", ".join(f"{s:.2f}" for s in each), f"{statistics.mean(each):.2f}",
-                   f"{statistics.mean(each) / apart:.3f}"] for scheme, each in rounds.items()])
+    rows = []
+    for scheme, each in rounds.items():
+        mean = statistics.mean(each)
+        shown = ", ".join(f"{seconds:.2f}" for seconds in each)
+        rows.append([names.get(scheme, f"{scheme} %"), shown, f"{mean:.2f}", f"{mean / apart:.3f}"])
+    return table(["scheme", "rounds s", "mean s", "over one after another"], rows)
 
 
 def fitted():
@@ -77,10 +80,11 @@ def fitted():
             with open(rest, "w") as file:
                 file.writelines(text[:1] + [line for line in text[cut:] if '"sample"' in line])
             told = tool("mt-fit", "--test", rest, "-o", os.path.join(folder, f"model{count}"), part).stderr
-            found = re.search(r"test: (\d+) throughputs, mean error ([\d.]+) %, median error ([\d.]+) %, ([\d.]+) % of the "
-                              r"total; 90 % intervals hold (\d+) %", told)
+            found = re.search(r"test: (\d+) throughputs, mean error ([\d.]+) %, median error ([\d.]+) %, ([\d.]+) % of "
+                              r"the total; 90 % intervals hold (\d+) %", told)
             rows.append([str(count), *found.groups()])
-    return table(["co-runs", "throughputs tested", "mean error %", "median %", "of the total %", "90 % intervals hold %"], rows)
+    head = ["co-runs", "throughputs tested", "mean error %", "median %", "of the total %", "90 % intervals hold %"]
+    return table(head, rows)
 
 
 def best():
@@ -96,8 +100,9 @@ def best():
         ordered = sorted(coruns, key=lambda c: -value(c[1]))
         equal = [c for c in ordered if len(set(c[0])) == 1]
         full = next(c for c in equal if c[0][0] == 100)
-        show = [f"{value(c[1]):.3f} ({'/'.join(f'{s:g}' for s in c[0])})" for c in [ordered[0], equal[0], full, ordered[-1]]]
-        rows.append([name, *show])
+        shown = [f"{value(rates):.3f} ({'/'.join(f'{s:g}' for s in shares)})"
+                 for shares, rates in [ordered[0], equal[0], full, ordered[-1]]]
+        rows.append([name, *shown])
     return table(["measure", "best (shares)", "best equal", "everyone at 100 %", "worst"], rows)
 
 
@@ -117,7 +122,8 @@ def noise():
         rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(seen, seen[1:])]
         spread = 100 * statistics.stdev(rates) / statistics.mean(rates)
         rows.append([task, str(len(rates)), f"{spread:.1f}", f"{statistics.median(reported[task]):.1f}"])
-    return table(["task", "seconds", "standard deviation of a second's rate %", "standard error that windows of 1 to 2 s told %"], rows)
+    head = ["task", "seconds", "standard deviation of a second's rate %", "standard error that windows of 1 to 2 s told %"]
+    return table(head, rows)
 
 
 def simulator():
@@ -154,16 +160,18 @@ def simulator():
                 tool("mt-profile", "--gpu", gpu, "--configs", configs, "--window", "5", "--max-window", "5", "--force",
                      "-o", output, workload)
                 rows.append([f"{name}, {how}", *compared(real, output)])
-    return table(["slow-downs of", "rank correlation", "mean error", "of the median as constant", "solo rates, simulated over real"], rows)
+    head = ["slow-downs of", "rank correlation", "mean error", "of the median as constant", "solo rates, simulated over real"]
+    return table(head, rows)
 
 
 PAGE = """# On a real GPU
 
 Measured on 2026-11-26 in virtual machines with 16 processors (Intel Xeon): an **NVIDIA H100 80GB HBM3** and an **NVIDIA
-H200**, each with 132 SMs, driver 580.159.04, CUDA 13.0, PyTorch 2.11 (its default: TF32 in convolutions), SM clock 1,980 MHz
-throughout. ResNet-50 (R50), VGG-16 (V16), MobileNet v3 (M3) and, in the survey, ResNet-18, ResNet-34 and DenseNet-121 train on 32 x 32 images
-in batches of 128, as in the FedMT paper. MPS worked inside the virtual machine. One machine, one mix and a few minutes: this says
-what happened there, not what happens everywhere. This page is written by `make.py` from the files beside it.
+H200**, each with 132 SMs, driver 580.159.04, CUDA 13.0, PyTorch 2.11 (its default: TF32 in convolutions), SM clock
+1,980 MHz throughout. ResNet-50 (R50), VGG-16 (V16), MobileNet v3 (M3) and, in the survey, ResNet-18, ResNet-34 and
+DenseNet-121 train on 32 x 32 images in batches of 128, as in the FedMT paper. MPS worked inside the virtual machine.
+One machine, one mix and a few minutes: this says what happened there, not what happens everywhere. This page is written
+by `make.py` from the files beside it.
 
 | file | what | command |
 |---|---|---|
@@ -176,10 +184,10 @@ what happened there, not what happens everywhere. This page is written by `make.
 
 {stopwatch}
 
-Yes: one task leaves more than half of this GPU idle (it waits for the host), and three together need about half the time. MPS is what
-does it: time slices gain less than half as much. **The choice of shares gains nothing here**: everyone at 100 %, which needs no
-tool, is as fast as the plan. mt-solve said so before: its verdict read "sharing (100 % each) is better than the plan". Parts that add up
-to 100 % cost a third.
+Yes: one task leaves more than half of this GPU idle (it waits for the host), and three together need about half the
+time. MPS is what does it: time slices gain 0.6 as much. **The choice of shares gains nothing here**: everyone at 100 %,
+which needs no tool, is as fast as the plan. mt-solve said so before: its verdict read "sharing (100 % each) is better
+than the plan". Parts that add up to 100 % cost a third.
 
 ## What could shares gain?
 
@@ -187,8 +195,8 @@ P/S is the throughput relative to the best that the task reached alone.
 
 {best}
 
-The best of 64 single windows is partly luck, since a window is off by some 10 % (below). Shares that are too small for V16 are what
-costs.
+The best of 64 single windows is partly luck, since a window is off by some 10 % (below). Shares that are too small for
+V16 are what costs.
 
 ## Are predictions right?
 
@@ -196,34 +204,35 @@ A model of the first co-runs of the grid (and all runs of one task), on all the 
 
 {fitted}
 
-More co-runs do not help: what remains is noise. The plan from 20 of them, for 70,000, 280,000 and 70,000 samples, predicted
-14.16 s together and 35.5 s one after another. On the other GPU, and scaled to the samples of the stopwatch, that is 11.3 s (measured:
-10.55) and 28.4 s (measured: 20.4): **the gain of sharing was overstated**, because M3 and R50 ran 25 to 40 % slower in
-their short windows alone than in whole rounds.
+More co-runs do not help: what remains is noise. The plan from 20 of them, for 70,000, 280,000 and 70,000 samples,
+predicted 14.16 s together and 35.5 s one after another. On the other GPU, and scaled to the samples of the stopwatch,
+that is 11.3 s (measured: 10.55) and 28.4 s (measured: 20.4): **the gain of sharing was overstated**, because alone V16,
+R50 and M3 ran 11, 27 and 42 % slower in their short windows than in the rounds of the stopwatch.
 
 ## How noisy is it?
 
 {noise}
 
-A window of one or two seconds does not see what changes over several seconds, so its standard error is far too small for the
-tasks that wait for the host. Repeats that are minutes apart see it: `mt-profile` repeats the runs of each task alone when it chooses the
-co-runs by itself, and a list should name its configurations with `--repeats`.
+A window of one or two seconds does not see what changes over several seconds, so its standard error is far too small
+for the tasks that wait for the host. Repeats that are minutes apart see it: `mt-profile` repeats the runs of each task
+alone when it chooses the co-runs by itself, and a list should name its configurations with `--repeats`.
 
 ## Is the simulator right?
 
 {simulator}
 
-No, not as it is: its H100 computes in plain FP32, without what cuDNN gains by TF32 and by better kernels, so VGG-16 is eight times too
-slow and everything competes for what is not scarce. Calibrated on the survey (`mt-profile --calibrate`), it ranks
-slow-downs of the other machine's co-runs, but by figures that no GPU has (a bandwidth of 290 TB/s): a fit, not physics.
+No, not as it is: its H100 computes in plain FP32, without what cuDNN gains by TF32 and by better kernels, so VGG-16 is
+eight times too slow and everything competes for what is not scarce. Calibrated on the survey (`mt-profile
+--calibrate`), it ranks slow-downs of the other machine's co-runs, but by figures that no GPU has (a bandwidth of 290
+TB/s): a fit, not physics.
 
 ## What else the hour taught
 
-- **A smaller last batch cost 1 to 5 s**: with `cudnn.benchmark`, cuDNN tries all its kernels for each new size. `train.py` now
-  switches it off for the rest of a round; your own scripts should too, or drop the last batch. The launched round had
-  trained 99 % of its samples after 16.9 s and ended after 23.9.
-- **Starting is slow**: PyTorch needs 10 s without its compiled files (`PYTHONPYCACHEPREFIX` to a writable folder: 3.5 s), and
-  MobileNet 20 s more to choose kernels. `mt-profile` now starts workers side by side: 12 in 25 s.
+- **A smaller last batch cost 2 to 5 s**: with `cudnn.benchmark`, cuDNN tries all its kernels for each new size.
+  `train.py` now switches it off for the rest of a round; your own scripts should too, or drop the last batch. The
+  launched round had trained 99 % of its samples after 19.0 s (6.2 s of them start-up) and ended after 23.9.
+- **Starting is slow**: PyTorch needs 10 s without its compiled files (`PYTHONPYCACHEPREFIX` to a writable folder: 3.5
+  s), and MobileNet 20 s more to choose kernels. `mt-profile` now starts workers side by side: 12 in 25 s.
 - Multiprocessors that workers saw at 30, 50, 70 and 100 %: 38, 66, 92 and 132.
 """
 

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use doc::{Profile, Sample};
+use math::stats;
+use units::SamplesPerSec;
 
-/// Fewest differences between repeats that a spread is computed from: of fewer, it is off by more than a factor of two
-/// in one case of ten (chi-squared with three degrees of freedom).
+/// Fewest repeats that a spread is computed from: of fewer, it is off by more than a factor of two in one case of ten
+/// (chi-squared with three degrees of freedom).
 const LEAST: f64 = 3.0;
 
 /// Relative standard deviation between measurements of the same configuration, beyond what their own standard errors
 /// explain. A window sees no change that is slower than itself (other programs, clocks, the host), so the standard
-/// error of its stretches is too small. `None` if too few were repeated.
+/// error of its stretches is too small. From medians, so that one wrong measurement does not count. `None` if too few
+/// were repeated.
 #[must_use]
 pub fn between(profile: &Profile) -> Option<f64> {
     let key = |s: &Sample| -> Vec<_> {
@@ -21,25 +24,25 @@ pub fn between(profile: &Profile) -> Option<f64> {
     for sample in &profile.samples {
         groups.entry(key(sample)).or_default().push(sample);
     }
-    let (mut squares, mut own, mut differences) = (0.0, 0.0, 0.0);
-    for repeats in groups.values().filter(|repeats| repeats.len() > 1) {
-        let free = (repeats.len() - 1) as f64;
-        for task in 0..repeats[0].tasks.len() {
-            let each = || repeats.iter().map(|s| &s.tasks[task]);
-            let mean = each().map(|t| t.throughput.get()).sum::<f64>() / (free + 1.0);
+    let (mut deviations, mut own, mut repeats) = (Vec::new(), Vec::new(), 0.0);
+    for group in groups.values().filter(|group| group.len() > 1) {
+        let count = group.len() as f64;
+        // A deviation from the mean of a few is smaller than one from the truth.
+        let scale = (count / (count - 1.0)).sqrt();
+        for task in 0..group[0].tasks.len() {
+            let each = || group.iter().map(|s| &s.tasks[task]);
+            let mean = each().map(|t| t.throughput.get()).sum::<f64>() / count;
             if mean <= 0.0 {
                 continue;
             }
-            let relative = |value: f64| (value / mean).powi(2);
-            squares += each()
-                .map(|t| relative(t.throughput.get() - mean))
-                .sum::<f64>();
-            let errors = each().map(|t| relative(t.stderr.map_or(0.0, units::SamplesPerSec::get)));
-            own += errors.sum::<f64>() * free / (free + 1.0);
-            differences += free;
+            deviations.extend(each().map(|t| scale * (t.throughput.get() / mean - 1.0)));
+            own.extend(each().map(|t| t.stderr.map_or(0.0, SamplesPerSec::get) / mean));
+            repeats += count - 1.0;
         }
     }
-    (differences >= LEAST).then(|| ((squares - own) / differences).max(0.0).sqrt())
+    let spread = stats::mad_sigma(&deviations, 0.0)?;
+    let own = stats::median(&own)?;
+    (repeats >= LEAST).then(|| (spread * spread - own * own).max(0.0).sqrt())
 }
 
 #[cfg(test)]
@@ -66,13 +69,22 @@ mod tests {
 
     #[test]
     fn what_own_errors_explain_is_not_counted() {
-        // The sample variance of 90, 110, 90, 110 is 400/3, so 11.5 %.
         let far = [(90.0, 1.0), (110.0, 1.0), (90.0, 1.0), (110.0, 1.0)];
         let spread = between(&repeated(&far)).unwrap();
-        let expected = (400.0_f64 / 3.0 - 1.0).sqrt() / 100.0;
+        let expected = (1.4826_f64.powi(2) * 0.01 * 4.0 / 3.0 - 1e-4).sqrt();
         assert!((spread - expected).abs() < 1e-12, "{spread}");
-        let explained = far.map(|(rate, _)| (rate, 12.0));
+        let explained = far.map(|(rate, _)| (rate, 18.0));
         assert_eq!(between(&repeated(&explained)), Some(0.0));
+    }
+
+    #[test]
+    fn one_wrong_measurement_does_not_count() {
+        let mut runs: Vec<(f64, f64)> = (0..10).map(|i| (100.0 + f64::from(i % 2), 0.0)).collect();
+        let sound = between(&repeated(&runs)).unwrap();
+        runs.push((100.0, 0.0));
+        runs[3].0 = 110.0;
+        let spread = between(&repeated(&runs)).unwrap();
+        assert!(spread < 3.0 * sound, "{spread} {sound}");
     }
 
     #[test]
