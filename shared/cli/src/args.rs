@@ -35,8 +35,13 @@ impl StreamArgs {
     ) -> Result<(), Failure> {
         let input = Input::open(&self.files, what, console)?;
         let mut output = Output::open(self.output.as_deref(), self.pretty)?;
-        for document in input.documents::<R>() {
-            output.document(&make(document?)?)?;
+        for document in input.placed::<R>() {
+            let (place, document) = document?;
+            let made = make(document).map_err(|failure| match failure {
+                Failure::Input(text) => Failure::Input(format!("{place}: {text}")),
+                other => other,
+            });
+            output.document(&made?)?;
         }
         output.finish()
     }

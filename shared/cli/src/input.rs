@@ -51,6 +51,17 @@ impl Input {
         until_failure(self.sources.into_iter().flat_map(Documents::<_, D>::new))
     }
 
+    /// The documents of one kind, each with its source and line for messages.
+    pub fn placed<D: Document>(self) -> impl Iterator<Item = Result<(String, D), Failure>> {
+        until_failure(self.sources.into_iter().flat_map(|frames| {
+            let mut documents = Documents::<_, D>::new(frames);
+            std::iter::from_fn(move || {
+                let document = documents.next()?;
+                Some(document.map(|document| (documents.place(), document)))
+            })
+        }))
+    }
+
     /// The profiles.
     pub fn profiles(self) -> impl Iterator<Item = Result<Profile, Failure>> {
         until_failure(self.sources.into_iter().flat_map(Profiles::new))

@@ -185,6 +185,8 @@ pub struct Documents<R, D> {
     frames: Frames<R>,
     seen: u64,
     failed: bool,
+    /// Where the last document begins.
+    line: u64,
     kind: PhantomData<fn() -> D>,
 }
 
@@ -195,8 +197,14 @@ impl<R: BufRead, D: Document> Documents<R, D> {
             frames,
             seen: 0,
             failed: false,
+            line: 1,
             kind: PhantomData,
         }
+    }
+
+    /// Source and line of the last document, for messages.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.frames.source_name(), self.line)
     }
 }
 
@@ -224,7 +232,10 @@ impl<R: BufRead, D: Document> Iterator for Documents<R, D> {
         let item = match self.frames.next() {
             None if self.seen == 0 => Err(empty(self.frames.source_name())),
             None => return None,
-            Some(frame) => frame.and_then(|f| f.parse::<D>()),
+            Some(frame) => frame.and_then(|f| {
+                self.line = f.line;
+                f.parse::<D>()
+            }),
         };
         self.seen += 1;
         self.failed = item.is_err();

@@ -105,6 +105,13 @@ impl Document for Schedule {
             scheduled(task, job, gpu?, &cluster, c)
         });
         within.then_some(())?;
+        let sums = [
+            ("cost", wire.cost),
+            ("flow_cost", wire.flow_cost),
+            ("lower_bound", wire.lower_bound),
+        ];
+        let sound = sums.map(|(name, value)| is_sum(name, value, c));
+        (sound == [true; 3]).then_some(())?;
         let assignments = assignments.map(|all| expanded(&wire.assignments, all));
         if !(0.0..1.0).contains(&wire.noise) {
             c.field("noise", |c| {
@@ -364,6 +371,18 @@ fn scheduled(
     })
 }
 
+/// Whether a sum of weight times seconds can be one: of at most 600,000 jobs, each at most 1e30 times 1e30.
+fn is_sum(name: &str, value: f64, c: &mut Checker) -> bool {
+    let sound = (0.0..=1e66).contains(&value);
+    if !sound {
+        c.field(name, |c| {
+            let problem = format_args!("{} is no sum of weight times seconds", shown(value));
+            c.fault(Code::OutOfRange, problem, "give a number from 0 to 1e66");
+        });
+    }
+    sound
+}
+
 /// Whether the rounds of an entry can follow each other: the next starts no earlier than this one is
 /// synchronised.
 fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
@@ -377,11 +396,12 @@ fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
         });
         return false;
     }
+    if wire.rounds == 1 {
+        // Nothing follows.
+        return true;
+    }
     let last = wire.synced_s + f64::from(wire.rounds - 1) * wire.period_s;
-    let least = match wire.rounds {
-        1 => 0.0,
-        _ => (wire.synced_s - wire.start_s) * (1.0 - 1e-9),
-    };
+    let least = (wire.synced_s - wire.start_s) * (1.0 - 1e-9);
     let sound = wire.period_s >= least && Seconds::new(last).is_ok();
     if !sound {
         c.field("period_s", |c| {
