@@ -28,8 +28,8 @@ pub struct Change {
 /// Two trainings, measured: medians over the repetitions.
 #[derive(Default)]
 pub struct Pair {
-    /// Total, older and younger, seconds, by policy.
-    pub times: BTreeMap<String, [f64; 3]>,
+    /// Total, older and younger of each repetition, seconds, by policy.
+    pub times: BTreeMap<String, [Vec<f64>; 3]>,
     /// Changes relative to equal shares.
     pub changes: Vec<Change>,
 }
@@ -159,7 +159,8 @@ fn pair(policies: &Policies) -> Pair {
     let mut pair = Pair::default();
     for (name, runs) in policies {
         let times = medians(&runs.times());
-        let all = [times.total, times.older, times.younger];
+        let each = |part: fn(&Times) -> f64| runs.times().iter().map(part).collect();
+        let all = [each(|t| t.total), each(|t| t.older), each(|t| t.younger)];
         pair.times.insert(name.clone(), all);
         if let Some(baseline) = baseline.filter(|_| name != "equal") {
             pair.changes.push(Change {

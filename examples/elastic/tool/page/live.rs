@@ -28,7 +28,7 @@ fn two(results: &Results, page: &mut String) -> Result {
     writeln!(
         page,
         "Two trainings of mt-worker on 4 parts of the processors; mt-elastic decides, and mt-launch \
-        moves them. Medians of the repetitions."
+        moves them. Medians of the repetitions (least to most)."
     )?;
     pair(&results.live, page)?;
     if let Some(pause) = median(results.pauses.clone()) {
@@ -52,7 +52,7 @@ fn models(results: &Results, page: &mut String) -> Result {
     writeln!(
         page,
         "train.py with gloo on 4 parts of the processors: the older training is a network like ResNet, \
-        the younger one like VGG."
+        the younger one like VGG. A difference below the range of the repetitions is not known."
     )?;
     pair(&results.models, page)
 }
@@ -62,11 +62,19 @@ fn pair(pair: &Pair, page: &mut String) -> Result {
         page,
         "\n| policy | total s | older s | younger s |\n|---|---|---|---|"
     )?;
-    for (name, [total, older, younger]) in &pair.times {
-        writeln!(page, "| {name} | {total:.2} | {older:.2} | {younger:.2} |")?;
+    for (name, times) in &pair.times {
+        let [total, older, younger] = times.each_ref().map(|all| ranged(all));
+        writeln!(page, "| {name} | {total} | {older} | {younger} |")?;
     }
     writeln!(page, "\nChanges against equal shares, in percent.\n")?;
     changes(&pair.changes, "runs", page)
+}
+
+/// The median of repetitions, and the least and the most of them.
+fn ranged(values: &[f64]) -> String {
+    let middle = median(values.to_vec()).unwrap_or(f64::NAN);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    format!("{middle:.2} ({least:.2} to {:.2})", largest(values))
 }
 
 fn largest(values: &[f64]) -> f64 {
@@ -81,7 +89,7 @@ fn many(many: &[(usize, Policies)], page: &mut String) -> Result {
     writeln!(
         page,
         "Trainings of mt-worker with different lengths that arrive one after another. *mean s*: mean \
-        time from arrival to completion; *all s*: time until all are done; both are medians. Then their \
+        time from arrival to completion; *all s*: time until all are done; both are medians (least to most). Then their \
         changes against equal shares in percent.\n\n\
          | trainings | policy | mean s | all s | mean | all | runs |\n|---|---|---|---|---|---|---|"
     )?;
@@ -99,7 +107,9 @@ fn many(many: &[(usize, Policies)], page: &mut String) -> Result {
             };
             writeln!(
                 page,
-                "| {tasks} | {name} | {mean:.2} | {total:.2} | {} | {} | {} |",
+                "| {tasks} | {name} | {} | {} | {} | {} | {} |",
+                ranged(&runs.means()),
+                ranged(&runs.totals),
                 change(mean, equal.map(|e| e.0)),
                 change(total, equal.map(|e| e.1)),
                 runs.totals.len()

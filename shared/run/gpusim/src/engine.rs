@@ -20,6 +20,9 @@ pub(crate) struct Machine<'a> {
     pub(crate) seed: u64,
     /// Steps that every task must finish in the window.
     pub(crate) min_steps: u32,
+    /// Shortest window. If those steps end sooner, it goes on for as many as should suffice, at most `most_steps`.
+    pub(crate) least_s: f64,
+    pub(crate) most_steps: f64,
 }
 
 /// State of a task within its step.
@@ -90,7 +93,7 @@ impl Observer for Blind {
 /// year would keep the simulator busy for a year.
 const MOST_EVENTS: u64 = 50_000_000;
 
-/// Runs all jobs together until each has made `min_steps` whole steps after its first.
+/// Runs all jobs together until each has made its whole steps after its first.
 pub(crate) fn run<O: Observer>(
     jobs: &[SimulatedTask],
     machine: &Machine<'_>,
@@ -98,7 +101,7 @@ pub(crate) fn run<O: Observer>(
 ) -> Measured {
     let mut engine = Engine::new(jobs, machine);
     let mut events = 0;
-    while !engine.finished() && events < MOST_EVENTS {
+    while (!engine.finished() || engine.goes_on()) && events < MOST_EVENTS {
         if engine.changed {
             engine.allocate();
         }
@@ -121,8 +124,12 @@ struct Engine<'a> {
     now: f64,
     /// Whether the queue has changed since the last allocation.
     changed: bool,
+    /// Steps that every task must finish.
+    min_steps: u32,
     /// Tasks that have not yet made their steps.
     unfinished: usize,
+    /// Whether the window was lengthened.
+    lengthened: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -165,7 +172,9 @@ impl<'a> Engine<'a> {
             order: Vec::with_capacity(n),
             now: 0.0,
             changed: false,
+            min_steps: machine.min_steps,
             unfinished: n,
+            lengthened: false,
         }
     }
 
@@ -315,7 +324,7 @@ impl<'a> Engine<'a> {
         match slot.first {
             // The window opens only once every task is past its first step.
             None => self.open_windows(),
-            Some((first, _)) if slot.step == first + self.machine.min_steps => {
+            Some((first, _)) if slot.step == first + self.min_steps => {
                 self.unfinished -= 1;
             }
             Some(_) => {}
@@ -331,6 +340,23 @@ impl<'a> Engine<'a> {
                 }
             }
         }
+    }
+
+    /// Lengthens a window that is too short, once; what has been simulated remains.
+    fn goes_on(&mut self) -> bool {
+        let (least_s, window_s) = (self.machine.least_s, self.measured(0).window_us * 1e-6);
+        if self.lengthened || window_s >= least_s || window_s <= 0.0 {
+            return false;
+        }
+        self.lengthened = true;
+        let steps = f64::from(self.min_steps) * least_s / window_s;
+        self.min_steps = steps.ceil().min(self.machine.most_steps) as u32;
+        let short = |s: &&Slot| {
+            s.first
+                .is_none_or(|(first, _)| s.step < first + self.min_steps)
+        };
+        self.unfinished = self.slots.iter().filter(short).count();
+        !self.finished()
     }
 
     fn measured(&self, events: u64) -> Measured {

@@ -114,29 +114,20 @@ impl Simulator {
     ///
     /// Same tasks, options and constants give the same outcome, bit for bit.
     pub fn run(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> Outcome {
-        self.observe(tasks, options, &mut Blind)
+        self.run_for(tasks, 0.0, options)
     }
 
     /// Simulates a window of at least `least_s` simulated seconds, in at most 4,096 steps of the slowest task:
-    /// [`Simulator::run`] if that is long enough, otherwise again with as many steps as necessary.
+    /// the steps of [`Simulator::run`] if they take that long, otherwise as many as necessary.
     pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &SimOptions) -> Outcome {
-        let outcome = self.run(tasks, options);
-        if !outcome.finished || outcome.window_s >= least_s || outcome.window_s <= 0.0 {
-            return outcome;
-        }
-        let steps = f64::from(options.min_steps.max(1)) * least_s / outcome.window_s;
-        let longer = SimOptions {
-            min_steps: steps.ceil().min(MOST_STEPS) as u32,
-            ..*options
-        };
-        self.run(tasks, &longer)
+        self.measure(tasks, &self.jobs(tasks), least_s, options, &mut Blind)
     }
 
     /// Like [`Simulator::run`], but records a trace.
     pub fn trace(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> (Outcome, Trace) {
         let jobs = self.jobs(tasks);
         let mut tracer = Tracer::new(&jobs);
-        let outcome = self.measure(tasks, &jobs, options, &mut tracer);
+        let outcome = self.measure(tasks, &jobs, 0.0, options, &mut tracer);
         (outcome, tracer.finish(self.gpu.sms()))
     }
 
@@ -148,15 +139,6 @@ impl Simulator {
             share: Share::FULL,
         };
         self.run(&[task], options).total()
-    }
-
-    fn observe<O: engine::Observer>(
-        &self,
-        tasks: &[SimTask<'_>],
-        options: &SimOptions,
-        observer: &mut O,
-    ) -> Outcome {
-        self.measure(tasks, &self.jobs(tasks), options, observer)
     }
 
     fn jobs(&self, tasks: &[SimTask<'_>]) -> Vec<SimulatedTask> {
@@ -178,6 +160,7 @@ impl Simulator {
         &self,
         tasks: &[SimTask<'_>],
         jobs: &[SimulatedTask],
+        least_s: f64,
         options: &SimOptions,
         observer: &mut O,
     ) -> Outcome {
@@ -187,6 +170,8 @@ impl Simulator {
             tuning: &self.tuning,
             seed: options.seed,
             min_steps: options.min_steps.max(1),
+            least_s,
+            most_steps: MOST_STEPS,
         };
         let measured = engine::run(jobs, &machine, observer);
         Outcome {
