@@ -52,6 +52,10 @@ pub struct Sequence {
 /// seventh of the samples.
 const COMPARED_EVERY: usize = 6;
 
+/// Listed configurations that a device is told of in advance: each task of 64 alone, and more co-runs than start workers
+/// at once. A grid may have a hundred thousand.
+const AHEAD: usize = 128;
+
 /// Co-runs between two solo runs at part shares. These show how a task scales by itself and cost one
 /// worker each; their gain was not measured, so co-runs get the larger part.
 const PARTED_EVERY: usize = 2;
@@ -285,10 +289,10 @@ impl Sequence {
         }
     }
 
-    /// What the listed configurations after the current one need, in their order.
+    /// What the next listed configurations need, in their order.
     pub fn coming(&self) -> Vec<Setting> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let listed = self.listed.as_slice().iter().take(left);
+        let listed = self.listed.as_slice().iter().take(left.min(AHEAD));
         listed.flatten().copied().collect()
     }
 
