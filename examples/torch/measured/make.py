@@ -231,8 +231,10 @@ TB/s): a fit, not physics.
 - **A smaller last batch cost 2 to 5 s**: with `cudnn.benchmark`, cuDNN tries all its kernels for each new size.
   `train.py` now switches it off for the rest of a round; your own scripts should too, or drop the last batch. The
   launched round had trained 99 % of its samples after 19.0 s (6.2 s of them start-up) and ended after 23.9.
-- **Starting is slow**: PyTorch needs 10 s without its compiled files (`PYTHONPYCACHEPREFIX` to a writable folder: 3.5
-  s), and MobileNet 20 s more to choose kernels. `mt-profile` now starts workers side by side: 12 in 25 s.
+- **Starting is slow**: importing PyTorch takes 10 s without its compiled files and 3.5 s with them (`PYTHONPYCACHEPREFIX`
+  names a folder that can be written). Three workers that start together are ready after 5 to 6 s, 12 or 16 after 8 to
+  25 s. `mt-profile` now starts those of listed configurations side by side: 12 in 25 s, where two one after another had
+  taken 48 s (without compiled files).
 - Multiprocessors that workers saw at 30, 50, 70 and 100 %: 38, 66, 92 and 132.
 """
 
