@@ -57,7 +57,7 @@ if [ -n "$dry" ] && [ -z "$decide" ]; then
     echo "campaign.sh: --dry-run goes with --decide" >&2
     exit 2
 fi
-if [ -n "$survey" ] && [ -n "$decide$grid$mixes" ] || [ -n "$grid" ] && [ -n "$decide" ]; then
+if { [ -n "$survey" ] && [ -n "$decide$grid$mixes" ]; } || { [ -n "$grid" ] && [ -n "$decide" ]; }; then
     echo "campaign.sh: give one of --survey, --grid and --decide; --survey takes no mixes, MODELS lists its models" >&2
     exit 2
 fi

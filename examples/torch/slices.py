@@ -35,7 +35,7 @@ class Failed(Exception):
 class Worker:
     """The process of one task."""
 
-    def __init__(self, task, argv, batch, logs, share=None, wait=True):
+    def __init__(self, task, argv, batch, logs, share=None):
         names = {"MT_TASK": task, "MT_BATCH_SIZE": str(batch), "MT_SHARE_PERCENT": f"{share or 100:g}", "MT_POOL": "1",
                  "MT_DEVICE": "cuda"}
         if share is not None:
@@ -47,13 +47,6 @@ class Worker:
         self.process = subprocess.Popen(argv, env={**os.environ, **names}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
-        if not wait:
-            return
-        try:
-            self.wait_for("ready")
-        except Failed:
-            self.end()
-            raise
 
     def read(self):
         for line in self.process.stdout:
@@ -203,6 +196,7 @@ def main():
                     for task, batch in runs:
                         if task not in workers:
                             workers[task] = Worker(task, argv[task], batch, args.logs)
+                            workers[task].wait_for("ready")
                         workers[task].order(f"batch {batch}")
                     rates = measure([workers[task] for task, _ in runs], args.window, args.longest)
                 except Failed as error:

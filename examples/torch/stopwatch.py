@@ -56,13 +56,19 @@ def main():
     parser.add_argument("--logs", default=".")
     parser.add_argument("schemes", nargs="+", metavar="SCHEME")
     args = parser.parse_args()
-    with open(args.workload) as file:
-        tasks = json.load(file)["tasks"]
-    samples = {task["id"]: task["samples"] for task in tasks}
+    try:
+        with open(args.workload) as file:
+            tasks = json.load(file)["tasks"]
+        samples = {task["id"]: task["samples"] for task in tasks}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"stopwatch.py: {args.workload}: give a workload whose tasks have samples ({error!r})")
     shares = {}
     for scheme in args.schemes:
         plain = scheme in ("apart", "together")
-        shares[scheme] = [None] * len(tasks) if plain else [float(share) for share in scheme.split("/")]
+        try:
+            shares[scheme] = [None] * len(tasks) if plain else [float(share) for share in scheme.split("/")]
+        except ValueError:
+            sys.exit(f"stopwatch.py: {scheme}: give apart, together or shares such as 100/70/50")
         if len(shares[scheme]) != len(tasks):
             sys.exit(f"stopwatch.py: {scheme} has {len(shares[scheme])} shares for {len(tasks)} tasks")
     os.makedirs(args.logs, exist_ok=True)
@@ -72,7 +78,7 @@ def main():
         starting = []
         for task in tasks:
             for share in sorted({share for name, share in needed if name == task["id"]}, key=str):
-                worker = Worker(task["id"], task["job"]["argv"], task["batch_sizes"][0], args.logs, share, wait=False)
+                worker = Worker(task["id"], task["job"]["argv"], task["batch_sizes"][0], args.logs, share)
                 workers[task["id"], share] = worker
                 starting.append(worker)
         for worker in starting:

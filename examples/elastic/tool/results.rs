@@ -25,12 +25,12 @@ pub struct Change {
     pub count: usize,
 }
 
-/// Two trainings, measured: medians over the repetitions.
+/// Two trainings, measured.
 #[derive(Default)]
 pub struct Pair {
     /// Total, older and younger of each repetition, seconds, by policy.
     pub times: BTreeMap<String, [Vec<f64>; 3]>,
-    /// Changes relative to equal shares.
+    /// Changes of the medians relative to equal shares.
     pub changes: Vec<Change>,
 }
 

@@ -112,6 +112,17 @@ fn a_mix_that_is_not_known_is_refused() {
     let out = folder.run(&format!("{campaign} --device sim R18+X9"));
     out.assert_code(2);
     assert!(out.stderr.contains("unknown model X9"), "{}", out.stderr);
+    let twice = [
+        "--survey R18",
+        "--survey --grid",
+        "--survey --decide",
+        "--grid --decide R18",
+    ];
+    for options in twice {
+        let out = folder.run(&format!("{campaign} --device sim {options}"));
+        out.assert_code(2);
+        assert!(out.stderr.contains("give one of"), "{}", out.stderr);
+    }
 }
 
 /// Without a GPU: the lists and commands of the measurement plan; nothing is started.

@@ -128,8 +128,6 @@ struct Engine<'a> {
     min_steps: u32,
     /// Tasks that have not yet made their steps.
     unfinished: usize,
-    /// Whether the window was lengthened.
-    lengthened: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -174,7 +172,6 @@ impl<'a> Engine<'a> {
             changed: false,
             min_steps: machine.min_steps,
             unfinished: n,
-            lengthened: false,
         }
     }
 
@@ -345,10 +342,10 @@ impl<'a> Engine<'a> {
     /// Lengthens a window that is too short, once; what has been simulated remains.
     fn goes_on(&mut self) -> bool {
         let (least_s, window_s) = (self.machine.least_s, self.measured(0).window_us * 1e-6);
-        if self.lengthened || window_s >= least_s || window_s <= 0.0 {
+        let lengthened = self.min_steps != self.machine.min_steps;
+        if lengthened || window_s >= least_s || window_s <= 0.0 {
             return false;
         }
-        self.lengthened = true;
         let steps = f64::from(self.min_steps) * least_s / window_s;
         self.min_steps = steps.ceil().min(self.machine.most_steps) as u32;
         let short = |s: &&Slot| {
