@@ -7,13 +7,25 @@ fn module() -> String {
     example("../python")
 }
 
+/// A folder for a test of Python programs; `None`, and said so, where there is no python3.
+pub(crate) fn folder() -> Option<Folder> {
+    Some(Folder::new()).filter(has_python)
+}
+
+/// Whether there is a python3; says so if not.
+pub(crate) fn has_python(folder: &Folder) -> bool {
+    let found = folder.run("command -v python3").code == Some(0);
+    if !found {
+        testkit::skipped("python", "there is no python3");
+    }
+    found
+}
+
 #[test]
 fn the_module_passes_its_own_tests() {
-    let folder = Folder::new();
-    if folder.run("command -v python3").code != Some(0) {
-        testkit::skipped("python", "there is no python3");
+    let Some(folder) = folder() else {
         return;
-    }
+    };
     let tests = module();
     let run = folder.run(&format!(
         "python3 -B -m unittest discover -v -s {tests}/tests -p '*_test.py'"

@@ -9,13 +9,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testkit::fakes::FakeMps;
 
+use crate::python;
+
 #[test]
 fn the_trainer_speaks_the_protocol() {
-    let folder = Folder::new();
-    if folder.run("command -v python3").code != Some(0) {
-        testkit::skipped("python", "there is no python3");
+    let Some(folder) = python::folder() else {
         return;
-    }
+    };
     for (file, count) in [
         ("train_test.py", 5),
         ("slices_test.py", 4),
@@ -32,11 +32,9 @@ fn the_trainer_speaks_the_protocol() {
 /// The page about the measurements on GPUs is what its script writes from them.
 #[test]
 fn the_page_of_measurements_is_made_from_them() {
-    let folder = Folder::new();
-    if folder.run("command -v python3").code != Some(0) {
-        testkit::skipped("python", "there is no python3");
+    let Some(folder) = python::folder() else {
         return;
-    }
+    };
     let make = example("torch/measured/make.py");
     folder
         .run(&format!("python3 -B {make} --check"))
@@ -258,8 +256,7 @@ fn a_survey_without_mps_measures_time_slices() {
     let Some(mut command) = survey(&folder, &fake) else {
         return;
     };
-    if folder.run("command -v python3").code != Some(0) {
-        testkit::skipped("python", "there is no python3");
+    if !python::has_python(&folder) {
         return;
     }
     assert!(command.status().unwrap().success());
