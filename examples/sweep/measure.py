@@ -125,15 +125,16 @@ def at_their_time(jobs, begin, add):
         add(argv)
 
 
-def mt(jobs, folder):
-    """The queue, with its server already running; what it learns stays in the folder."""
+def mt(jobs, folder, device="cpu"):
+    """The queue, with its server already running; what it learns stays in the folder. Returns when the jobs ended, what
+    was learnt, and when they began."""
     env = {**os.environ, "MT_QUEUE": str(folder)}
 
     def call(*words, **more):
         return subprocess.run(["mt", *words], env=env, check=True, text=True, capture_output=True,
                               timeout=LONGEST, **more).stdout
 
-    call("queue", "--device", "cpu")
+    call("queue", "--device", device)
     try:
         begin = time.time()
         if jobs[-1][0] == 0.0:
@@ -146,7 +147,8 @@ def mt(jobs, folder):
         call("queue", "--stop")
     mine = status["jobs"][-len(jobs):]
     assert all(job["state"] == "done" for job in mine), [job for job in mine if job["state"] != "done"][:3]
-    return [job["ended_s"] - begin for job in mine], status["server"]["learnt"]
+    ends, begins = ([job[when] - begin for job in mine] for when in ("ended_s", "started_s"))
+    return ends, status["server"]["learnt"], begins
 
 
 def gnu_parallel(jobs, most):
@@ -237,7 +239,7 @@ def attempt(mix, jobs, schemes, run, rows, keep):
                 if scheme == "mt":
                     shutil.rmtree(folder, ignore_errors=True)
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                ends, learnt = mt(jobs, folder)
+                ends, learnt, _ = mt(jobs, folder)
             row = row_of(name, scheme, ends, number)
         except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             # The other rows are useful without it; KEPT=1 tries it again.

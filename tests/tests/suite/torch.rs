@@ -20,6 +20,7 @@ fn the_trainer_speaks_the_protocol() {
         ("train_test.py", 5),
         ("slices_test.py", 4),
         ("stopwatch_test.py", 3),
+        ("sweep_test.py", 1),
     ] {
         let tests = example(&format!("torch/tests/{file}"));
         let run = folder.run(&format!("python3 -B {tests}"));

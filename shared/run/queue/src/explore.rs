@@ -1,19 +1,20 @@
-//! Finds how many jobs to run together: starts one more and measures how much the others lose.
+//! Finds how many jobs to run together: starts more and measures how much the others lose.
 //!
-//! A job's progress is compared with its own earlier progress (copies of a template may differ in size,
-//! so rates of different jobs are not comparable). With `n` jobs each progresses at `r(n)` times its
-//! rate alone, so all together achieve `n r(n)`. Going from `n` to `m` jobs gains
+//! A job's progress is compared with its own progress at another time (copies of a template may differ in size, so
+//! rates of different jobs are comparable only in the mean). With `n` jobs each progresses at `r(n)` times its rate
+//! alone, so all together achieve `n r(n)`. Going from `n` to `m` jobs gains
 //!
 //! ```text
 //! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
 //! ```
 //!
-//! A job whose output shows no progress is measured by whole runs: the mean duration with `n` jobs is compared with
-//! that with `m`.
+//! A job that starts up does not use the device yet, so `n` and `m` count the jobs that have reported progress. A job
+//! whose output shows no progress is measured by whole runs: the mean duration with `n` jobs is compared with that
+//! with `m`.
 //!
 //! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of it. A mix
-//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains, first
-//! by half of itself, then by half of the previous step.
+//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains: it doubles
+//! while the others lose next to nothing, then rises by half of itself, then by half of the previous step.
 //!
 //! On processors no experiment is needed: `processors` observes the load.
 
@@ -21,50 +22,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book::Id;
 use crate::learnt::Learnt;
+use crate::meter::{Ended, Meter, mean, ratio};
 use crate::processors::{Look, Processors};
 
-/// Seconds of progress for a rate: trainings report between several times a second and once in a few seconds, and a
-/// longer window would cost more than it reveals while the device is only partly used.
-const WINDOW: f64 = 2.0;
-/// Number of marks for a rate: two intervals, one of which may contain a checkpoint.
-const MARKS: u32 = 3;
 /// A job without a mark for this long after its start is assumed to print no progress, and is not waited for:
 /// starting Python with a framework takes up to 10 s.
 const SILENT: f64 = 15.0;
 /// Number of whole runs with each number of jobs that are compared if there are no marks.
 const RUNS: u32 = 2;
-/// Minimum gain of a step up. Rates of one job in two windows of [`WINDOW`] differ by about 2 % on a quiet machine
+/// Minimum gain of a step up. Rates of one job in two windows of two seconds differ by about 2 % on a quiet machine
 /// (`mt try`, examples/scripts/RESULTS.md); more jobs also use more memory.
 const LEAST_GAIN: f64 = 1.04;
-
-/// Progress of a job at a time, while the same number of jobs ran.
-#[derive(Debug, Clone, Copy, Default)]
-struct Meter {
-    first: Option<(f64, f64)>,
-    last: (f64, f64),
-    marks: u32,
-}
-
-impl Meter {
-    fn push(&mut self, at: f64, work: f64) {
-        self.first.get_or_insert((at, work));
-        self.last = (at, work);
-        self.marks += 1;
-    }
-
-    fn rate(&self) -> Option<f64> {
-        let (at, work) = self.first?;
-        let (seconds, done) = (self.last.0 - at, self.last.1 - work);
-        (self.marks >= MARKS && seconds >= WINDOW && done > 0.0).then(|| done / seconds)
-    }
-}
+/// Loss below which the device is far from full, so that the next step may double the level: doubling finds a level of 8
+/// in three steps, of which each takes as long as a job takes to start.
+const NO_LOSS: f64 = 0.9;
+/// Largest level that is doubled.
+const DOUBLES: usize = 2;
+/// Seconds after which not all of the started jobs need to report at the same time: others have ended meanwhile.
+const TOGETHER: f64 = 5.0;
 
 /// A running job.
 #[derive(Debug, Clone)]
 struct Runner {
     template: String,
     started: f64,
-    /// Whether it has made a mark since it was started.
+    /// Whether it has reported progress since it was started.
     begun: bool,
     meter: Meter,
     /// Number of running jobs since its start, itself included; 0: not yet known; `None`: the number changed.
@@ -78,13 +60,13 @@ struct Runner {
 struct Test {
     template: String,
     target: usize,
-    /// Jobs before it.
+    /// Jobs before it, and of these the number that reported progress.
     from: usize,
-    /// Rates before it.
-    before: BTreeMap<Id, f64>,
-    /// Rates after it, of jobs that have ended since.
-    after: BTreeMap<Id, f64>,
-    began: f64,
+    reported: usize,
+    /// Jobs that it started; empty: not started yet.
+    new: BTreeSet<Id>,
+    /// When it was decided, then when the last of them reported progress.
+    since: f64,
 }
 
 /// Finds the levels.
@@ -92,7 +74,8 @@ struct Test {
 pub struct Explorer {
     learnt: BTreeMap<String, Learnt>,
     runners: BTreeMap<Id, Runner>,
-    /// Running jobs, as far as they have meters.
+    ended: Ended,
+    /// Running jobs at the last decision.
     number: usize,
     test: Option<Test>,
     /// Sum of seconds and number of whole runs, by template and number of jobs.
@@ -190,17 +173,15 @@ impl Explorer {
 
     /// A job had done this much of its work, in its own unit, at a time.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
-        let testing = self.test.is_some();
         let Some(runner) = self.runners.get_mut(&id) else {
             return;
         };
-        let begins = !std::mem::replace(&mut runner.begun, true);
-        if begins && testing {
-            // Its start-up, which slowed the others, is over: the comparison begins now.
-            self.clear_meters();
+        if !std::mem::replace(&mut runner.begun, true) {
+            self.cut();
         }
-        if let Some(runner) = self.runners.get_mut(&id) {
-            runner.meter.push(at, work);
+        let number = self.reported();
+        if let Some(runner) = self.runners.get_mut(&id).filter(|r| !r.parked) {
+            runner.meter.mark(number, at, work);
         }
     }
 
@@ -212,10 +193,9 @@ impl Explorer {
         if let Some(processors) = &mut self.processors {
             processors.ended(id, &runner.template);
         }
-        if let (Some(test), Some(rate)) = (&mut self.test, runner.meter.rate())
-            && self.number > test.from
-        {
-            test.after.insert(id, rate);
+        self.cut();
+        if runner.begun {
+            self.ended.push(runner.template.clone(), runner.meter);
         }
         if let (true, Some(number)) = (done, runner.beside) {
             let run = self.runs.entry((runner.template, number)).or_default();
@@ -236,14 +216,37 @@ impl Explorer {
         if let Some(runner) = self.runners.get_mut(&id) {
             runner.parked = on;
             runner.beside = None;
-            // Its marks cover both times.
-            runner.meter = Meter::default();
+            self.cut();
         }
     }
 
     /// Jobs that use the device.
     fn active(&self) -> impl Iterator<Item = &Runner> {
         self.runners.values().filter(|r| !r.parked)
+    }
+
+    /// Jobs that use the device and have reported progress.
+    fn reported(&self) -> usize {
+        self.active().filter(|r| r.begun).count()
+    }
+
+    /// The number of jobs that report progress changes.
+    fn cut(&mut self) {
+        for runner in self.runners.values_mut() {
+            runner.meter.cut();
+        }
+    }
+
+    /// Templates and meters of the jobs that run and of those that ended last.
+    fn meters(&self) -> impl Iterator<Item = (&str, &Meter)> {
+        let running = self.active().map(|r| (&*r.template, &r.meter));
+        running.chain(self.ended.iter())
+    }
+
+    /// The largest number of jobs above `from` and up to `to` with which the rate of one is known.
+    fn known(&self, from: usize, to: usize) -> Option<usize> {
+        let known = |number: usize| self.meters().any(|(_, m)| m.rate(number).is_some());
+        (from + 1..=to).rev().find(|number| known(*number))
     }
 
     /// All decided starts and replacements have been made. `blocked`: the template of a job that waits only because
@@ -261,20 +264,11 @@ impl Explorer {
                 _ => {}
             }
         }
-        if number != self.number {
-            self.number = number;
-            self.clear_meters();
-        }
+        self.number = number;
         if self.test.is_some() {
             self.conclude(now);
         } else if let (Some(template), true) = (blocked, full) {
             self.begin(template, now);
-        }
-    }
-
-    fn clear_meters(&mut self) {
-        for runner in self.runners.values_mut() {
-            runner.meter = Meter::default();
         }
     }
 
@@ -298,93 +292,98 @@ impl Explorer {
         if target <= learnt.level || self.number == 0 {
             return;
         }
-        let rates = self
-            .runners
-            .iter()
-            .filter_map(|(id, r)| Some((*id, r.meter.rate()?)));
-        let before: BTreeMap<Id, f64> = rates.collect();
-        let told = self.active().filter(|r| r.begun).count();
-        let starting = self.active().any(|r| Self::is_starting(r, now));
         let short = self.active().any(|r| self.short.contains(&r.template));
-        let by_rates = !short && !starting && told > 0 && before.len() == told;
-        if !by_rates && !self.knows_runs(self.number) {
+        // Before the first report nothing tells whether it will be measured by reports.
+        let silent = self.active().any(|r| Self::is_starting(r, now)) && self.reported() == 0;
+        let known = self.known(0, self.number).filter(|_| !short && !silent);
+        if known.is_none() && !self.knows_runs(self.number) {
             return;
         }
         self.test = Some(Test {
             template: template.to_owned(),
             target,
             from: self.number,
-            before: if by_rates { before } else { BTreeMap::new() },
-            after: BTreeMap::new(),
-            began: now,
+            reported: known.unwrap_or(0),
+            new: BTreeSet::new(),
+            since: now,
         });
     }
 
     fn conclude(&mut self, now: f64) {
-        let Some(test) = &self.test else { return };
-        if self.number <= test.from {
-            // Nothing was started, or the started jobs have ended: there is nothing to compare any more.
-            if self.number < test.from || now - test.began > PATIENCE {
+        let Some(test) = &mut self.test else { return };
+        if test.new.is_empty() {
+            let new = self.runners.iter().filter(|(_, r)| r.started >= test.since);
+            test.new = new.map(|(id, _)| *id).collect();
+            // Nothing was started: there is nothing to compare.
+            if test.new.is_empty() && now - test.since > PATIENCE {
                 self.test = None;
             }
             return;
         }
-        let Some(loss) = self.loss(test, now) else {
-            if self.is_hopeless(test) {
+        let new: Vec<&Runner> = (test.new.iter())
+            .filter_map(|id| self.runners.get(id))
+            .collect();
+        let (by_reports, ended) = (test.reported > 0, new.is_empty());
+        if by_reports && new.iter().any(|r| Self::is_starting(r, now)) {
+            test.since = now;
+            return;
+        }
+        let Some((numbers, ratio)) = self.found(now) else {
+            if by_reports && ended {
                 let templates: Vec<String> = self.active().map(|r| r.template.clone()).collect();
                 self.short.extend(templates);
+            }
+            if ended {
                 self.test = None;
             }
             return;
         };
-        let gain = self.number as f64 / test.from as f64 * loss;
-        let (template, target) = (test.template.clone(), test.target);
-        self.test = None;
-        let learnt = self.learnt.entry(template).or_default();
+        self.decide(numbers * ratio, ratio >= NO_LOSS);
+    }
+
+    fn decide(&mut self, gain: f64, no_loss: bool) {
+        let Some(test) = self.test.take() else { return };
+        let learnt = self.learnt.entry(test.template).or_default();
         if gain >= LEAST_GAIN {
-            learnt.level = target;
+            learnt.level = test.target;
             learnt.speedup *= gain;
         } else {
             learnt.halving = true;
         }
         learnt.step = match learnt.halving {
             true => learnt.step / 2,
-            // Half more at first: what a step too far has started continues until it ends.
-            false => (target / 2).max(1),
+            false if no_loss && test.target <= DOUBLES => test.target,
+            // Half more: what a step too far has started continues until it ends.
+            false => (test.target / 2).max(1),
         };
     }
 
-    /// Mean ratio of the rates with the current number of jobs to those before the test; `None`: not yet known.
-    fn loss(&self, test: &Test, now: f64) -> Option<f64> {
-        let starting = self.active().any(|r| Self::is_starting(r, now));
-        let mut ratios = Vec::new();
-        for (id, before) in &test.before {
-            let after = match self.runners.get(id) {
-                Some(runner) if starting || runner.meter.rate().is_none() => return None,
-                Some(runner) => runner.meter.rate(),
-                None => test.after.get(id).copied(),
-            };
-            ratios.extend(after.map(|after| after / before));
-        }
-        if ratios.is_empty() && self.knows_runs(self.number) {
-            let templates: BTreeSet<&String> = self.active().map(|r| &r.template).collect();
-            let mean = |template: &String, number: usize| {
-                let (sum, count) = self.runs.get(&(template.clone(), number))?;
-                (*count >= RUNS).then(|| sum / f64::from(*count))
-            };
-            for template in templates {
-                let before = mean(template, test.from)?;
-                ratios.push(before / mean(template, self.number)?);
+    /// What the test shows: number of jobs after it over that before it, and the ratio of the rates of a job; `None`: not
+    /// yet known.
+    fn found(&self, now: f64) -> Option<(f64, f64)> {
+        let test = self.test.as_ref()?;
+        if test.reported > 0 {
+            let all = test.reported + test.new.len();
+            let number = self.known(test.reported, all)?;
+            if number < all && now - test.since < TOGETHER {
+                return None;
             }
+            let rates = ratio(self.meters(), test.reported, number)?;
+            return Some((number as f64 / test.reported as f64, rates));
         }
-        let count = ratios.len() as f64;
-        (count > 0.0).then(|| ratios.iter().sum::<f64>() / count)
-    }
-
-    /// Whether nothing can be compared any more: every job with a known rate has ended before it had a second one,
-    /// and whole runs before the test are unknown.
-    fn is_hopeless(&self, test: &Test) -> bool {
-        let gone = |id: &Id| !self.runners.contains_key(id) && !test.after.contains_key(id);
-        test.before.keys().all(gone) && !self.knows_runs(test.from)
+        if !self.knows_runs(self.number) {
+            return None;
+        }
+        let templates: BTreeSet<&String> = self.active().map(|r| &r.template).collect();
+        let mean_run = |template: &String, number: usize| {
+            let (sum, count) = self.runs.get(&(template.clone(), number))?;
+            (*count >= RUNS).then(|| sum / f64::from(*count))
+        };
+        let ratios: Option<Vec<f64>> = templates
+            .into_iter()
+            .map(|t| Some(mean_run(t, test.from)? / mean_run(t, self.number)?))
+            .collect();
+        let rates = mean(&ratios?)?;
+        Some((self.number as f64 / test.from as f64, rates))
     }
 }

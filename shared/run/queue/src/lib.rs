@@ -26,6 +26,7 @@ pub mod journal;
 mod last;
 pub mod learnt;
 pub mod message;
+mod meter;
 mod place;
 pub mod policy;
 pub mod processors;

@@ -164,6 +164,31 @@ fn the_level_that_does_most_is_found_and_kept() {
 }
 
 /// Two processors, and copies of up to three trainings that demand `wants` of them, for a second or two.
+/// Jobs hardly longer than their start-up: some job starts or ends at almost every moment, and no two of them may run
+/// side by side for long. When only moments without a start counted, the makespan was 1.1, 1.2, 1.3, 1.7 and 2.0 times
+/// the best.
+#[test]
+fn the_level_is_found_among_short_jobs() {
+    for (free, toll, most) in [
+        (2.5, 0.02, 1.0),
+        (4.0, 0.05, 1.0),
+        (4.0, 0.2, 1.15),
+        (6.0, 0.5, 1.2),
+        (9.0, 0.05, 1.15),
+    ] {
+        let device = device(free, toll);
+        let plans = plain(60, true, (6.0, 12.0));
+        let best = best_fixed(&plans, device);
+        let (found, learnt) = makespan(plans, device, LIMITS, BTreeMap::new());
+        println!("free {free} toll {toll}: {:.3}, {learnt:?}", found / best);
+        assert!(
+            found / best <= most,
+            "free {free}, toll {toll}: {}",
+            found / best
+        );
+    }
+}
+
 fn on_processors(wants: &[f64], seed: u64) -> Vec<Plan> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let plan = |index: usize| Plan {

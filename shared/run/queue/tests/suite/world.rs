@@ -325,7 +325,12 @@ impl World {
             .filter(|(_, s)| stands_by(s))
             .map(|(id, _)| *id)
             .collect();
-        let active = self.runs.keys().filter(|id| !aside.contains(id)).count();
+        // A job that starts up does not use a GPU yet.
+        let active = (self.runs.iter())
+            .filter(|(id, run)| {
+                !aside.contains(id) && run.startup >= self.plans[run.plan].seconds.0
+            })
+            .count();
         let wants: Vec<f64> = self
             .runs
             .iter()
