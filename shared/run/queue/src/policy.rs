@@ -299,13 +299,18 @@ impl Policy {
     /// otherwise a training on all processors would wait until every small job has ended. One job more than fills
     /// them keeps them busy while another ends and the next one loads. But not beside a training on all of them:
     /// threads that spin while waiting for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
-    /// The last jobs take turns and end together; otherwise the one that began last would run on alone.
+    /// The last jobs take turns and end together; otherwise the one that began last would run on alone. A training on all
+    /// processors leaves none idle when it runs on alone.
     fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
         let Some(cores) = self.explorer.processors() else {
             return others > 0.0 && others + part > 1.0 + SLACK;
         };
-        let one_more = if part < 1.0 { 0.5 / cores as f64 } else { 0.0 };
-        others > if last { LAST } else { 1.0 + one_more } - SLACK
+        let most = match (part < 1.0, last) {
+            (false, _) => 1.0,
+            (true, false) => 1.0 + 0.5 / cores as f64,
+            (true, true) => LAST,
+        };
+        others > most - SLACK
     }
 
     /// Jobs to start, jobs that will never start with the reason, and the template of the first job that waits only
@@ -431,7 +436,10 @@ impl Policy {
         for (_, entry) in running {
             let id = entry.job.id;
             let part = self.part(entry);
-            let park = self.is_full(parts, part, true);
+            let park = match self.explorer.processors() {
+                None => self.is_full(parts, part, false),
+                Some(_) => parts > LAST - SLACK,
+            };
             parts += part;
             let changed = match park {
                 true => self.parked.insert(id),

@@ -198,8 +198,10 @@ impl Processors {
         let wants = |t: &str| learnt.get(t).and_then(|l| l.wants);
         let waits = |t: &str| wants(t).is_some_and(|w| w < COMPUTES);
         let any = active.values().any(|t| waits(t));
-        // Threads that wait for each other also leave processors idle, but more co-runners would cost them more.
-        let threads = |t: &str| !any && wants(t).is_some_and(|w| w > ONE_THREAD);
+        // Threads that wait for each other also leave processors idle, but more co-runners would cost them more. Beside
+        // a training that fills the processors, they are idle only while one ends and the next begins.
+        let threads =
+            |t: &str| !any && wants(t).is_some_and(|w| w > ONE_THREAD && self.fills(w) > 1);
         let all: BTreeMap<String, usize> = active
             .values()
             .filter(|t| waits(t) || threads(t))

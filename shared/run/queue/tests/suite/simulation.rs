@@ -236,8 +236,10 @@ fn processors_are_filled_by_what_jobs_want_of_them() {
         let [best, cold, known] = sums;
         let (cold, known) = (cold / best, known / best);
         println!("{wants:?}: {cold:.3}, known {known:.3} of the best fixed");
+        // Trainings on all processors run one at a time, the last ones too.
+        let most = if wants == [2.0] { 1.001 } else { 1.05 };
         assert!(cold <= 1.07, "{wants:?}: {cold}");
-        assert!(known <= 1.05, "{wants:?}: {known}");
+        assert!(known <= most, "{wants:?}: {known}");
     }
 }
 

@@ -339,7 +339,10 @@ impl World {
             .collect();
         let speed = match self.device.cores {
             Some(cores) if !wants.is_empty() => {
-                (Device::busy(cores as f64, &wants) / wants.iter().sum::<f64>()).min(1.0)
+                let all = wants.iter().filter(|w| **w >= cores as f64).count();
+                // Threads that spin while they wait for each other.
+                let spins = if all > 1 { 0.86 } else { 1.0 };
+                spins * (Device::busy(cores as f64, &wants) / wants.iter().sum::<f64>()).min(1.0)
             }
             _ => self.device.speed(active.max(1)),
         };
