@@ -180,8 +180,9 @@ impl Explorer {
             self.cut();
         }
         let number = self.reported();
+        let quiet = !self.active().any(|r| Self::is_starting(r, at));
         if let Some(runner) = self.runners.get_mut(&id).filter(|r| !r.parked) {
-            runner.meter.mark(number, at, work);
+            runner.meter.mark(number, quiet, at, work);
         }
     }
 
@@ -237,10 +238,12 @@ impl Explorer {
         }
     }
 
-    /// Templates and meters of the jobs that run and of those that ended last.
+    /// Templates and meters of the jobs that run, and of those of the same templates that ended last.
     fn meters(&self) -> impl Iterator<Item = (&str, &Meter)> {
         let running = self.active().map(|r| (&*r.template, &r.meter));
-        running.chain(self.ended.iter())
+        let templates: BTreeSet<&str> = self.active().map(|r| &*r.template).collect();
+        let ended = self.ended.iter();
+        running.chain(ended.filter(move |(template, _)| templates.contains(template)))
     }
 
     /// The largest number of jobs above `from` and up to `to` with which the rate of one is known.

@@ -18,19 +18,34 @@ struct Progress {
     intervals: u32,
 }
 
+impl Progress {
+    fn rate(&self) -> Option<f64> {
+        let known = self.intervals >= INTERVALS && self.seconds >= WINDOW && self.work > 0.0;
+        known.then(|| self.work / self.seconds)
+    }
+}
+
 /// Progress of a job by the number of jobs that use the device, itself included.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
-    by_number: BTreeMap<usize, Progress>,
+    /// While no other job started, and while one did: it may warm up on the device before its first report.
+    quiet: BTreeMap<usize, Progress>,
+    starting: BTreeMap<usize, Progress>,
     /// Time and work of the last report, if the number has not changed since.
     last: Option<(f64, f64)>,
 }
 
 impl Meter {
-    /// It had done this much of its work at a time, and `number` jobs have used the device since its last report.
-    pub(crate) fn mark(&mut self, number: usize, at: f64, work: f64) {
+    /// It had done this much of its work at a time, and `number` jobs have used the device since its last report;
+    /// `quiet`: no other is starting.
+    pub(crate) fn mark(&mut self, number: usize, quiet: bool, at: f64, work: f64) {
         if let Some((then, before)) = self.last {
-            let progress = self.by_number.entry(number).or_default();
+            let all = if quiet {
+                &mut self.quiet
+            } else {
+                &mut self.starting
+            };
+            let progress = all.entry(number).or_default();
             progress.seconds += at - then;
             progress.work += work - before;
             progress.intervals += 1;
@@ -43,11 +58,16 @@ impl Meter {
         self.last = None;
     }
 
-    /// Work per second with so many jobs, once it is known.
+    /// Work per second with so many jobs, once it is known: while no other started, if it ran long enough in such times.
     pub(crate) fn rate(&self, number: usize) -> Option<f64> {
-        let p = self.by_number.get(&number)?;
-        let known = p.intervals >= INTERVALS && p.seconds >= WINDOW && p.work > 0.0;
-        known.then(|| p.work / p.seconds)
+        let of = |all: &BTreeMap<usize, Progress>| all.get(&number).copied().unwrap_or_default();
+        let (quiet, starting) = (of(&self.quiet), of(&self.starting));
+        let both = Progress {
+            seconds: quiet.seconds + starting.seconds,
+            work: quiet.work + starting.work,
+            intervals: quiet.intervals + starting.intervals,
+        };
+        quiet.rate().or_else(|| both.rate())
     }
 }
 

@@ -85,6 +85,7 @@ fn plain(count: usize, tells: bool, seconds: (f64, f64)) -> Vec<Plan> {
         demand: Demand::default(),
         needs: 0,
         wants: 1.0,
+        fills: false,
     };
     vec![plan; count]
 }
@@ -187,6 +188,23 @@ fn the_level_is_found_among_short_jobs() {
             found / best
         );
     }
+}
+
+/// What jobs of one template showed says nothing about another: after a template of which four fit comes one that gains
+/// nothing from company.
+#[test]
+fn each_template_is_judged_by_its_own_jobs() {
+    let device = device(4.0, 0.2);
+    let mut plans = plain(20, true, (1.0, 20.0));
+    let second = plain(10, true, (1.0, 20.0));
+    plans.extend(second.into_iter().map(|plan| Plan {
+        template: 1,
+        arrives: 1_000.0,
+        fills: true,
+        ..plan
+    }));
+    let (_, learnt) = makespan(plans, device, LIMITS, BTreeMap::new());
+    assert_eq!((learnt["t0"].level, learnt["t1"].level), (4, 1));
 }
 
 fn on_processors(wants: &[f64], seed: u64) -> Vec<Plan> {

@@ -34,6 +34,8 @@ pub struct Plan {
     pub needs: u64,
     /// Number of processors that it keeps busy, if it runs on processors.
     pub wants: f64,
+    /// One job of it fills a GPU.
+    pub fills: bool,
 }
 
 /// How a device slows down jobs that share it.
@@ -194,6 +196,7 @@ impl World {
                 },
                 needs: rng.random_range(0..400),
                 wants: [0.1, 1.0, 2.0][template],
+                fills: false,
             }
         };
         let count = rng.random_range(1..40);
@@ -343,6 +346,9 @@ impl World {
                 // Threads that spin while they wait for each other.
                 let spins = if all > 1 { 0.86 } else { 1.0 };
                 spins * (Device::busy(cores as f64, &wants) / wants.iter().sum::<f64>()).min(1.0)
+            }
+            _ if self.runs.values().any(|run| self.plans[run.plan].fills) => {
+                1.0 / active.max(1) as f64
             }
             _ => self.device.speed(active.max(1)),
         };
