@@ -93,6 +93,11 @@ fn a_plan() {
 }
 
 #[test]
+fn a_plan_of_merged_rounds() {
+    every_number_counts(&["plan", "in/merged.json"]);
+}
+
+#[test]
 fn a_baseline() {
     every_number_counts(&["plan", "--policy", "srtf", "in/three.json"]);
 }

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use units::{Seconds, shown};
 
@@ -7,8 +7,8 @@ use crate::{Checker, Cluster, Code, Document, Provenance};
 
 /// Which task of a cluster's jobs runs where and when.
 ///
-/// In memory each task of each round has an entry; a document of many tasks merges equal rounds into one. Names
-/// resolve, and rounds and tasks are those of the jobs; a checker decides whether the schedule is feasible and its
+/// In memory each task of each round has an entry, up to [`Schedule::MOST_TASKS`] of them; a document of many tasks
+/// merges equal rounds into one. Of more tasks, equal rounds are one entry in memory as well. Names resolve, and rounds and tasks are those of the jobs; a checker decides whether the schedule is feasible and its
 /// figures are right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
@@ -54,7 +54,7 @@ pub struct Schedule {
     pub provenance: Vec<Provenance>,
 }
 
-/// One task of one round of a job on a GPU.
+/// One task of one round of a job on a GPU, and of equal rounds after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScheduledTask {
     /// Number of the job in the cluster.
@@ -73,12 +73,65 @@ pub struct ScheduledTask {
     pub trained: Seconds,
     /// When its result is synchronised.
     pub synced: Seconds,
+    /// Equal rounds, this one and those after it.
+    pub rounds: u32,
+    /// Seconds from a round to the next; 0 for a single one.
+    pub period: f64,
+}
+
+impl ScheduledTask {
+    /// Seconds from the first round to the last.
+    #[must_use]
+    pub fn moved(&self) -> f64 {
+        f64::from(self.rounds - 1) * self.period
+    }
+
+    /// When training of the last round ends.
+    #[must_use]
+    pub fn last_trained(&self) -> f64 {
+        self.trained.get() + self.moved()
+    }
+
+    /// When the last round is synchronised.
+    #[must_use]
+    pub fn last_synced(&self) -> f64 {
+        self.synced.get() + self.moved()
+    }
+
+    /// The same task from a later round of the entry on, for so many rounds.
+    fn from(&self, later: u32, rounds: u32) -> Self {
+        let later_by = f64::from(later) * self.period;
+        // Within range: the last round was checked when the entry was read.
+        let moved = |s: Seconds| Seconds::new(s.get() + later_by).unwrap_or(s);
+        Self {
+            round: self.round + later,
+            start: moved(self.start),
+            trained: moved(self.trained),
+            synced: moved(self.synced),
+            rounds,
+            period: if rounds > 1 { self.period } else { 0.0 },
+            ..*self
+        }
+    }
 }
 
 impl Schedule {
-    /// Most tasks: this many are about 64 MiB, the limit of a document, if all rounds differ, and a reader keeps
-    /// each.
+    /// Most entries: this many are about 64 MiB, the limit of a document, and a reader keeps each. Up to as many tasks
+    /// are expanded, each to an entry of its own.
     pub const MOST_TASKS: u64 = 600_000;
+
+    /// Tasks of all rounds.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        let rounds = self.assignments.iter().map(|a| u64::from(a.rounds));
+        rounds.fold(0, u64::saturating_add)
+    }
+
+    /// Whether equal rounds are one entry in memory.
+    #[must_use]
+    pub fn is_merged(&self) -> bool {
+        self.assignments.iter().any(|a| a.rounds > 1)
+    }
 }
 
 impl Document for Schedule {
@@ -98,13 +151,12 @@ impl Document for Schedule {
             .map(|j| j.id.as_str())
             .zip(0..)
             .collect();
-        let within = few_enough(wire, c);
         let assignments = c.list("assignments", &wire.assignments, |task, c| {
             let gpu = resolve(&gpus, "gpu", &task.gpu, c);
             let job = resolve(&jobs, "job", &task.job, c)?;
             scheduled(task, job, gpu?, &cluster, c)
         });
-        within.then_some(())?;
+        let assignments = assignments.and_then(|all| kept(wire, all, &cluster, c));
         let sums = [
             ("cost", wire.cost),
             ("flow_cost", wire.flow_cost),
@@ -112,7 +164,6 @@ impl Document for Schedule {
         ];
         let sound = sums.map(|(name, value)| is_sum(name, value, c));
         (sound == [true; 3]).then_some(())?;
-        let assignments = assignments.map(|all| expanded(&wire.assignments, all));
         if !(0.0..1.0).contains(&wire.noise) {
             c.field("noise", |c| {
                 let problem = format_args!("{} is no part", shown(wire.noise));
@@ -168,30 +219,22 @@ impl Document for Schedule {
             fingerprint: self.fingerprint.clone(),
             assignments: stretches(&self.assignments)
                 .into_iter()
-                .map(|s| wire::ScheduledTask {
-                    job: self.cluster.jobs[s.first.job].id.as_str().to_owned(),
-                    round: s.first.round,
-                    task: s.first.task,
-                    gpu: gpus[s.first.gpu].clone(),
-                    start_s: s.first.start.get(),
-                    switch_s: s.first.switch.get(),
-                    train_end_s: s.first.trained.get(),
-                    synced_s: s.first.synced.get(),
-                    rounds: s.rounds,
-                    period_s: s.period,
+                .map(|a| wire::ScheduledTask {
+                    job: self.cluster.jobs[a.job].id.as_str().to_owned(),
+                    round: a.round,
+                    task: a.task,
+                    gpu: gpus[a.gpu].clone(),
+                    start_s: a.start.get(),
+                    switch_s: a.switch.get(),
+                    train_end_s: a.trained.get(),
+                    synced_s: a.synced.get(),
+                    rounds: a.rounds,
+                    period_s: a.period,
                 })
                 .collect(),
             provenance: self.provenance.clone(),
         }
     }
-}
-
-/// Equal rounds of a task: on one GPU, at equal intervals.
-struct Stretch {
-    first: ScheduledTask,
-    rounds: u32,
-    /// Seconds from start to start; 0 for a single round.
-    period: f64,
 }
 
 /// Up to this many tasks each has its own entry, which is easier to read and to process: they take about 1
@@ -204,106 +247,129 @@ const ALIKE: f64 = 1e-10;
 
 /// The entries of a document, by start. A long job is alone on its GPU most of the time, so its rounds
 /// become few entries.
-fn stretches(tasks: &[ScheduledTask]) -> Vec<Stretch> {
-    let single = |first: &ScheduledTask| Stretch {
-        first: *first,
-        rounds: 1,
-        period: 0.0,
-    };
-    if tasks.len() <= SINGLE {
-        return tasks.iter().map(single).collect();
+fn stretches(tasks: &[ScheduledTask]) -> Vec<ScheduledTask> {
+    if tasks.len() <= SINGLE && tasks.iter().all(|t| t.rounds == 1) {
+        return tasks.to_vec();
     }
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&i| (tasks[i].job, tasks[i].task, tasks[i].round));
-    let mut out: Vec<Stretch> = Vec::new();
+    let mut out: Vec<ScheduledTask> = Vec::new();
     for i in order {
         let task = &tasks[i];
-        let goes_on = out.last_mut().is_some_and(|last| last.takes(task));
+        let goes_on = out.last_mut().is_some_and(|last| takes(last, task));
         if !goes_on {
-            out.push(single(task));
+            out.push(*task);
         }
     }
-    let key = |s: &Stretch| (s.first.job, s.first.round, s.first.task);
-    out.sort_by(|a, b| {
-        let starts = a.first.start.get().total_cmp(&b.first.start.get());
-        starts.then(key(a).cmp(&key(b)))
-    });
+    by_start(&mut out);
     out
 }
 
-impl Stretch {
-    /// Appends the task as the next round, if it equals the previous ones.
-    fn takes(&mut self, task: &ScheduledTask) -> bool {
-        let first = &self.first;
-        let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
-            && first.round + self.rounds == task.round
-            && first.switch == Seconds::ZERO
-            && task.switch == Seconds::ZERO;
-        let period = match self.rounds {
-            1 => task.start.get() - first.start.get(),
-            _ => self.period,
-        };
-        let moved = f64::from(self.rounds) * period;
-        let alike = |before: Seconds, after: Seconds| {
-            (before.get() + moved - after.get()).abs() <= ALIKE * after.get()
-        };
-        let goes_on = same
-            && period > 0.0
-            && alike(first.start, task.start)
-            && alike(first.trained, task.trained)
-            && alike(first.synced, task.synced);
-        if goes_on {
-            self.rounds += 1;
-            self.period = period;
-        }
-        goes_on
-    }
+fn by_start(tasks: &mut [ScheduledTask]) {
+    let key = |t: &ScheduledTask| (t.job, t.round, t.task);
+    tasks.sort_by(|a, b| {
+        let starts = a.start.get().total_cmp(&b.start.get());
+        starts.then(key(a).cmp(&key(b)))
+    });
 }
 
-/// Whether all entries together have no more tasks than a schedule may have, so that a short document
-/// cannot demand all memory.
-fn few_enough(wire: &wire::Schedule, c: &mut Checker) -> bool {
-    let rounds = wire.assignments.iter().map(|a| u64::from(a.rounds));
+/// Appends the rounds of a task to an entry, if they equal those before.
+fn takes(first: &mut ScheduledTask, task: &ScheduledTask) -> bool {
+    let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
+        && first.round + first.rounds == task.round
+        && first.switch == Seconds::ZERO
+        && task.switch == Seconds::ZERO;
+    let period = match first.rounds {
+        1 => task.start.get() - first.start.get(),
+        _ => first.period,
+    };
+    let alike = |rounds: u32, before: Seconds, after: f64| {
+        (before.get() + f64::from(rounds) * period - after).abs() <= ALIKE * after
+    };
+    let goes_on = same
+        && period > 0.0
+        && alike(first.rounds, first.start, task.start.get())
+        && alike(first.rounds, first.trained, task.trained.get())
+        && alike(first.rounds, first.synced, task.synced.get())
+        && alike(
+            first.rounds + task.rounds - 1,
+            first.synced,
+            task.last_synced(),
+        );
+    if goes_on {
+        first.rounds += task.rounds;
+        first.period = period;
+    }
+    goes_on
+}
+
+/// The entries as they are kept in memory: of so many tasks as a reader can keep each for itself, each; of more, entries
+/// that all tasks of a job have for the same rounds, so that whoever follows or checks them can go from one to the next.
+/// There must be few enough of these, so that a short document cannot demand all memory.
+fn kept(
+    wire: &wire::Schedule,
+    entries: Vec<ScheduledTask>,
+    cluster: &Cluster,
+    c: &mut Checker,
+) -> Option<Vec<ScheduledTask>> {
+    let rounds = entries.iter().map(|a| u64::from(a.rounds));
     let tasks = rounds.fold(0, u64::saturating_add);
-    if tasks > Schedule::MOST_TASKS {
-        c.field("assignments", |c| {
-            let problem = format_args!("{tasks} tasks");
-            let advice = format_args!("give at most {}", Schedule::MOST_TASKS);
-            c.fault(Code::TooMany, problem, advice);
-        });
-    }
-    tasks <= Schedule::MOST_TASKS
-}
-
-/// Expands all entries to single rounds, by start.
-fn expanded(wire: &[wire::ScheduledTask], first: Vec<ScheduledTask>) -> Vec<ScheduledTask> {
-    if wire.iter().all(|w| w.rounds == 1) {
-        return first;
-    }
-    let mut out = Vec::new();
-    for (entry, task) in wire.iter().zip(first) {
-        out.extend((0..entry.rounds).map(|k| {
-            let later = |s: Seconds| {
-                let moved = s.get() + f64::from(k) * entry.period_s;
-                // Within range: the last round was checked when the entry was read.
-                Seconds::new(moved).unwrap_or(s)
-            };
-            ScheduledTask {
-                round: task.round + k,
-                start: later(task.start),
-                trained: later(task.trained),
-                synced: later(task.synced),
-                ..task
-            }
+    if tasks <= Schedule::MOST_TASKS {
+        return Some(cut(entries, |a| {
+            (a.round + 1..a.round + a.rounds).collect()
         }));
     }
-    out.sort_by(|a, b| {
-        let key = |t: &ScheduledTask| (t.job, t.round, t.task);
-        a.start
-            .get()
-            .total_cmp(&b.start.get())
-            .then(key(a).cmp(&key(b)))
-    });
+    if wire.switching.is_some() {
+        c.field("switching", |c| {
+            let problem = format_args!("a model of switching for {tasks} tasks");
+            let advice = format_args!("leave it out for more than {}", Schedule::MOST_TASKS);
+            c.fault(Code::Conflict, problem, advice);
+        });
+        return None;
+    }
+    // The rounds at which an entry of the job begins or ends.
+    let mut ends: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); cluster.jobs.len()];
+    for a in &entries {
+        ends[a.job].extend([a.round, a.round + a.rounds]);
+    }
+    let inside = |a: &ScheduledTask| ends[a.job].range(a.round + 1..a.round + a.rounds);
+    // Stops at the first too many: counting all would take long where a few entries overlap many.
+    let mut pieces = 0_u64;
+    for a in &entries {
+        pieces += 1 + inside(a).take(Schedule::MOST_TASKS as usize).count() as u64;
+        if pieces > Schedule::MOST_TASKS {
+            c.field("assignments", |c| {
+                let problem = format_args!(
+                    "more than {} entries, cut where another task of the job has the end of one",
+                    Schedule::MOST_TASKS
+                );
+                let advice =
+                    "merge more rounds, and give all tasks of a job entries for the same rounds";
+                c.fault(Code::TooMany, problem, advice);
+            });
+            return None;
+        }
+    }
+    Some(cut(entries, |a| inside(a).copied().collect()))
+}
+
+/// Cuts every entry at rounds that lie inside it; the pieces by start.
+fn cut(
+    entries: Vec<ScheduledTask>,
+    rounds: impl Fn(&ScheduledTask) -> Vec<u32>,
+) -> Vec<ScheduledTask> {
+    if entries.iter().all(|a| a.rounds == 1) {
+        return entries;
+    }
+    let mut out = Vec::new();
+    for a in entries {
+        let mut begin = a.round;
+        for end in rounds(&a).into_iter().chain([a.round + a.rounds]) {
+            out.push(a.from(begin - a.round, end - begin));
+            begin = end;
+        }
+    }
+    by_start(&mut out);
     out
 }
 
@@ -368,6 +434,8 @@ fn scheduled(
         switch: switch?,
         trained: trained?,
         synced: synced?,
+        rounds: wire.rounds,
+        period: wire.period_s,
     })
 }
 

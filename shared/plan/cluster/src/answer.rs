@@ -28,8 +28,19 @@ pub struct Request {
 /// # Errors
 /// [`NoAnswer`] for a policy that cannot schedule these jobs, and times that cannot be written.
 pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAnswer> {
-    listed(&cluster)?;
     let problem = document::problem(&cluster);
+    if listed(&cluster).is_err() {
+        let option = match request {
+            Request { compare: true, .. } => Some("--policy all"),
+            Request { policy, .. } if *policy != Policy::Hare => Some("--policy"),
+            Request {
+                switching: Some(_), ..
+            } => Some("--switching"),
+            _ => None,
+        };
+        let tasks = cluster.volume();
+        option.map_or(Ok(()), |option| Err(NoAnswer::EachTask { option, tasks }))?;
+    }
     if request.policy == Policy::Allox && problem.has_gangs() {
         return Err(NoAnswer::OneGpu);
     }
@@ -96,11 +107,23 @@ pub enum NoAnswer {
     SharedSwitching,
     /// More tasks than a schedule lists.
     #[error(
-        "a schedule lists every task, at most {}, and this cluster has {tasks}; merge rounds, or let `mt-cluster online \
-         --events` decide while the jobs run",
+        "a simulation lists every task, at most {}, and this cluster has {tasks}; merge rounds, plan it with `mt-cluster \
+         plan`, or let `mt-cluster online --events` decide while the jobs run",
         doc::Schedule::MOST_TASKS
     )]
     TooMany {
+        /// Tasks of the cluster.
+        tasks: u64,
+    },
+    /// An option that looks at each task, where rounds are merged.
+    #[error(
+        "{option}: looks at every task, of which there may be {}, and this cluster has {tasks}; leave it out, or merge \
+         rounds",
+        doc::Schedule::MOST_TASKS
+    )]
+    EachTask {
+        /// The option.
+        option: &'static str,
         /// Tasks of the cluster.
         tasks: u64,
     },

@@ -68,6 +68,8 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
                     start: now,
                     trained,
                     synced,
+                    rounds: 1,
+                    period: 0.0,
                 });
                 free[gpu] = trained;
                 p.started += 1;
@@ -124,6 +126,8 @@ fn start_gang(
             start: now,
             trained,
             synced: trained + sync,
+            rounds: 1,
+            period: 0.0,
         });
     }
     Some(trained + sync)

@@ -6,6 +6,7 @@
 //! The same code plans (with predicted times) and runs online (with actual times), so comparisons
 //! differ in knowledge only.
 
+mod block;
 mod pool;
 mod shared;
 mod together;
@@ -18,7 +19,7 @@ use shared::Hall;
 use together::Floor;
 
 use crate::state::{Priorities, Progress, Start, State};
-use crate::{Assignment, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, merged};
 
 /// Plays the event-driven placement; keeps its memory between plays.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Player<'p> {
     floor: Option<Floor>,
     /// The GPUs where jobs may share one; then nothing else is looked at.
     hall: Option<Hall>,
+    /// Rounds of each job that are placed in one go; then every job is placed like a gang.
+    strides: Option<Vec<usize>>,
     /// Whether the reservations of the last look at the ready jobs are those of all their tasks,
     /// and nothing has become ready since.
     reserved: bool,
@@ -85,7 +88,19 @@ impl<'p> Player<'p> {
             starts: Vec::new(),
             floor: problem.has_gangs().then(Floor::default),
             hall: problem.shares().then(Hall::default),
+            strides: None,
             reserved: false,
+        }
+    }
+
+    /// A player that gives a job GPUs for many rounds in one go, from a state on: for more tasks than can be
+    /// simulated each for itself. No GPU is shared.
+    pub fn in_blocks(problem: &'p Problem, state: &State) -> Self {
+        Self {
+            floor: Some(Floor::default()),
+            hall: None,
+            strides: Some(merged::strides(problem, state)),
+            ..Self::new(problem)
         }
     }
 
@@ -303,18 +318,30 @@ impl<'p> Player<'p> {
             let n = self.ready[i];
             let who = (n, priorities.allowed[n]);
             let job = &problem.jobs[n];
-            let begun = match job.gang {
-                Some(_) => floor.place_gang(problem, who, now),
-                None => {
-                    let left = job.tasks - self.jobs[n].started;
-                    floor.place_singles(problem, who, left, now)
+            let left = job.tasks - self.jobs[n].started;
+            let mut rounds = 1;
+            if let Some(strides) = &self.strides {
+                // What is left of a round that has begun comes alone, before whole rounds.
+                if left == job.tasks {
+                    rounds = strides[n].min(job.rounds - self.jobs[n].round);
                 }
-            };
-            for task in begun {
-                let times = (now, task.trained, task.synced);
-                self.begin(n, task.gpu, times, &mut note);
+                let block = floor.place_block(problem, who, (left, rounds), now);
+                for (gpu, start, trained, synced) in block.iter().flat_map(|b| b.tasks()) {
+                    let period = block.as_ref().map_or(0.0, |b| b.period);
+                    let repeats = (rounds, if rounds > 1 { period } else { 0.0 });
+                    self.begin(n, gpu, (start, trained, synced), repeats, &mut note);
+                }
+            } else {
+                let begun = match job.gang {
+                    Some(_) => floor.place_gang(problem, who, now),
+                    None => floor.place_singles(problem, who, left, now),
+                };
+                for task in begun {
+                    let times = (now, task.trained, task.synced);
+                    self.begin(n, task.gpu, times, (1, 0.0), &mut note);
+                }
             }
-            let (more, gone) = self.round_started(i);
+            let (more, gone) = self.rounds_started(i, rounds);
             rise += more;
             i += usize::from(!gone);
         }
@@ -372,19 +399,21 @@ impl<'p> Player<'p> {
         let trained = now + job.train[g];
         let synced = trained + job.sync[g];
         self.pools[g].started(gpu, trained);
-        self.begin(n, gpu, (now, trained, synced), &mut note);
+        self.begin(n, gpu, (now, trained, synced), (1, 0.0), &mut note);
     }
 
-    /// Books the start of the next task of a job's present round, with its times.
+    /// Books the start of the next task of a job's present round, with its times, and how many equal rounds it makes
+    /// at which intervals.
     fn begin(
         &mut self,
         n: usize,
         gpu: usize,
         (start, trained, synced): (f64, f64, f64),
+        (rounds, period): (usize, f64),
         mut note: impl FnMut(Assignment),
     ) {
         let progress = &mut self.jobs[n];
-        note(Assignment {
+        let assignment = Assignment {
             job: n,
             round: progress.round,
             task: progress.started,
@@ -393,15 +422,23 @@ impl<'p> Player<'p> {
             start,
             trained,
             synced,
-        });
+            rounds,
+            period,
+        };
+        note(assignment);
         self.starts.push(Start { job: n, gpu });
         progress.started += 1;
-        progress.synced = progress.synced.max(synced);
+        progress.synced = progress.synced.max(assignment.last_synced());
     }
 
     /// If the ready job at place i has started its whole round, its next round becomes an event;
     /// answers by how much that raises the bound, and whether the job is no longer ready.
     fn round_started(&mut self, i: usize) -> (f64, bool) {
+        self.rounds_started(i, 1)
+    }
+
+    /// Like [`Player::round_started`], for so many rounds.
+    fn rounds_started(&mut self, i: usize, rounds: usize) -> (f64, bool) {
         let n = self.ready[i];
         let job = &self.problem.jobs[n];
         let progress = self.jobs[n];
@@ -410,7 +447,7 @@ impl<'p> Player<'p> {
         }
         self.ready.remove(i);
         let next = Progress {
-            round: progress.round + 1,
+            round: progress.round + rounds,
             started: 0,
             ready: progress.synced,
             synced: 0.0,

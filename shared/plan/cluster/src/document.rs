@@ -215,6 +215,8 @@ fn scheduled_task(a: &Assignment) -> Result<ScheduledTask, units::UnitError> {
         switch: Seconds::new(a.switch)?,
         trained: Seconds::new(a.trained)?,
         synced: Seconds::new(a.synced)?,
+        rounds: a.rounds as u32,
+        period: a.period,
     })
 }
 
@@ -229,6 +231,8 @@ pub fn schedule(document: &doc::Schedule) -> Schedule {
         start: a.start.get(),
         trained: a.trained.get(),
         synced: a.synced.get(),
+        rounds: a.rounds as usize,
+        period: a.period,
     });
     Schedule::new(document.cluster.jobs.len(), assignments.collect())
 }

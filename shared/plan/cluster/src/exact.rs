@@ -162,6 +162,8 @@ impl Search<'_> {
                 start: branch.start,
                 trained: branch.trained,
                 synced: branch.synced,
+                rounds: 1,
+                period: 0.0,
             });
             self.free[gpu] = branch.trained;
             p.started += 1;

@@ -46,6 +46,6 @@ pub use online::{
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Problem, TrainingJob};
 pub use schedule::{Assignment, Schedule};
-pub use search::{Budget, Decoder, Search, decode, shortest_chain, smith};
+pub use search::{Budget, Decoder, Search, decode, player, shortest_chain, smith};
 pub use sharing::CoRates;
 pub use state::{Priorities, Progress, Resident, Standing, Start, State, Underway, retime, share};

@@ -122,6 +122,8 @@ impl List<'_> {
                 start,
                 trained,
                 synced,
+                rounds: 1,
+                period: 0.0,
             });
         };
         if job.gang.is_some() {

@@ -27,30 +27,15 @@ pub struct Rest<'p> {
 /// as long as the rounds that it stands for, so that the work that is left and the least time that the job takes alone
 /// stay the same. Only the moments at which a GPU can be handed over become fewer.
 pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
-    let left = |n: usize| left(&problem.jobs[n], state.jobs[n].round);
-    let with = |most: usize| {
-        let each = (0..problem.jobs.len()).map(|n| left(n).min(most) * problem.jobs[n].tasks);
-        each.sum::<usize>()
-    };
-    let longest = (0..problem.jobs.len()).map(left).max().unwrap_or(0);
-    if with(longest) <= MANY {
+    let Some(few) = few(problem, &state) else {
         return Rest {
             problem: Cow::Borrowed(problem),
             state,
         };
-    }
-    // The most rounds of a job that are few enough; one at least.
-    let (mut few, mut many) = (1, longest);
-    while few + 1 < many {
-        let middle = few + (many - few) / 2;
-        match with(middle) <= MERGED {
-            true => few = middle,
-            false => many = middle,
-        }
-    }
+    };
     let mut merged = problem.clone();
     for (n, p) in state.jobs.iter().enumerate() {
-        let (job, rounds) = (&problem.jobs[n], left(n));
+        let (job, rounds) = (&problem.jobs[n], left(&problem.jobs[n], p.round));
         if rounds <= few {
             continue;
         }
@@ -63,6 +48,37 @@ pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
         problem: Cow::Owned(merged),
         state,
     }
+}
+
+/// The rounds of each job that a plan has in one go, in as many entries as there are merged rounds in [`rest`].
+pub fn strides(problem: &Problem, state: &State) -> Vec<usize> {
+    let few = few(problem, state).unwrap_or(usize::MAX);
+    let each = problem.jobs.iter().zip(&state.jobs);
+    each.map(|(job, p)| left(job, p.round).div_ceil(few).max(1))
+        .collect()
+}
+
+/// How many rounds a job keeps where there are too many tasks; `None` where there are not.
+fn few(problem: &Problem, state: &State) -> Option<usize> {
+    let left = |n: usize| left(&problem.jobs[n], state.jobs[n].round);
+    let with = |most: usize| {
+        let each = (0..problem.jobs.len()).map(|n| left(n).min(most) * problem.jobs[n].tasks);
+        each.sum::<usize>()
+    };
+    let longest = (0..problem.jobs.len()).map(left).max().unwrap_or(0);
+    if with(longest) <= MANY {
+        return None;
+    }
+    // The most rounds of a job that are few enough; one at least.
+    let (mut few, mut many) = (1, longest);
+    while few + 1 < many {
+        let middle = few + (many - few) / 2;
+        match with(middle) <= MERGED {
+            true => few = middle,
+            false => many = middle,
+        }
+    }
+    Some(few)
 }
 
 fn left(job: &TrainingJob, round: usize) -> usize {

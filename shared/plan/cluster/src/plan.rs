@@ -152,6 +152,9 @@ pub(crate) const MATCHING_WORK: usize = 100_000_000;
 /// Where jobs may share GPUs the plan without sharing is made first, and the search goes on from it with
 /// sharing, so that sharing never makes an answer worse.
 pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
+    if is_merged(problem) {
+        return plan_merged(problem, options);
+    }
     if problem.shares() {
         return plan_shared(problem, options);
     }
@@ -213,6 +216,49 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
         bound,
         tries,
         nodes,
+    }
+}
+
+/// Whether a plan has more tasks than a schedule lists each for itself.
+pub(crate) fn is_merged(problem: &Problem) -> bool {
+    problem.volume() as u64 > doc::Schedule::MOST_TASKS
+}
+
+/// A plan in which a job has its GPUs for many rounds in one go. Nobody shares a GPU.
+fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
+    let state = State::new(problem);
+    let mut player = Player::in_blocks(problem, &state);
+    let orders = [smith(problem), shortest_chain(problem)];
+    let starts = orders.map(Priorities::new).map(|p| {
+        let cost = player.cost(&state, 0.0, &p, f64::INFINITY);
+        (cost, p)
+    });
+    let [first, second] = starts;
+    let (cost, start) = if second.0 < first.0 { second } else { first };
+    let search = Search {
+        problem,
+        state: &state,
+        now: 0.0,
+        decoder: Decoder::Blocks,
+        budget: Budget {
+            starts: options.starts,
+            deadline: options.deadline,
+        },
+        seed: options.seed,
+        fixed: 0,
+    };
+    let found = search.improve(start, Some(cost));
+    let schedule = decode(problem, &found.priorities, Decoder::Blocks);
+    let cost = schedule.cost(problem);
+    let (bound, lower_bound) = bound_of(problem, &schedule);
+    Planned {
+        proven: lower_bound >= cost,
+        schedule,
+        cost,
+        lower_bound,
+        bound,
+        tries: found.tries,
+        nodes: 0,
     }
 }
 
@@ -298,7 +344,9 @@ fn relaxations(problem: &Problem) -> Vec<(Bound, bounds::Relaxed)> {
         out.extend(bounds::unrelated(problem).map(|r| (Bound::Unrelated, r)));
         out.extend(bounds::queyranne(problem).map(|r| (Bound::Queyranne, r)));
     }
-    if problem.jobs.len() * problem.classes.len() * FLUID_INTERVALS <= FLUID_CELLS {
+    // Its horizon is that of a schedule of all tasks; prices need none of more tasks.
+    let cells = problem.jobs.len() * problem.classes.len() * FLUID_INTERVALS;
+    if cells <= FLUID_CELLS && !is_merged(problem) {
         let horizon = baselines::homo(problem).makespan();
         let solved = bounds::fluid(problem, horizon, FLUID_INTERVALS);
         out.extend(solved.map(|r| (Bound::Fluid, r)));

@@ -221,6 +221,25 @@ impl Problem {
         wants.earliest(&self.gpus, &self.nodes, available)
     }
 
+    /// Like [`Problem::together`], where the gang keeps its GPUs for so many rounds.
+    pub(crate) fn together_for(
+        &self,
+        n: usize,
+        allowed: u64,
+        rounds: usize,
+        available: &[f64],
+    ) -> Option<Together> {
+        let job = &self.jobs[n];
+        let before = (rounds - 1) as f64;
+        let all = job.train.iter().zip(&job.sync);
+        let all: Vec<f64> = all.map(|(t, s)| t + before * (t + s)).collect();
+        let wants = Wants {
+            train: &all,
+            ..wants(job, allowed)
+        };
+        wants.earliest(&self.gpus, &self.nodes, available)
+    }
+
     /// Seconds of training and of synchronisation of a task of job n on one of `gpus`: of a gang, which
     /// has them all, of the slowest.
     pub fn pace(&self, n: usize, gpus: &[usize]) -> (f64, f64) {
@@ -230,7 +249,10 @@ impl Problem {
     /// The job with its least round: of a gang that of the best GPUs that it can have at once.
     fn measured(&self, mut job: TrainingJob) -> TrainingJob {
         job.shortest_round = match job.gang {
-            None => shortest_round(&self.classes, &job),
+            None => {
+                let counts: Vec<usize> = self.classes.iter().map(|c| c.count).collect();
+                shortest_round(&counts, &job, job.tasks)
+            }
             Some(_) => {
                 let free = vec![0.0; self.gpus.len()];
                 let best = wants(&job, u64::MAX).earliest(&self.gpus, &self.nodes, &free);
@@ -293,24 +315,24 @@ fn wants(job: &TrainingJob, allowed: u64) -> Wants<'_> {
     }
 }
 
-/// `l` = least `t` with `sum_m floor((t - Ts_m) / Tc_m)^+ >= D`.
+/// `l` = least `t` with `sum_m floor((t - Ts_m) / Tc_m)^+ >= D`, for D tasks on `M_g` GPUs of class g.
 ///
 /// Class g finishes `M_g` more tasks at `Ts + k Tc` for every k; the classes are merged in order
 /// of these moments until all `D` tasks are done.
-fn shortest_round(classes: &[Class], job: &TrainingJob) -> f64 {
-    let mut waves = vec![1.0; classes.len()];
-    let mut left = job.tasks;
+pub(crate) fn shortest_round(counts: &[usize], job: &TrainingJob, tasks: usize) -> f64 {
+    let mut waves = vec![1.0; counts.len()];
+    let mut left = tasks;
     loop {
         let moment = |g: usize| job.sync[g] + waves[g] * job.train[g];
-        let next = (0..classes.len())
-            .filter(|&g| classes[g].count > 0)
+        let next = (0..counts.len())
+            .filter(|&g| counts[g] > 0)
             .min_by(|&a, &b| total(moment(a), moment(b)));
         let Some(g) = next else { return f64::INFINITY };
         let at = moment(g);
-        if left <= classes[g].count || at.is_infinite() {
+        if left <= counts[g] || at.is_infinite() {
             return at;
         }
-        left -= classes[g].count;
+        left -= counts[g];
         waves[g] += 1.0;
     }
 }

@@ -4,7 +4,7 @@ use doc::Gang;
 
 use crate::{Problem, TrainingJob};
 
-/// One task of one round of a job on a GPU.
+/// One task of one round of a job on a GPU, and of equal rounds after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assignment {
     /// Number of the job.
@@ -23,6 +23,43 @@ pub struct Assignment {
     pub trained: f64,
     /// When its result is synchronised.
     pub synced: f64,
+    /// Equal rounds, this one and those after it.
+    pub rounds: usize,
+    /// Seconds from a round to the next; 0 for a single one.
+    pub period: f64,
+}
+
+impl Assignment {
+    /// Seconds from the first round to the last.
+    fn moved(&self) -> f64 {
+        (self.rounds - 1) as f64 * self.period
+    }
+
+    /// When training of the last round ends.
+    pub fn last_trained(&self) -> f64 {
+        self.trained + self.moved()
+    }
+
+    /// When the last round is synchronised.
+    pub fn last_synced(&self) -> f64 {
+        self.synced + self.moved()
+    }
+
+    /// Each of its rounds for itself.
+    pub fn each(self) -> impl Iterator<Item = Self> {
+        (0..self.rounds).map(move |k| {
+            let moved = k as f64 * self.period;
+            Self {
+                round: self.round + k,
+                start: self.start + moved,
+                trained: self.trained + moved,
+                synced: self.synced + moved,
+                rounds: 1,
+                period: 0.0,
+                ..self
+            }
+        })
+    }
 }
 
 /// Checks that the tasks of a gang's round start at one moment, each on a GPU of its own, on one node
@@ -57,7 +94,7 @@ impl Schedule {
     pub fn new(jobs: usize, mut assignments: Vec<Assignment>) -> Self {
         let mut completions = vec![0.0_f64; jobs];
         for a in &assignments {
-            completions[a.job] = completions[a.job].max(a.synced);
+            completions[a.job] = completions[a.job].max(a.last_synced());
         }
         assignments.sort_by(|a, b| {
             let key = |x: &Assignment| (x.job, x.round, x.task);
@@ -67,6 +104,12 @@ impl Schedule {
             assignments,
             completions,
         }
+    }
+
+    /// The same schedule with each round for itself.
+    pub fn expanded(&self) -> Self {
+        let each = self.assignments.iter().flat_map(|a| a.each());
+        Self::new(self.completions.len(), each.collect())
     }
 
     /// `sum w C`.
@@ -115,7 +158,7 @@ impl Schedule {
             if problem.shares() && before > a.start {
                 return (a.trained - before).max(0.0);
             }
-            a.trained - a.start - a.switch
+            a.rounds as f64 * (a.trained - a.start - a.switch)
         });
         let busy: f64 = busy.sum();
         let whole = self.makespan() * problem.gpus.len() as f64;
@@ -175,7 +218,8 @@ impl Schedule {
     }
 
     /// Checks arrival, precedence, capacity, durations and that every task runs once; for tests
-    /// and debug assertions (the checker has code of its own). The error names the first breach.
+    /// and debug assertions (the checker has code of its own). The error names the first breach. Merged rounds are
+    /// to be expanded before.
     pub fn verify(&self, problem: &Problem) -> Result<(), String> {
         let mut rounds: Vec<Vec<Vec<&Assignment>>> = problem
             .jobs

@@ -9,7 +9,7 @@ use crate::dispatch::Player;
 use crate::list::{Choice, Fill, List};
 use crate::problem::total;
 use crate::state::{Priorities, State};
-use crate::{Assignment, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, merged};
 
 /// How far to search.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,20 @@ pub enum Decoder {
     Events,
     /// [`List`] with holes filled, job after job; ignores the classes allowed.
     Holes,
+    /// [`Player::in_blocks`].
+    Blocks,
+}
+
+impl Decoder {
+    /// What is used where tasks are simulated each for itself up to as many as a schedule lists so.
+    pub fn of(problem: &Problem, state: &State) -> Self {
+        let jobs = problem.jobs.iter().zip(&state.jobs);
+        let left = jobs.map(|(job, p)| job.rounds.saturating_sub(p.round) * job.tasks);
+        match left.sum::<usize>() as u64 > doc::Schedule::MOST_TASKS {
+            true => Self::Blocks,
+            false => Self::Events,
+        }
+    }
 }
 
 /// Jobs by Smith's ratio `R D min Tc / w`, the order WSPT.
@@ -49,13 +63,21 @@ pub fn shortest_chain(problem: &Problem) -> Vec<usize> {
     })
 }
 
+/// The player of a decoder, from a state on.
+pub fn player<'p>(problem: &'p Problem, state: &State, decoder: Decoder) -> Player<'p> {
+    match decoder {
+        Decoder::Blocks => Player::in_blocks(problem, state),
+        Decoder::Events | Decoder::Holes => Player::new(problem),
+    }
+}
+
 /// The schedule of priorities from the start.
 pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> Schedule {
-    let mut out = Vec::with_capacity(problem.volume());
+    let mut out = Vec::new();
     let state = State::new(problem);
     match decoder {
-        Decoder::Events => {
-            Player::new(problem).record(&state, 0.0, priorities, &mut out);
+        Decoder::Events | Decoder::Blocks => {
+            player(problem, &state, decoder).record(&state, 0.0, priorities, &mut out);
         }
         Decoder::Holes => {
             let note = |a| out.push(a);
@@ -117,7 +139,9 @@ pub struct Found {
 impl Search<'_> {
     fn cost(&self, player: &mut Player<'_>, priorities: &Priorities, cutoff: f64) -> f64 {
         match self.decoder {
-            Decoder::Events => player.cost(self.state, self.now, priorities, cutoff),
+            Decoder::Events | Decoder::Blocks => {
+                player.cost(self.state, self.now, priorities, cutoff)
+            }
             Decoder::Holes => {
                 let order = &priorities.order;
                 fill_holes(self.problem, self.state, self.now, order, cutoff, |_| {})
@@ -127,9 +151,14 @@ impl Search<'_> {
 
     /// Cost of a try in the budget: the remaining tasks, each at the decoder's price.
     fn price(&self) -> u64 {
-        let jobs = self.problem.jobs.iter().zip(&self.state.jobs);
-        let left = |(job, p): (&crate::TrainingJob, &crate::Progress)| {
-            (job.rounds.saturating_sub(p.round) * job.tasks).saturating_sub(p.started)
+        let strides = match self.decoder {
+            Decoder::Blocks => merged::strides(self.problem, self.state),
+            _ => vec![1; self.problem.jobs.len()],
+        };
+        let jobs = self.problem.jobs.iter().zip(&self.state.jobs).zip(strides);
+        let left = |((job, p), stride): ((&crate::TrainingJob, &crate::Progress), usize)| {
+            let rounds = job.rounds.saturating_sub(p.round).div_ceil(stride);
+            (rounds * job.tasks).saturating_sub(p.started)
         };
         let left: usize = jobs.map(left).sum();
         left.max(1) as u64 * price(self.problem, self.decoder)
@@ -153,7 +182,7 @@ impl Search<'_> {
     pub fn improve(&self, start: Priorities, cost: Option<f64>) -> Found {
         let problem = self.problem;
         let mut rng = SmallRng::seed_from_u64(self.seed);
-        let mut player = Player::new(problem);
+        let mut player = player(problem, self.state, self.decoder);
         let mut current = start;
         let mut cost = cost.unwrap_or_else(|| self.cost(&mut player, &current, f64::INFINITY));
         let mut best = Found {
@@ -199,7 +228,7 @@ impl Search<'_> {
 /// job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
 fn price(problem: &Problem, decoder: Decoder) -> u64 {
     match decoder {
-        Decoder::Events => 1 + problem.jobs.len() as u64 / 60,
+        Decoder::Events | Decoder::Blocks => 1 + problem.jobs.len() as u64 / 60,
         Decoder::Holes => 1 + problem.gpus.len() as u64 / 2,
     }
 }

@@ -1,5 +1,7 @@
 //! Schedules are feasible, bounds hold, and searches find what brute force finds.
 
+#[path = "common/blocks.rs"]
+mod blocks;
 mod common;
 #[path = "common/filling.rs"]
 mod filling;

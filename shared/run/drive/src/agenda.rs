@@ -1,31 +1,15 @@
 //! What is next on every GPU.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use cluster::{
-    Assignment, Budget, Decoder, Deviations, JobStanding, Names, Outlook, Player, Priorities,
-    Problem, Schedule, Search, Standing, State, Underway, retime, share,
+    Assignment, Budget, Decoder, Deviations, JobStanding, Names, Outlook, Priorities, Problem,
+    Schedule, Search, Standing, State, Underway, player, retime, share,
 };
 use doc::JobStatus;
 use units::UnitError;
 
-/// A task of a schedule: its job, its round, and which of the round's tasks it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Number of the job.
-    pub job: usize,
-    /// Round, from 0.
-    pub round: usize,
-    /// Task of the round, from 0.
-    pub task: usize,
-}
-
-impl Place {
-    /// Whether a task under way is this one: only the present round of a job is under way.
-    fn is(self, task: &Underway) -> bool {
-        (self.job, self.task) == (task.job, task.task)
-    }
-}
+use crate::lane::{Lane, Place};
 
 #[derive(Debug, Clone)]
 struct JobState {
@@ -45,8 +29,8 @@ struct JobState {
 #[derive(Debug)]
 pub struct Agenda {
     problem: Problem,
-    /// Planned order of what has not started, with planned starts.
-    queues: Vec<VecDeque<(Place, f64)>>,
+    /// Planned order of what has not started.
+    queues: Vec<Lane>,
     /// The task that is planned to train on the GPU when another joins it there.
     beside: BTreeMap<Place, Place>,
     running: Vec<Underway>,
@@ -75,7 +59,7 @@ impl Agenda {
             completed: None,
         };
         let mut agenda = Self {
-            queues: vec![VecDeque::new(); problem.gpus.len()],
+            queues: vec![Lane::default(); problem.gpus.len()],
             beside: BTreeMap::new(),
             running: Vec::new(),
             jobs: problem.jobs.iter().map(fresh).collect(),
@@ -96,7 +80,7 @@ impl Agenda {
             return;
         }
         for queue in &mut self.queues {
-            queue.retain(|(place, _)| !done.contains_key(place));
+            queue.remove_done(|place| done.contains_key(place));
         }
         let mut ends: Vec<(Place, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
         // A round is ready when the last task of the previous one has ended.
@@ -125,7 +109,7 @@ impl Agenda {
                 round: a.round,
                 task,
             };
-            self.queues[a.gpu].push_back((place, a.start));
+            self.queues[a.gpu].push(&a, task);
             if self.problem.shares() {
                 let there = &mut there[a.gpu];
                 // An end that exceeds the start only by rounding does not overlap it.
@@ -162,7 +146,7 @@ impl Agenda {
     pub fn startable(&self, now: f64) -> Vec<(Place, usize)> {
         let usable = (0..self.queues.len()).filter(|&gpu| self.usable[gpu]);
         let next = usable.filter_map(|gpu| {
-            let &(place, _) = self.queues[gpu].front()?;
+            let place = self.queues[gpu].front()?;
             let job = &self.jobs[place.job];
             let ready = job.round == place.round && job.ready <= now;
             (ready && self.open_to(gpu, place)).then_some((place, gpu))
@@ -183,7 +167,7 @@ impl Agenda {
     pub fn peers(&self, place: Place) -> Option<Vec<usize>> {
         let job = &self.jobs[place.job];
         let planned = (0..self.queues.len()).filter_map(|gpu| {
-            let (p, _) = self.queues[gpu].front()?;
+            let p = self.queues[gpu].front()?;
             let own = (p.job, p.round) == (place.job, place.round);
             own.then_some((p.task, gpu))
         });
@@ -215,7 +199,7 @@ impl Agenda {
 
     /// The task at the head of the GPU's queue has been started.
     pub fn start(&mut self, gpu: usize, now: f64) {
-        let Some((place, _)) = self.queues[gpu].pop_front() else {
+        let Some(place) = self.queues[gpu].pop() else {
             return;
         };
         let job = &mut self.jobs[place.job];
@@ -299,7 +283,7 @@ impl Agenda {
         let other = others.next().filter(|_| r.training).map(|o| self.place(o));
         self.jobs[place.job].started[place.task] = false;
         self.jobs[place.job].seats.retain(|s| s.0 != place.task);
-        self.queues[r.gpu].push_front((place, now));
+        self.queues[r.gpu].push_front(place, now);
         if !self.usable[r.gpu] {
             self.elsewhere(place, r.gpu, now);
         } else if let Some(other) = other {
@@ -322,7 +306,7 @@ impl Agenda {
         job.synced = 0;
         let lost = seats.iter().any(|&(_, gpu)| !self.usable[gpu]);
         for (task, gpu) in seats {
-            self.queues[gpu].push_front((Place { task, ..place }, now));
+            self.queues[gpu].push_front(Place { task, ..place }, now);
         }
         if lost {
             // Another GPU alone would not help: it has to be free at the same time as the others.
@@ -348,10 +332,10 @@ impl Agenda {
             return false;
         };
         for queue in &mut self.queues {
-            queue.retain(|(p, _)| *p != place);
+            queue.remove(place);
         }
         self.beside.remove(&place);
-        self.queues[other].push_front((place, now));
+        self.queues[other].push_front(place, now);
         true
     }
 
@@ -359,7 +343,7 @@ impl Agenda {
     pub fn give_up(&mut self, job: usize) {
         self.jobs[job].given_up = true;
         for queue in &mut self.queues {
-            queue.retain(|(place, _)| place.job != job);
+            queue.remove_job(job);
         }
     }
 
@@ -437,9 +421,11 @@ impl Agenda {
 
     /// Forecast of the queues with the times known now.
     fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
-        if self.problem.shares() {
+        let decoder = Decoder::of(&self.problem, state);
+        if self.problem.shares() || decoder == Decoder::Blocks {
             let mut out = Vec::new();
-            Player::new(&self.problem).record(state, now, &self.order(), &mut out);
+            let mut player = player(&self.problem, state, decoder);
+            player.record(state, now, &self.order(), &mut out);
             return out;
         }
         let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
@@ -448,11 +434,11 @@ impl Agenda {
         let mut out = Vec::new();
         loop {
             let next = (0..heads.len()).filter_map(|gpu| {
-                let (place, _) = self.queues[gpu].get(heads[gpu])?;
+                let place = self.queues[gpu].get(heads[gpu])?;
                 let job = &jobs[place.job];
                 let start = free[gpu].max(job.ready);
                 let can = job.round == place.round && start.is_finite();
-                can.then_some((start, *place, gpu))
+                can.then_some((start, place, gpu))
             });
             let next: Vec<(f64, Place, usize)> = next.collect();
             // For a gang all tasks have to be next, and it starts when the last of its GPUs is
@@ -491,6 +477,8 @@ impl Agenda {
                     start,
                     trained: start + train,
                     synced: start + train + sync,
+                    rounds: 1,
+                    period: 0.0,
                 });
                 let progress = &mut jobs[n];
                 progress.started += 1;
@@ -512,8 +500,9 @@ impl Agenda {
     /// The jobs in the order in which they are planned to go on.
     fn order(&self) -> Priorities {
         let first = |n: usize| {
-            let own = self.queues.iter().flatten().filter(|(p, _)| p.job == n);
-            own.map(|&(_, start)| start).fold(f64::INFINITY, f64::min)
+            let own = self.queues.iter().flat_map(Lane::iter);
+            let own = own.filter(|(p, _)| p.job == n);
+            own.map(|(_, start)| start).fold(f64::INFINITY, f64::min)
         };
         Priorities::new(self.problem.jobs_by(first))
     }
@@ -532,14 +521,14 @@ impl Agenda {
             problem: &self.problem,
             state: &state,
             now,
-            decoder: Decoder::Events,
+            decoder: Decoder::of(&self.problem, &state),
             budget,
             seed: self.seed,
             fixed: 0,
         };
         let better = search.improve(priorities, None).priorities;
         let mut planned = Vec::new();
-        Player::new(&self.problem).record(&state, now, &better, &mut planned);
+        player(&self.problem, &state, search.decoder).record(&state, now, &better, &mut planned);
         // The tasks of a round are alike: the plan counts those that have started first.
         let numbered: Vec<(Assignment, usize)> = planned
             .into_iter()
@@ -593,8 +582,8 @@ impl Agenda {
             };
             let first = (!startable.is_empty()).then(|| startable.remove(0));
             let Some((place, gpu)) = first else {
-                let heads = self.queues.iter().filter_map(|q| q.front());
-                let stuck = heads.map(|(p, _)| p).next();
+                let mut heads = self.queues.iter().filter_map(|q| q.front());
+                let stuck = heads.next();
                 return Err(stuck.map_or_else(
                     || "tasks are missing".to_owned(),
                     |p| {

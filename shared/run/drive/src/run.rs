@@ -12,6 +12,7 @@ use jobs::{Journal, Neighbours, RecordsError, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
 use crate::journal::{JournalError, Past, TaskJournal};
+use crate::merged;
 use crate::orders::Orders;
 use crate::seats::Seats;
 use crate::view::View;
@@ -249,15 +250,18 @@ fn check(schedule: &Schedule) -> Result<(), Failure> {
         )));
     }
     let problem = document::problem(&schedule.cluster);
-    let assignments = &schedule.assignments;
-    if assignments.len() != problem.volume() {
+    if schedule.tasks() != schedule.cluster.volume() {
         return Err(Failure::Input(format!(
             "the schedule has {} of the jobs' {} tasks; `mt-check` says which are missing",
-            assignments.len(),
-            problem.volume()
+            schedule.tasks(),
+            schedule.cluster.volume()
         )));
     }
-    let ordered = Agenda::new(problem, &document::schedule(schedule), 0).plays_out();
+    let planned = document::schedule(schedule);
+    let ordered = match schedule.is_merged() {
+        true => merged::followed(problem, &planned),
+        false => Agenda::new(problem, &planned, 0).plays_out(),
+    };
     ordered.map_err(|stuck| {
         Failure::Input(format!(
             "the schedule cannot be followed: {stuck}; `mt-check` says what is wrong with it"

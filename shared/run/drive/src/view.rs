@@ -10,7 +10,7 @@ pub(crate) struct View {
     /// Tasks that are done.
     pub done: usize,
     /// Tasks of the schedule.
-    of: usize,
+    of: u64,
     /// When all are planned to be done, s.
     planned: f64,
     pub shown: Instant,
@@ -24,10 +24,13 @@ pub(crate) const LINE: Duration = Duration::from_secs(30);
 impl View {
     /// For a schedule of which nothing has happened.
     pub fn of(schedule: &Schedule, now: Instant) -> Self {
-        let ends = schedule.assignments.iter().map(|a| a.synced.get());
+        let ends = schedule
+            .assignments
+            .iter()
+            .map(doc::ScheduledTask::last_synced);
         Self {
             done: 0,
-            of: schedule.assignments.len(),
+            of: schedule.tasks(),
             planned: ends.fold(0.0, f64::max),
             shown: now,
         }

@@ -1,6 +1,7 @@
 //! A schedule of a cluster: can it run like this, is its cost right, and can its bound hold?
 
 mod gangs;
+mod lanes;
 mod residency;
 mod sharing;
 mod times;
@@ -41,8 +42,9 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
     deviations(schedule, &paces, &worked.works, j);
     every_task_once(schedule, j);
     rounds_follow(schedule, j);
-    if schedule.cluster.sharing.is_empty() {
-        one_at_a_time(schedule, j);
+    // Merged rounds share no GPU.
+    if schedule.cluster.sharing.is_empty() || schedule.is_merged() {
+        lanes::one_at_a_time(schedule, j);
     }
     let cost = figures(schedule, worked.busy, j);
     bounds(schedule, cost, j);
@@ -99,7 +101,7 @@ fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], works: &[f64], 
             continue;
         };
         let (end, synced) = (task.trained.get(), task.synced.get());
-        sum += synced - end;
+        sum += f64::from(task.rounds) * (synced - end);
         for (lasted, expected, at) in [(trained, train, end), (synced - end, sync, synced)] {
             if expected > 0.0 {
                 let part = (lasted - expected).abs() / expected;
@@ -122,66 +124,76 @@ fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], works: &[f64], 
 }
 
 fn every_task_once(schedule: &Schedule, j: &mut Judge) {
-    let mut seen = BTreeMap::new();
+    let mut seen: BTreeMap<(usize, u32), Vec<(u32, u32)>> = BTreeMap::new();
     for task in &schedule.assignments {
-        *seen
-            .entry((task.job, task.round, task.task))
-            .or_insert(0_u32) += 1;
+        let own = seen.entry((task.job, task.task)).or_default();
+        own.push((task.round, task.round + task.rounds));
     }
     for (n, job) in schedule.cluster.jobs.iter().enumerate() {
-        for round in 0..job.rounds {
-            for task in 0..job.tasks {
-                let times = seen.get(&(n, round, task)).copied().unwrap_or(0);
-                if times != 1 {
-                    let claimed =
-                        format!("task {task} of round {round} of {} {times} times", job.id);
-                    return j.contradiction("assignments", claimed, "once");
+        // The first round that is missing or there again, of each task.
+        let wrong = (0..job.tasks).filter_map(|task| {
+            let mut own = seen.remove(&(n, task)).unwrap_or_default();
+            own.sort_unstable();
+            let mut next = 0;
+            for &(begin, end) in own.iter().chain([&(job.rounds, job.rounds)]) {
+                if begin != next {
+                    let round = begin.min(next);
+                    let times = own
+                        .iter()
+                        .filter(|&&(a, b)| (a..b).contains(&round))
+                        .count();
+                    return Some((round, task, times));
                 }
+                next = end;
             }
+            None
+        });
+        if let Some((round, task, times)) = wrong.min() {
+            let claimed = format!("task {task} of round {round} of {} {times} times", job.id);
+            return j.contradiction("assignments", claimed, "once");
         }
     }
 }
 
 /// A round starts when every task of the one before is synchronised.
+///
+/// Entries of a job that begin with the same round have as many rounds: within these, starts and ends move by the
+/// periods of the entries, the latest end as a convex and the earliest start as a concave function of the round, so that
+/// the first and the last pair of rounds say it of all.
 fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
-    let mut ends: BTreeMap<(usize, u32), f64> = BTreeMap::new();
+    let later = |task: &ScheduledTask, rounds: u32| f64::from(rounds) * task.period;
+    // When the round before this one is synchronised; and within entries from this one on, the first and the last but one.
+    let mut before: BTreeMap<(usize, u32), f64> = BTreeMap::new();
+    let mut within: BTreeMap<(usize, u32), (f64, f64)> = BTreeMap::new();
     for task in &schedule.assignments {
-        let end = ends.entry((task.job, task.round)).or_insert(0.0);
-        *end = end.max(task.synced.get());
-    }
-    for (i, task) in schedule.assignments.iter().enumerate() {
-        let before = task
-            .round
-            .checked_sub(1)
-            .and_then(|r| ends.get(&(task.job, r)));
-        if let Some(&ready) = before
-            && task.start.get() < ready * (1.0 - ROUNDING)
-        {
-            let least = format!("at least {ready}, when round {} ends", task.round - 1);
-            j.field("assignments", |j| {
-                j.index(i, |j| j.contradiction("start_s", task.start.get(), least));
-            });
+        let end = before
+            .entry((task.job, task.round + task.rounds))
+            .or_insert(0.0);
+        *end = end.max(task.last_synced());
+        if task.rounds > 1 {
+            let ends = within.entry((task.job, task.round)).or_insert((0.0, 0.0));
+            let first = task.synced.get();
+            ends.0 = ends.0.max(first);
+            ends.1 = ends.1.max(first + later(task, task.rounds - 2));
         }
     }
-}
-
-fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
-    let mut lanes: BTreeMap<usize, Vec<(f64, f64, usize)>> = BTreeMap::new();
     for (i, task) in schedule.assignments.iter().enumerate() {
-        let lane = lanes.entry(task.gpu).or_default();
-        lane.push((task.start.get(), task.trained.get(), i));
-    }
-    for lane in lanes.values_mut() {
-        // If two start at once, the one that takes no time comes first.
-        lane.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        for pair in lane.windows(2) {
-            let ((_, end, _), (start, _, i)) = (pair[0], pair[1]);
-            if start < end * (1.0 - ROUNDING) {
-                let least = format!("at least {end}, when the GPU is free");
-                j.field("assignments", |j| {
-                    j.index(i, |j| j.contradiction("start_s", start, least))
-                });
-            }
+        let (job, round, start) = (task.job, task.round, task.start.get());
+        let first = before.get(&(job, round)).map(|&end| (round, start, end));
+        let inside = within.get(&(job, round)).filter(|_| task.rounds > 1);
+        let inside = inside.into_iter().flat_map(|&(first, last)| {
+            let rounds = task.rounds - 1;
+            [
+                (round + 1, start + task.period, first),
+                (round + rounds, start + later(task, rounds), last),
+            ]
+        });
+        let early = |&(_, start, ready): &(u32, f64, f64)| start < ready * (1.0 - ROUNDING);
+        if let Some((round, start, ready)) = first.into_iter().chain(inside).find(early) {
+            let least = format!("at least {ready}, when round {} ends", round - 1);
+            j.field("assignments", |j| {
+                j.index(i, |j| j.contradiction("start_s", start, least));
+            });
         }
     }
 }
@@ -191,7 +203,7 @@ fn figures(schedule: &Schedule, busy: f64, j: &mut Judge) -> f64 {
     let jobs = &schedule.cluster.jobs;
     let mut ends = vec![0.0_f64; jobs.len()];
     for task in &schedule.assignments {
-        ends[task.job] = ends[task.job].max(task.synced.get());
+        ends[task.job] = ends[task.job].max(task.last_synced());
     }
     let (mut cost, mut flow_cost) = (0.0, 0.0);
     let mut flows = Vec::with_capacity(jobs.len());

@@ -219,7 +219,9 @@ pub struct ScheduledTask {
     /// When its result is synchronised.
     pub synced_s: f64,
     /// Number of equal rounds, this one and its successors: this task on this GPU, each `period_s` after the one
-    /// before; absent: only this one.
+    /// before; absent: only this one. A schedule of more than 600,000 tasks has at most as many entries, each cut
+    /// where that of another task of its job begins or ends, no modelled switching, and one task on a GPU at a
+    /// time.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rounds: u32,
     /// Seconds from the start of a round to that of the next, if there are several.

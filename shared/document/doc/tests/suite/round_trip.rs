@@ -199,6 +199,8 @@ fn long_schedule(rounds: u32) -> Schedule {
             switch: second(0.0),
             trained: second(own + 0.7),
             synced: second(own + 0.7 + 0.1),
+            rounds: 1,
+            period: 0.0,
         }
     });
     let assignments: Vec<ScheduledTask> = tasks.collect();
@@ -261,6 +263,60 @@ fn rounds_that_are_alike_are_one_entry_and_come_back_each_for_itself() {
 }
 
 #[test]
+fn rounds_of_more_tasks_than_a_reader_keeps_stay_one_entry() {
+    let mut schedule = long_schedule(700_000);
+    let wire = schedule.to_wire();
+    // A thousand rounds each, and one where the GPU changes.
+    assert_eq!(wire.assignments.len(), 700);
+    let mut line = Vec::new();
+    write_line(&mut line, &schedule).unwrap();
+    let read = |line: &[u8]| {
+        let mut documents = Documents::<_, Schedule>::new(Frames::new(line, "t"));
+        documents.next().unwrap().unwrap()
+    };
+    let merged = read(&line);
+    assert_eq!(merged.assignments.len(), 700);
+    assert_eq!(merged.tasks(), 700_000);
+    let last = merged.assignments.last().unwrap();
+    let own = schedule.assignments.last().unwrap();
+    assert!((last.last_synced() - own.synced.get()).abs() < 1e-9 * last.last_synced());
+    // Written again it is the same.
+    schedule = merged.clone();
+    line.clear();
+    write_line(&mut line, &schedule).unwrap();
+    assert_eq!(read(&line), merged);
+}
+
+#[test]
+fn all_tasks_of_a_job_have_entries_for_the_same_rounds_in_memory() {
+    let mut wire = long_schedule(700_000).to_wire();
+    wire.cluster.jobs[0].tasks_per_round = 2;
+    // The second task has three entries, which end at other rounds than those of the first.
+    let whole = wire.assignments[0].clone();
+    for (round, rounds) in [(0, 1_500), (1_500, 698_000), (699_500, 500)] {
+        wire.assignments.push(wire::ScheduledTask {
+            task: 1,
+            round,
+            rounds,
+            ..whole.clone()
+        });
+    }
+    let bytes = serde_json::to_vec(&wire).unwrap();
+    let mut documents = Documents::<_, Schedule>::new(Frames::new(&bytes[..], "t"));
+    let read = documents.next().unwrap().unwrap();
+    assert_eq!(read.tasks(), 1_400_000);
+    let of = |task: u32| {
+        let own = read.assignments.iter().filter(|a| a.task == task);
+        let mut own: Vec<(u32, u32)> = own.map(|a| (a.round, a.rounds)).collect();
+        own.sort_unstable();
+        own
+    };
+    assert_eq!(of(0), of(1));
+    assert_eq!(of(0).len(), 702);
+    assert_eq!(of(1)[1..3], [(1_000, 500), (1_500, 500)]);
+}
+
+#[test]
 fn an_entry_of_many_rounds_cannot_ask_for_all_memory_nor_overlap_itself() {
     let mut wire = long_schedule(20_000).to_wire();
     let code = |wire: &wire::Schedule| {
@@ -274,7 +330,23 @@ fn an_entry_of_many_rounds_cannot_ask_for_all_memory_nor_overlap_itself() {
         }
     };
     wire.assignments[0].rounds = u32::MAX;
-    assert_eq!(code(&wire), Code::TooMany);
+    assert_eq!(code(&wire), Code::OutOfRange);
+    // Half a million entries of one task cut each of the other tasks' as often.
+    let single = wire.assignments[0].clone();
+    let mut many = wire.clone();
+    many.cluster.jobs[0].rounds = 1_000_000;
+    many.cluster.jobs[0].tasks_per_round = 100;
+    let entry = |task, round, rounds| wire::ScheduledTask {
+        task,
+        round,
+        rounds,
+        period_s: 0.8,
+        ..single.clone()
+    };
+    many.assignments = (0..50_000).map(|k| entry(0, 20 * k, 20)).collect();
+    many.assignments
+        .extend((1..100).map(|task| entry(task, 0, 1_000_000)));
+    assert_eq!(code(&many), Code::TooMany);
     wire.assignments[0].rounds = 1000;
     wire.assignments[0].period_s = 0.79;
     assert_eq!(code(&wire), Code::OutOfRange);

@@ -129,6 +129,8 @@ pub fn train_round(
             start: at,
             trained,
             synced: trained + job.sync[class],
+            rounds: 1,
+            period: 0.0,
         });
         at = trained;
     }

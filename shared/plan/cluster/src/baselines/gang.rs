@@ -55,6 +55,8 @@ fn run_round(
             start: now,
             trained,
             synced,
+            rounds: 1,
+            period: 0.0,
         }));
         return synced;
     }
@@ -76,6 +78,8 @@ fn run_round(
             start: free[i],
             trained,
             synced,
+            rounds: 1,
+            period: 0.0,
         });
         free[i] = trained;
         end = end.max(synced);

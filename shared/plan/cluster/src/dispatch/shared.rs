@@ -153,6 +153,8 @@ impl Hall {
                         start: t.start,
                         trained: t.end,
                         synced: t.end + t.sync,
+                        rounds: 1,
+                        period: 0.0,
                     });
                 }
                 self.trained(problem, t.job, t.end + t.sync);

@@ -5,6 +5,7 @@
 //! Every event considers every waiting job and every GPU again: reservations of whole sets are not
 //! kept between events, unlike those of single GPUs without gangs.
 
+use super::block::{self, Block};
 use crate::Problem;
 
 /// A task that starts now: its GPU, and when it is trained and synchronised.
@@ -97,6 +98,48 @@ impl Floor {
             }
         });
         begun.collect()
+    }
+
+    /// So many tasks a round in so many rounds in one go, if the GPUs on which they are done first are free; else they
+    /// are reserved, and the idle ones are taken where all is done before the reservations begin, and sooner.
+    pub fn place_block(
+        &mut self,
+        problem: &Problem,
+        (n, allowed): (usize, u64),
+        (tasks, rounds): (usize, usize),
+        now: f64,
+    ) -> Option<Block> {
+        let find = |allowed, available: &[f64]| {
+            block::earliest(problem, (n, allowed), (tasks, rounds), available)
+        };
+        // A mask that leaves too few is no mask.
+        let found = find(allowed, &self.available).or_else(|| find(u64::MAX, &self.available))?;
+        if found.start <= now {
+            return Some(self.begin(found, rounds));
+        }
+        let idle: Vec<f64> = self
+            .free
+            .iter()
+            .map(|&t| if t <= now { now } else { f64::INFINITY })
+            .collect();
+        let fits = |b: &Block| {
+            let before = |s| b.until(s, rounds) <= self.reserved[s.0];
+            b.end(rounds) < found.end(rounds) && b.seats.iter().all(before)
+        };
+        if let Some(filling) = find(allowed, &idle).filter(fits) {
+            return Some(self.begin(filling, rounds));
+        }
+        for seat in &found.seats {
+            self.reserve(seat.0, found.start, found.until(seat, rounds));
+        }
+        None
+    }
+
+    fn begin(&mut self, block: Block, rounds: usize) -> Block {
+        for seat in &block.seats {
+            self.take(seat.0, block.until(seat, rounds));
+        }
+        block
     }
 
     /// Tasks of a round that may run one after another: each starts, or reserves a GPU.

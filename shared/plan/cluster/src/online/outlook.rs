@@ -103,8 +103,8 @@ impl Outlook<'_> {
         let mut ahead = vec![Ahead::default(); self.jobs.len()];
         for a in self.future {
             let own = &mut ahead[a.job];
-            own.tasks += 1;
-            own.end = own.end.max(a.synced);
+            own.tasks += a.rounds;
+            own.end = own.end.max(a.last_synced());
             if own.first.is_none_or(|(start, _)| a.start < start) {
                 own.first = Some((a.start, a.gpu));
             }

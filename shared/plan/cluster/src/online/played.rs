@@ -159,6 +159,8 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                 start: now,
                 trained,
                 synced: trained + sync,
+                rounds: 1,
+                period: 0.0,
             };
             truth.start(problem, started, (train, sync));
         }

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use crate::common::{Size, brute_force, random};
 
 /// A random problem of which about two jobs in three are gangs, half of those on one node of two GPUs.
-fn random_gangs(seed: u64, size: &Size) -> Problem {
+pub fn random_gangs(seed: u64, size: &Size) -> Problem {
     let plain = random(seed, size);
     let mut rng = SmallRng::seed_from_u64(!seed);
     let mut jobs = plain.jobs.clone();

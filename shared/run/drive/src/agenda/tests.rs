@@ -80,6 +80,52 @@ fn agenda(problem: &Problem) -> Agenda {
     agenda
 }
 
+/// More tasks than a schedule has one by one, so that equal rounds are one entry.
+fn long() -> (Problem, Schedule) {
+    let problem = problem(&[(60_000, 4, 1.0), (100_000, 3, 0.5), (70_000, 2, 2.0)]);
+    let order = Priorities::new(smith(&problem));
+    let schedule = decode(&problem, &order, Decoder::Blocks);
+    assert!(schedule.assignments.len() < 5_000);
+    (problem, schedule)
+}
+
+#[test]
+fn a_plan_of_merged_rounds_is_followed_on_time() {
+    let (problem, schedule) = long();
+    assert_eq!(crate::merged::followed(problem.clone(), &schedule), Ok(()));
+    let mut agenda = Agenda::new(problem, &schedule, 1);
+    run_as_planned(&mut agenda);
+    for (own, planned) in agenda.completions().iter().zip(&schedule.completions) {
+        let own = own.expect("all complete");
+        assert!((own / planned - 1.0).abs() < 1e-9, "{own} {planned}");
+    }
+}
+
+#[test]
+fn merged_rounds_are_done_once_whatever_fails() {
+    let (problem, schedule) = long();
+    let mut agenda = Agenda::new(problem.clone(), &schedule, 1);
+    agenda.effort = 200;
+    let mut complete = follow(&mut agenda, &[0.9, 1.0, 1.3], Some(1));
+    assert_eq!(complete.len(), problem.volume());
+    complete.sort_unstable();
+    complete.dedup();
+    assert_eq!(complete.len(), problem.volume());
+}
+
+#[test]
+fn merged_rounds_that_alternate_on_a_gpu_are_refused() {
+    let (problem, mut schedule) = long();
+    let last = schedule.assignments.len() - 1;
+    let (first, other) = (schedule.assignments[0], &mut schedule.assignments[last]);
+    (other.gpu, other.start) = (first.gpu, first.trained);
+    schedule
+        .assignments
+        .sort_by(|a, b| a.start.total_cmp(&b.start));
+    let refused = crate::merged::followed(problem, &schedule).unwrap_err();
+    assert!(refused.contains("in the middle of"), "{refused}");
+}
+
 /// Follows an agenda with given deviations: every task takes its time times the next factor, and
 /// a task fails where the next choice says so. Answers how often each task was completed.
 fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<Place> {
@@ -188,10 +234,10 @@ fn a_job_given_up_while_its_last_tasks_run_leaves_the_plan_to_others() {
     }
     agenda.give_up(0);
     agenda.replan(0.5);
-    let queued = agenda.queues.iter().flatten();
-    assert!(queued.clone().all(|(place, _)| place.job == 1));
+    let queued: Vec<_> = agenda.queues.iter().flat_map(Lane::iter).collect();
+    assert!(queued.iter().all(|(place, _)| place.job == 1));
     let running = started.iter().filter(|(place, _)| place.job == 1).count();
-    assert_eq!(queued.count() + running, 2);
+    assert_eq!(queued.len() + running, 2);
     for &(place, _) in started.iter().filter(|(place, _)| place.job == 0) {
         agenda.trained(place, 1.0);
         assert!(!agenda.synced(place, 1.0), "it is given up, not complete");

@@ -59,9 +59,15 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
         j.field("assignments", |j| {
             j.index(i, |j| {
                 let start = other.start.get();
-                if (task.start.get() - start).abs() > ROUNDING * start.max(1.0) {
-                    let with = format!("{start}, with the others of its gang");
-                    j.contradiction("start_s", task.start.get(), with);
+                let mut with = |own: f64, start: f64| {
+                    if (own - start).abs() > ROUNDING * start.max(1.0) {
+                        let with = format!("{start}, with the others of its gang");
+                        j.contradiction("start_s", own, with);
+                    }
+                };
+                with(task.start.get(), start);
+                if task.rounds > 1 {
+                    with(task.start.get() + task.moved(), start + other.moved());
                 }
                 if !new {
                     j.contradiction(

@@ -25,9 +25,11 @@ struct Turn {
 pub fn worked(schedule: &Schedule, groups: &[usize], j: &mut Judge) -> Worked {
     let tasks = &schedule.assignments;
     let alone = |t: &doc::ScheduledTask| t.trained.get() - t.start.get() - t.switch.get();
-    if schedule.cluster.sharing.is_empty() {
+    // Merged rounds share no GPU.
+    if schedule.cluster.sharing.is_empty() || schedule.is_merged() {
         let works: Vec<f64> = tasks.iter().map(alone).collect();
-        let busy = works.iter().sum();
+        let all = works.iter().zip(tasks);
+        let busy = all.map(|(work, t)| f64::from(t.rounds) * work).sum();
         return Worked { works, busy };
     }
     let mut lanes: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();

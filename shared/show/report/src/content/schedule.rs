@@ -1,5 +1,7 @@
 //! A cluster and its schedule: cost, waiting jobs, and the timeline of every GPU.
 
+use std::collections::BTreeSet;
+
 use doc::{Cluster, Schedule};
 
 use super::timeline::bar;
@@ -141,7 +143,7 @@ fn completions(schedule: &Schedule) -> Vec<(f64, f64)> {
     for task in &schedule.assignments {
         let (first, last) = &mut ends[task.job];
         *first = first.min(task.start.get());
-        *last = last.max(task.synced.get());
+        *last = last.max(task.last_synced());
     }
     ends
 }
@@ -195,7 +197,7 @@ fn jobs(schedule: &Schedule, ends: &[(f64, f64)]) -> Table {
     table
 }
 
-/// Every task, for programs.
+/// Every task, for programs; equal rounds that are one entry in one line, with their number.
 fn assignments(schedule: &Schedule) -> Table {
     let gpus = schedule.cluster.gpu_names();
     let mut table = Table::new("assignments", "Tasks")
@@ -207,6 +209,13 @@ fn assignments(schedule: &Schedule) -> Table {
         .measured("switch_s", "switch", "s")
         .measured("train_end_s", "trained", "s")
         .measured("synced_s", "synchronised", "s");
+    let merged = schedule.is_merged();
+    if merged {
+        table =
+            table
+                .column("rounds", "rounds", "")
+                .measured("period_s", "from round to round", "s");
+    }
     table.long = true;
     for a in &schedule.assignments {
         table.rows.push(vec![
@@ -219,6 +228,9 @@ fn assignments(schedule: &Schedule) -> Table {
             Cell::Number(a.trained.get()),
             Cell::Number(a.synced.get()),
         ]);
+        if let (true, Some(row)) = (merged, table.rows.last_mut()) {
+            row.extend([Cell::Count(u64::from(a.rounds)), Cell::Number(a.period)]);
+        }
     }
     table
 }
@@ -280,12 +292,17 @@ fn lanes(schedule: &Schedule) -> Vec<Lane> {
         .into_iter()
         .map(|name| [lane(name.clone()), lane(format!("{name} beside"))])
         .collect();
+    let mut drawn = BTreeSet::new();
     for (a, (seat, _)) in schedule.assignments.iter().zip(seats(schedule)) {
+        // Tasks of one job that take turns on a GPU in merged rounds are one span.
+        if a.rounds > 1 && !drawn.insert((a.job, a.round, a.gpu)) {
+            continue;
+        }
         lanes[a.gpu][seat].measured.push(Span {
             task: schedule.cluster.jobs[a.job].id.as_str().to_owned(),
             index: a.job,
             start: a.start.get(),
-            end: a.trained.get(),
+            end: a.last_trained(),
         });
     }
     let rows = lanes.into_iter().flat_map(|[first, second]| {

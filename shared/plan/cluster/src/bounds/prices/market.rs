@@ -221,14 +221,20 @@ fn first_prices(
         let g = problem.gpus[a.gpu];
         let job = &problem.jobs[a.job];
         let density = job.weight / (job.volume() as f64 * job.train[g]);
-        let share = density / problem.classes[g].count as f64;
+        // Of merged rounds, what they train from the first to the last, as a part of that time.
+        let (end_of_task, seconds) = (a.last_trained(), a.rounds as f64 * (a.trained - a.start));
+        let busy = match a.rounds {
+            1 => 1.0,
+            _ => seconds / (end_of_task - a.start),
+        };
+        let share = busy * density / problem.classes[g].count as f64;
         let first = (a.start / interval) as usize;
         for (k, fall) in fall[g].iter_mut().enumerate().take(intervals).skip(first) {
             let (begin, end) = (k as f64 * interval, (k + 1) as f64 * interval);
-            if begin >= a.trained {
+            if begin >= end_of_task {
                 break;
             }
-            *fall += share * (a.trained.min(end) - a.start.max(begin)).max(0.0);
+            *fall += share * (end_of_task.min(end) - a.start.max(begin)).max(0.0);
         }
     }
     for row in &mut fall {

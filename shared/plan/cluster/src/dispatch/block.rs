@@ -1,0 +1,139 @@
+//! Many rounds of a job in one go, on GPUs that it keeps from the first to the last.
+//!
+//! Every round has the same tasks on the same GPUs at the same moments, one *period* after the round before. A GPU may
+//! have several tasks of a round, one after another, so that a job is spread over as many GPUs as end it soonest: alone
+//! on a cluster over many, where others wait over those that are free. What the GPUs do not use while the tasks of a
+//! round wait for each other nobody uses; that is the price of a plan that is short.
+
+use crate::Problem;
+use crate::problem::shortest_round;
+
+/// Where a job's tasks train in each of the rounds.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// When the first round begins.
+    pub start: f64,
+    /// Seconds from a round to the next.
+    pub period: f64,
+    /// GPUs, each with how many tasks of a round it has and the seconds of training and of synchronisation of one.
+    pub seats: Vec<(usize, usize, f64, f64)>,
+}
+
+impl Block {
+    /// The tasks of the first round: GPU, start, end of training and of synchronisation.
+    pub fn tasks(&self) -> impl Iterator<Item = (usize, f64, f64, f64)> {
+        self.seats.iter().flat_map(|&(gpu, tasks, train, sync)| {
+            let mut free = self.start;
+            (0..tasks).map(move |_| {
+                let start = free;
+                free += train;
+                (gpu, start, free, free + sync)
+            })
+        })
+    }
+
+    /// Until when a GPU is needed for so many rounds.
+    pub fn until(&self, &(_, tasks, train, _): &(usize, usize, f64, f64), rounds: usize) -> f64 {
+        self.start + (rounds - 1) as f64 * self.period + tasks as f64 * train
+    }
+
+    /// When all is synchronised after so many rounds.
+    pub fn end(&self, rounds: usize) -> f64 {
+        self.start + rounds as f64 * self.period
+    }
+}
+
+/// The block that is done first, of so many tasks a round in so many rounds, if GPU m can be had from `available[m]` on,
+/// of the classes allowed; `None` if there are too few.
+///
+/// It begins at a moment at which a GPU becomes available, with all that are available then: with the GPUs of a moment
+/// the shortest round is known, as for a whole cluster. Of these it takes the fastest, and of each as many tasks as end
+/// within that round, which leaves the most GPUs to others.
+pub(super) fn earliest(
+    problem: &Problem,
+    (n, allowed): (usize, u64),
+    (tasks, rounds): (usize, usize),
+    available: &[f64],
+) -> Option<Block> {
+    let job = &problem.jobs[n];
+    if job.gang.is_some() {
+        return gang(problem, (n, allowed), rounds, available);
+    }
+    let may = |&m: &usize| {
+        let g = problem.gpus[m];
+        allowed >> g & 1 == 1 && job.train[g].is_finite() && available[m].is_finite()
+    };
+    let mut gpus: Vec<usize> = (0..available.len()).filter(may).collect();
+    gpus.sort_by(|&a, &b| available[a].total_cmp(&available[b]).then(a.cmp(&b)));
+    // No round of all tasks is shorter.
+    let least = if tasks == job.tasks {
+        job.shortest_round
+    } else {
+        0.0
+    };
+    let mut counts = vec![0; problem.classes.len()];
+    let mut best: Option<(f64, f64, f64)> = None;
+    for (i, &m) in gpus.iter().enumerate() {
+        let start = available[m];
+        counts[problem.gpus[m]] += 1;
+        if best.is_some_and(|b| start + rounds as f64 * least >= b.0) {
+            break;
+        }
+        if gpus
+            .get(i + 1)
+            .is_some_and(|&next| available[next] == start)
+        {
+            continue;
+        }
+        let period = shortest_round(&counts, job, tasks);
+        let end = start + rounds as f64 * period;
+        if best.is_none_or(|b| end < b.0) {
+            best = Some((end, start, period));
+        }
+    }
+    let (_, start, period) = best?;
+    gpus.retain(|&m| available[m] <= start);
+    gpus.sort_by(|&a, &b| {
+        let train = |m: usize| job.train[problem.gpus[m]];
+        train(a).total_cmp(&train(b)).then(a.cmp(&b))
+    });
+    let (mut left, mut seats, mut longest) = (tasks, Vec::new(), 0.0_f64);
+    for gpu in gpus {
+        let (train, sync) = (job.train[problem.gpus[gpu]], job.sync[problem.gpus[gpu]]);
+        // A task that ends late by rounding only still fits.
+        let fit = ((period - sync) / train + 1e-9).floor();
+        // A task that takes no time fits any number of times.
+        let own = if fit < left as f64 {
+            fit.max(0.0) as usize
+        } else {
+            left
+        };
+        if own > 0 {
+            left -= own;
+            longest = longest.max(own as f64 * train + sync);
+            seats.push((gpu, own, train, sync));
+        }
+    }
+    (left == 0).then_some(Block {
+        start,
+        period: longest,
+        seats,
+    })
+}
+
+/// A gang has each task on a GPU of its own, all at the pace of the slowest.
+fn gang(
+    problem: &Problem,
+    (n, allowed): (usize, u64),
+    rounds: usize,
+    available: &[f64],
+) -> Option<Block> {
+    let found = problem.together_for(n, allowed, rounds, available)?;
+    let (train, sync) = problem.pace(n, &found.gpus);
+    let seats = found.gpus.into_iter().map(|gpu| (gpu, 1, train, sync));
+    Some(Block {
+        start: found.start,
+        period: train + sync,
+        seats: seats.collect(),
+    })
+}
