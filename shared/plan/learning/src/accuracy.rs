@@ -2,10 +2,10 @@
 
 use crate::curve::WINDOW_STEPS;
 
-/// The speed that a decision expects of a training, and what the training has done since.
+/// The speed that is expected of a training, and what the training has done since.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedRate {
-    /// GPUs that the decision gives it.
+    /// GPUs that it has for it.
     pub(crate) gpus: u32,
     /// Steps per second on them.
     rate: f64,
@@ -38,14 +38,22 @@ impl ExpectedRate {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RateError(Option<f64>);
 
+/// The error before any was seen. In `make elastic` on two processors, after moves of three to six trainings, the time
+/// left until a training was complete was 4 to 16 % longer than expected, while the moves were expected to gain 3 to 10 %
+/// of the times left, and gained nothing. On random quiet machines the gain over equal shares is 2.4 % with it and 2.5 %
+/// with 0, since a few windows as expected show that the error is less; 5 and 15 % were no better.
+pub(crate) const PRIOR: f64 = 0.1;
+
 impl RateError {
-    pub(crate) fn push(&mut self, error: f64) {
-        self.0 = Some(self.0.map_or(error, |old| old + (error - old) / 3.0));
+    /// Adds an error; `prior` is what it was before any was seen.
+    pub(crate) fn push(&mut self, error: f64, prior: f64) {
+        let old = self.get(prior);
+        self.0 = Some(old + (error - old) / 3.0);
     }
 
-    /// 0 before any was seen.
-    pub(crate) fn get(self) -> f64 {
-        self.0.unwrap_or(0.0)
+    /// `prior` before any was seen.
+    pub(crate) fn get(self, prior: f64) -> f64 {
+        self.0.unwrap_or(prior)
     }
 }
 
@@ -66,12 +74,11 @@ mod tests {
     #[test]
     fn a_quiet_machine_is_believed_again() {
         let mut error = RateError::default();
-        assert_eq!(error.get(), 0.0);
-        error.push(0.3);
-        assert_eq!(error.get(), 0.3);
+        assert_eq!(error.get(PRIOR), PRIOR);
+        error.push(0.3, PRIOR);
         for _ in 0..8 {
-            error.push(0.0);
+            error.push(0.0, PRIOR);
         }
-        assert!(error.get() < 0.015);
+        assert!(error.get(PRIOR) < 0.015);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
 use units::{Seconds, TaskId};
 
-use crate::accuracy::RateError;
+use crate::accuracy::{PRIOR, RateError};
 use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::settings::AllocatorSettings;
@@ -148,7 +148,8 @@ impl Allocator {
                     self.pause.push(seconds);
                 }
                 if let Some(error) = reported.error {
-                    self.rate_error.push(error);
+                    let prior = self.prior();
+                    self.rate_error.push(error, prior);
                 }
                 let holds = self.given.get(task).is_some_and(|g| *g > 0);
                 match (reached && holds, reported.window || failed.is_some()) {
@@ -203,6 +204,15 @@ impl Allocator {
             return Ok(());
         }
         Err(Refused::UnknownGpu { gpu, has })
+    }
+
+    /// The error of expected speeds before any was seen: none where an earlier run has measured them for every training.
+    fn prior(&self) -> f64 {
+        let mut all = self.trainings.values();
+        match all.all(|t| !t.arrival.steps_per_s.is_empty()) {
+            true => 0.0,
+            false => PRIOR,
+        }
     }
 
     /// Usable GPUs.
@@ -309,7 +319,7 @@ impl Allocator {
             lengths,
             now: self.now,
             pause_s: self.pause.0,
-            rate_error: self.rate_error.get(),
+            rate_error: self.rate_error.get(self.prior()),
         }
     }
 
@@ -443,7 +453,8 @@ mod tests {
             };
             take(1.0 + f64::from(10 * report) / 19.0, news);
         }
-        let error = allocator.rate_error.get();
-        assert!((error - 1.0 / 19.0).abs() < 1e-6, "{error}");
+        // A third of the error counts, beside none assumed.
+        let error = allocator.rate_error.get(1.0);
+        assert!((error - 1.0 / 19.0 / 3.0).abs() < 1e-6, "{error}");
     }
 }

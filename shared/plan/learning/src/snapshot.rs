@@ -17,7 +17,8 @@ pub(crate) enum Occasion {
 }
 
 /// A gain below this fraction of the objective is within the error of the forecasts even on a quiet machine, and would
-/// make allocations oscillate. Where speeds were seen to be further off, that error counts instead: the objective is a
+/// make allocations oscillate. Where speeds were seen to be further off, or have not been seen yet, that error counts
+/// instead: the objective is a
 /// sum of times, so it is off by about as much as they are. In addition, a gain must exceed the cost of the way back
 /// (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
@@ -203,7 +204,7 @@ impl Snapshot {
     /// speed on an untried number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
     /// on which three GPUs are slower than two lost 12 s of 1200 compared with equal shares (four pauses of 2 s, and a
     /// window on three), for an expected gain of 4 s. After an arrival or an end, GPUs that would stay idle are given
-    /// out for any gain.
+    /// out for any gain: to those with fewest, unless the error is less than what the plan gains over that.
     ///
     /// Only errors of speeds that had been measured count. Assumed ones are off by more, but each is tried once, for two
     /// pauses, and gains for long where it was right: with their errors counted the gain over equal shares fell from
@@ -217,7 +218,11 @@ impl Snapshot {
         }
         let (gain, cost_s) = self.gain(&outcome.gpus)?;
         let error_s = self.rate_error * outcome.value;
-        let idle = self.given.iter().sum::<u32>() < outcome.gpus.iter().sum();
+        // What was reached needs no GPUs any more, whatever it still holds.
+        let mut held = self.given.clone();
+        let reached = self.indices().filter(|&i| self.reached(i));
+        reached.for_each(|i| held[i] = 0);
+        let idle = held.iter().sum::<u32>() < outcome.gpus.iter().sum();
         let least = match occasion {
             Occasion::Window => cost_s.max(error_s).max(LEAST_GAIN * outcome.value),
             _ if idle => 0.0,
@@ -226,6 +231,22 @@ impl Snapshot {
         let needed = !runs || idle && self.has_unplaced();
         if gain.seconds <= least && !needed {
             return None;
+        }
+        // GPUs that are idle are given out anyway; that others move as well must gain more than the error.
+        if idle && runs {
+            let level = levelled(&problem, held);
+            let (levelled, _) = self.gain(&level)?;
+            if level != outcome.gpus && gain.seconds - levelled.seconds <= error_s {
+                if level == self.given {
+                    return None;
+                }
+                return Some(Choice {
+                    expected: self.expected(&problem, &keeping(&problem, &level)),
+                    gpus: level,
+                    reason: "idle GPUs to those with fewest".to_owned(),
+                    gain: Some(levelled),
+                });
+            }
         }
         Some(Choice {
             expected: self.expected(&problem, &outcome),
@@ -318,6 +339,22 @@ impl Snapshot {
             })
         });
         Some(each.collect())
+    }
+}
+
+/// Gives idle GPUs to the trainings that have fewest, as far as more make them faster; nobody loses any.
+fn levelled(problem: &Problem, mut gpus: Vec<u32>) -> Vec<u32> {
+    let mut idle = problem.gpus - gpus.iter().sum::<u32>();
+    loop {
+        let more = Active::of(problem).iter().filter_map(|i| {
+            let next = problem.next_useful(i, gpus[i])?;
+            (next - gpus[i] <= idle).then_some((gpus[i], i, next))
+        });
+        let Some((had, i, next)) = more.min() else {
+            return gpus;
+        };
+        gpus[i] = next;
+        idle -= next - had;
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Training {
     last: Option<(u64, f64)>,
     parked_at: Option<f64>,
     window: u64,
-    /// The speed that the last decision expects, until enough steps have shown it.
+    /// The speed that is expected of it, until enough steps have shown it.
     expected: Option<ExpectedRate>,
     /// Why it makes no progress, and since which step that is known.
     stuck: Option<(Stuck, u64)>,
@@ -145,18 +145,24 @@ impl Training {
         }
     }
 
-    /// A decision gives it these GPUs, and expects the speed that it has been measured to have on them.
+    /// From now on the speed is expected that it has been measured to have on these GPUs.
     pub(crate) fn expect(&mut self, gpus: u32) {
         let known = self.speed.steps_on(gpus) >= SURE_STEPS;
         let step_s = self.speed.measured_step_s(gpus).filter(|_| known);
         self.expected = step_s.map(|step_s| ExpectedRate::new(gpus, 1.0 / step_s));
     }
 
+    /// Compares the speed with what is expected; answers the error, if enough steps have shown it. Then, and where nothing
+    /// was expected, it should keep the speed that it is known to have now: where moves are rare, this tells how steady
+    /// speeds are.
     fn check_rate(&mut self, gpus: u32, steps: f64, seconds: f64) -> Option<f64> {
-        let expected = self.expected.as_mut().filter(|e| e.gpus == gpus)?;
-        let error = expected.push(steps, seconds)?;
-        self.expected = None;
-        Some(error)
+        let expected = self.expected.as_mut().filter(|e| e.gpus == gpus);
+        let error = match expected {
+            Some(expected) => Some(expected.push(steps, seconds)?),
+            None => None,
+        };
+        self.expect(gpus);
+        error
     }
 
     /// Checks whether the loss still makes progress; returns whether that has changed.
