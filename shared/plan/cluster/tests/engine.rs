@@ -494,7 +494,7 @@ proptest! {
         let mut bound = 0.0_f64;
         for policy in Policy::BASELINES {
             let schedule = policy.baseline(&problem).unwrap();
-            let effort = Effort { intervals: 40, cells: 2, blocks: 6, patience: 8, work: 0 };
+            let effort = Effort { intervals: 40, cells: 2, blocks: 6, patience: 8, steps: 150, work: 1_000_000_000 };
             least = least.min(schedule.cost(&problem));
             bound = bound.max(bounds::prices(&problem, &schedule, effort));
         }

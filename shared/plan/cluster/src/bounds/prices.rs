@@ -29,7 +29,7 @@ mod response;
 
 use crate::{Problem, Schedule};
 pub use market::Effort;
-use market::{LEAST_STEPS, MOST_STEPS, Market};
+use market::{LEAST_STEPS, Market};
 
 /// A lower bound on `sum w C`; `incumbent` (any schedule) sets the horizon, the initial prices and the
 /// step.
@@ -58,7 +58,7 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     // is larger, so a full step would overshoot; half a step was chosen by hand, and is halved again below.
     let mut pace = 0.5;
     let mut stale = 0;
-    for step in 0..MOST_STEPS {
+    for step in 0..effort.steps {
         if step >= LEAST_STEPS && market.desk.work >= effort.work {
             break;
         }

@@ -13,36 +13,40 @@ pub struct Effort {
     pub blocks: usize,
     /// Steps without progress before steps become half as long.
     pub patience: usize,
-    /// Windows of a block and a slack that all steps of the subgradient method may look at; at least 40 steps are
-    /// made, and at most 400.
+    /// Steps of the subgradient method at most; at least 40 are made.
+    pub steps: usize,
+    /// Windows of a block and a slack that all steps may look at.
     pub work: u64,
 }
 
-/// With fewer the first prices would decide, whatever the problem; more than the most was not tried.
+/// With fewer the first prices would decide, whatever the problem.
 pub(super) const LEAST_STEPS: usize = 40;
-pub(super) const MOST_STEPS: usize = 400;
 
 impl Effort {
     /// Rounding costs about three cells a job: much where urgent jobs are over after a few. Cells count more than
     /// intervals, and both more than blocks, so a longer backlog gets more intervals and fewer blocks.
     ///
     /// Flow cost over the bound at load 2, with 128 intervals of 2 cells in 400 steps, and as it is now: 100 jobs on
-    /// 15 GPUs 2.58 and 1.58 (in 3 s of a busy processor), 300 on 15 4.20 and 1.98 (8 s), 3,000 on 160 4.44 with 96
+    /// 15 GPUs 2.58 and 1.49 (in 6 s of a busy processor), 300 on 15 4.20 and 1.98 (8 s), 3,000 on 160 4.44 with 96
     /// intervals of one cell, and 3.03 (8 s). Four times the work gives 2.24 there.
     pub fn for_problem(problem: &Problem) -> Self {
-        let (intervals, cells, blocks, patience) = match problem.jobs.len() {
-            0..=60 => (192, 3, 32, 8),
-            // Where steps are few they have to become short soon: of 2, 3, 4, 8 and 16, 2 to 4 were best in 100
-            // steps on two problems of 100 jobs. A small problem can afford the most, and 8 is better there.
-            61..=150 => (256, 4, 16, 3),
-            _ => (512, 4, 8, 3),
+        let (intervals, cells, blocks, patience, steps, work) = match problem.jobs.len() {
+            // More than 400 steps were not tried there.
+            0..=60 => (192, 3, 32, 8, 400, 500_000_000),
+            // 100 jobs on 15 GPUs: bound on the flow 129e3 in 400 steps with a patience of 3, after which longer does not
+            // help; 133e3 with 8 and the same work, 136e3 with 12 and twice the work, 136e3 with 15 and thrice the work.
+            61..=150 => (256, 4, 16, 12, 2_000, 1_000_000_000),
+            // Where steps are few they have to become short soon: 300 jobs have a bound of 783e3 with a patience of 3, and
+            // 445e3 with 8 and twice the work. The work is what limits them: 8 times as much gives 928e3.
+            _ => (512, 4, 8, 3, 400, 500_000_000),
         };
         Self {
             intervals,
             cells,
             blocks,
             patience,
-            work: 500_000_000,
+            steps,
+            work,
         }
     }
 }
