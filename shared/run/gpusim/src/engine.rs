@@ -2,6 +2,7 @@
 //! memory bandwidth by max-min fairness. Times in microseconds.
 
 use crate::program::Segment;
+use crate::ready::{Ready, least, smaller};
 use crate::tuning::Tuning;
 
 /// One task as the engine sees it.
@@ -25,37 +26,21 @@ pub(crate) struct Machine<'a> {
     pub(crate) most_steps: f64,
 }
 
-/// State of a task within its step.
+/// State of a task within its step until its timer; a ready task has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Host phase, until the timer.
+enum Phase {
+    /// Host phase.
     Host,
-    /// Waits for a launch or the gap between kernels, until the timer.
+    /// Waits for a launch or the gap between kernels.
     Wait,
-    /// Its segment is ready, and takes SMs when there are any.
-    Ready,
 }
 
-/// State of one task; `held` and `active` are zero unless it is [`Phase::Ready`].
+/// State of one task; that of its segment, once it is ready, is in [`Ready`].
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
-    pub(crate) phase: Phase,
+    phase: Phase,
     /// Index of the current segment.
     pub(crate) segment: usize,
-    /// Copy of the current segment's limits, together with the values that change with them.
-    hold: f64,
-    parallelism: f64,
-    intensity: f64,
-    /// SMs that it occupies.
-    pub(crate) held: f64,
-    /// SMs whose capacity it uses.
-    pub(crate) active: f64,
-    /// Work per microsecond after bandwidth limits.
-    rate: f64,
-    /// Bytes per microsecond that it demands.
-    demand: f64,
-    timer: f64,
-    remaining: f64,
     launch_base: f64,
     step: u32,
     /// End of its first step, when it has ended.
@@ -77,7 +62,7 @@ pub(crate) struct Measured {
 /// Observes every interval between events.
 pub(crate) trait Observer {
     /// From `start` to `end` nothing changed; called before the state advances.
-    fn interval(&mut self, start: f64, end: f64, slots: &[Slot]);
+    fn interval(&mut self, start: f64, end: f64, slots: &[Slot], ready: &Ready);
 }
 
 /// Observes nothing and costs nothing.
@@ -85,7 +70,7 @@ pub(crate) struct Blind;
 
 impl Observer for Blind {
     #[inline]
-    fn interval(&mut self, _: f64, _: f64, _: &[Slot]) {}
+    fn interval(&mut self, _: f64, _: f64, _: &[Slot], _: &Ready) {}
 }
 
 /// Maximum number of events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue has
@@ -106,7 +91,7 @@ pub(crate) fn run<O: Observer>(
             engine.allocate();
         }
         let next = engine.next_event();
-        observer.interval(engine.now, next, &engine.slots);
+        observer.interval(engine.now, next, &engine.slots, &engine.ready);
         engine.advance(next);
         events += 1;
     }
@@ -117,12 +102,13 @@ struct Engine<'a> {
     jobs: &'a [SimulatedTask],
     machine: &'a Machine<'a>,
     slots: Vec<Slot>,
-    /// Ready tasks in order of arrival.
-    queue: Vec<usize>,
-    /// Scratch for ordering demands.
-    order: Vec<usize>,
+    /// When the host phase or the wait of each task ends; infinite while it is ready.
+    timers: Vec<f64>,
+    /// The first of them.
+    first_timer: f64,
+    ready: Ready,
     now: f64,
-    /// Whether the queue has changed since the last allocation.
+    /// Whether a task has become ready or ended its segment since the last allocation.
     changed: bool,
     /// Steps that every task must finish.
     min_steps: u32,
@@ -133,41 +119,31 @@ struct Engine<'a> {
 impl<'a> Engine<'a> {
     fn new(jobs: &'a [SimulatedTask], machine: &'a Machine<'a>) -> Self {
         let n = jobs.len();
-        let slots = jobs
-            .iter()
-            .enumerate()
-            .map(|(i, job)| {
-                let kernels: f64 = job
-                    .segments
-                    .iter()
-                    .map(|s| s.work / s.parallelism + s.gap_us)
-                    .sum();
-                let offset = (job.host_us + kernels) * i as f64 / n as f64;
-                Slot {
-                    phase: Phase::Host,
-                    segment: 0,
-                    hold: 0.0,
-                    parallelism: 0.0,
-                    intensity: 0.0,
-                    held: 0.0,
-                    active: 0.0,
-                    rate: 0.0,
-                    demand: 0.0,
-                    timer: offset + job.host_us * jitter(machine, i, 0),
-                    remaining: 0.0,
-                    launch_base: 0.0,
-                    step: 0,
-                    first: None,
-                    last: (0, 0.0),
-                }
-            })
-            .collect();
+        let timer = |(i, job): (usize, &SimulatedTask)| {
+            let kernels: f64 = job
+                .segments
+                .iter()
+                .map(|s| s.work / s.parallelism + s.gap_us)
+                .sum();
+            let offset = (job.host_us + kernels) * i as f64 / n as f64;
+            offset + job.host_us * jitter(machine, i, 0)
+        };
+        let timers: Vec<f64> = jobs.iter().enumerate().map(timer).collect();
+        let slot = Slot {
+            phase: Phase::Host,
+            segment: 0,
+            launch_base: 0.0,
+            step: 0,
+            first: None,
+            last: (0, 0.0),
+        };
         Self {
             jobs,
             machine,
-            slots,
-            queue: Vec::with_capacity(n),
-            order: Vec::with_capacity(n),
+            slots: vec![slot; n],
+            first_timer: first(&timers),
+            timers,
+            ready: Ready::default(),
             now: 0.0,
             changed: false,
             min_steps: machine.min_steps,
@@ -179,98 +155,51 @@ impl<'a> Engine<'a> {
         self.unfinished == 0
     }
 
-    /// Assigns SMs to the ready tasks in order of arrival and sets their rates.
-    ///
-    /// First every task gets the SMs that retiring blocks free, then the rest goes first come, first served.
+    /// Assigns SMs and bandwidth to the ready tasks.
     fn allocate(&mut self) {
-        let n = self.queue.len().max(1) as f64;
-        let sure = self.machine.sms * self.machine.tuning.handover.min(1.0 / n);
-        let mut free = self.machine.sms;
-        for &i in &self.queue {
-            free -= self.slots[i].hold.min(sure);
-        }
-        for &i in &self.queue {
-            let slot = &mut self.slots[i];
-            let base = slot.hold.min(sure);
-            let extra = (slot.hold - base).min(free);
-            free -= extra;
-            slot.held = base + extra;
-            slot.active = slot.parallelism.min(slot.held);
-        }
-        self.share_bandwidth();
+        let (sms, tuning) = (self.machine.sms, self.machine.tuning);
+        self.ready.allocate(sms, tuning);
+        self.ready
+            .share_bandwidth(self.machine.bytes_per_us, tuning.interference / sms);
         self.changed = false;
     }
 
-    /// Rates are the active SMs unless DRAM demand exceeds the bandwidth; then the bandwidth is
-    /// divided by max-min fairness and rates shrink with it.
-    fn share_bandwidth(&mut self) {
-        let busy: f64 = self.queue.iter().map(|&i| self.slots[i].active).sum();
-        let growth = self.machine.tuning.interference / self.machine.sms;
-        let mut demand = 0.0;
-        for &i in &self.queue {
-            let slot = &mut self.slots[i];
-            let others = busy - slot.active;
-            slot.demand = slot.active * slot.intensity * (1.0 + growth * others);
-            slot.rate = slot.active;
-            demand += slot.demand;
-        }
-        if demand > self.machine.bytes_per_us {
-            self.fill_bandwidth();
-        }
-    }
-
-    /// Max-min fair division of the bandwidth among demands that exceed it.
-    fn fill_bandwidth(&mut self) {
-        let mut order = std::mem::take(&mut self.order);
-        order.clone_from(&self.queue);
-        order.sort_by(|&a, &b| self.slots[a].demand.total_cmp(&self.slots[b].demand));
-        let mut left = self.machine.bytes_per_us;
-        let mut count = order.len() as f64;
-        for &i in &order {
-            let slot = &mut self.slots[i];
-            let got = slot.demand.min(left / count);
-            if slot.demand > got {
-                slot.rate *= got / slot.demand;
-            }
-            left -= got;
-            count -= 1.0;
-        }
-        self.order = order;
-    }
-
     fn next_event(&self) -> f64 {
-        let mut next = f64::INFINITY;
-        for slot in &self.slots {
-            let at = match slot.phase {
-                Phase::Host | Phase::Wait => slot.timer,
-                Phase::Ready if slot.rate > 0.0 => self.now + slot.remaining / slot.rate,
-                Phase::Ready => continue,
-            };
-            next = next.min(at);
-        }
-        next.max(self.now)
+        let next = self.ready.first_end(self.now);
+        smaller(next, self.first_timer).max(self.now)
     }
 
     fn advance(&mut self, to: f64) {
         let elapsed = to - self.now;
         self.now = to;
+        // What becomes ready now has not run yet.
+        let running = self.ready.task.len();
+        let expired = self.first_timer <= to;
+        if expired {
+            self.expire();
+        }
+        self.ready.run(elapsed, running);
+        for k in 0..self.ready.completed.len() {
+            self.complete(self.ready.completed[k]);
+        }
+        if expired || !self.ready.completed.is_empty() {
+            self.first_timer = first(&self.timers);
+        }
+    }
+
+    /// Every timer that has run out.
+    fn expire(&mut self) {
         for i in 0..self.slots.len() {
+            if self.timers[i] > self.now {
+                continue;
+            }
             let slot = &mut self.slots[i];
-            match slot.phase {
-                Phase::Host if slot.timer <= to => {
-                    slot.launch_base = to;
-                    slot.segment = 0;
-                    self.wait_for_segment(i);
-                }
-                Phase::Wait if slot.timer <= to => self.arrive(i),
-                Phase::Ready => {
-                    slot.remaining -= slot.rate * elapsed;
-                    // Rounding leaves a little; a thousandth of a nanosecond of work counts as done.
-                    if slot.rate > 0.0 && slot.remaining <= 1e-6 * slot.rate {
-                        self.complete(i);
-                    }
-                }
-                Phase::Host | Phase::Wait => {}
+            if slot.phase == Phase::Host {
+                slot.launch_base = self.now;
+                slot.segment = 0;
+                self.wait_for_segment(i);
+            } else {
+                self.arrive(i);
             }
         }
     }
@@ -279,29 +208,20 @@ impl<'a> Engine<'a> {
     fn wait_for_segment(&mut self, i: usize) {
         let slot = &mut self.slots[i];
         let segment = &self.jobs[i].segments[slot.segment];
-        slot.timer = (slot.launch_base + segment.issue_us).max(self.now + segment.gap_us);
+        self.timers[i] = (slot.launch_base + segment.issue_us).max(self.now + segment.gap_us);
         slot.phase = Phase::Wait;
     }
 
     fn arrive(&mut self, i: usize) {
-        let slot = &mut self.slots[i];
-        let segment = &self.jobs[i].segments[slot.segment];
-        slot.phase = Phase::Ready;
-        slot.remaining = segment.work;
-        slot.hold = segment.hold;
-        slot.parallelism = segment.parallelism;
-        slot.intensity = segment.intensity;
+        self.timers[i] = f64::INFINITY;
+        let segment = &self.jobs[i].segments[self.slots[i].segment];
+        self.ready.push(i, segment);
         self.changed = true;
-        self.queue.push(i);
     }
 
     fn complete(&mut self, i: usize) {
-        self.queue.retain(|&q| q != i);
         self.changed = true;
         let slot = &mut self.slots[i];
-        slot.held = 0.0;
-        slot.active = 0.0;
-        slot.rate = 0.0;
         slot.segment += 1;
         if slot.segment < self.jobs[i].segments.len() {
             self.wait_for_segment(i);
@@ -317,7 +237,7 @@ impl<'a> Engine<'a> {
         slot.last = (slot.step, self.now);
         slot.phase = Phase::Host;
         slot.segment = 0;
-        slot.timer = self.now + host * jitter(self.machine, i, slot.step);
+        self.timers[i] = self.now + host * jitter(self.machine, i, slot.step);
         match slot.first {
             // The window opens only once every task is past its first step.
             None => self.open_windows(),
@@ -369,6 +289,11 @@ impl<'a> Engine<'a> {
             finished: self.finished(),
         }
     }
+}
+
+/// The first of all timers.
+fn first(timers: &[f64]) -> f64 {
+    least(timers.len(), |i| timers[i])
 }
 
 /// Factor on the host phase of one step: uniform around 1.

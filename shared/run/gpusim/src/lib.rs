@@ -8,6 +8,7 @@ mod kernel;
 mod layer;
 mod network;
 mod program;
+mod ready;
 mod simulator;
 mod trace;
 mod tuning;

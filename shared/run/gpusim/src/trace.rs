@@ -1,7 +1,8 @@
 //! What the simulated GPU did and when.
 
-use crate::engine::{Observer, Phase, SimulatedTask, Slot};
+use crate::engine::{Observer, SimulatedTask, Slot};
 use crate::kernel::KernelKind;
+use crate::ready::Ready;
 
 /// One kernel, or a run of short kernels, of one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,12 +94,13 @@ impl<'a> Tracer<'a> {
 }
 
 impl Observer for Tracer<'_> {
-    fn interval(&mut self, start: f64, end: f64, slots: &[Slot]) {
+    fn interval(&mut self, start: f64, end: f64, slots: &[Slot], ready: &Ready) {
         if end <= start {
             return;
         }
+        let [held, active] = ready.sms_by_task(slots.len());
         for (task, slot) in slots.iter().enumerate() {
-            let running = slot.phase == Phase::Ready && slot.held > 0.0;
+            let running = held[task] > 0.0;
             let same = self.open[task]
                 .as_ref()
                 .is_some_and(|o| o.segment == slot.segment && o.end >= start);
@@ -114,12 +116,10 @@ impl Observer for Tracer<'_> {
                     active: 0.0,
                 });
                 open.end = end;
-                open.held += slot.held * (end - start);
-                open.active += slot.active * (end - start);
+                open.held += held[task] * (end - start);
+                open.active += active[task] * (end - start);
             }
         }
-        let held: Vec<f64> = slots.iter().map(|s| s.held).collect();
-        let active: Vec<f64> = slots.iter().map(|s| s.active).collect();
         let changed = self
             .trace
             .occupancy
