@@ -1,10 +1,12 @@
-//! Least squares, linear algebra and statistics; knows no domain type.
+//! Least squares, linear algebra, statistics, and work on all processors; knows no domain type.
 
 mod cholesky;
 mod exp;
 pub mod optimise;
+mod parallel;
 pub mod stats;
 mod wide;
 
 pub use cholesky::{Cholesky, NotPositiveDefinite, dot};
 pub use exp::exp;
+pub use parallel::{in_parallel, processors};

@@ -18,11 +18,11 @@ mod space;
 mod spread;
 
 pub use goal::{Goal, expected_above};
-pub use space::{Design, coruns_per_fit};
+pub use space::{Design, coruns_per_fit, fit_so_far};
 
 use std::collections::HashSet;
 
-use doc::Method;
+use math::in_parallel;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use units::Share;
@@ -30,7 +30,6 @@ use units::corun::Setting;
 
 use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
-use crate::fit::fit;
 use crate::predictor::Predictor;
 
 /// Why a configuration is worth measuring.
@@ -141,16 +140,18 @@ impl Design<'_> {
     }
 
     fn improve(&self, data: &Dataset, rng: &mut StdRng) -> Result<Step, PredictError> {
-        let options = space::quick();
-        let model = match self.earlier {
-            Some(earlier) => fit(
-                &memory::with_memory(self, earlier, data),
-                Method::Blend,
-                &options,
-            )?,
-            None => fit(data, Method::Blend, &options)?,
+        let new;
+        let model = match (self.earlier, self.fitted) {
+            (None, Some(fitted)) => fitted,
+            (None, None) => {
+                new = fit_so_far(data)?;
+                &new
+            }
+            (Some(earlier), _) => {
+                new = fit_so_far(&memory::with_memory(self, earlier, data))?;
+                &new
+            }
         };
-        let model = model.predictor;
         let measured: HashSet<&[Setting]> = data.samples.iter().map(|s| &s.active[..]).collect();
         let together: Vec<Vec<Setting>> = measured
             .iter()
@@ -159,11 +160,11 @@ impl Design<'_> {
             .collect();
         let mut best_measured = together
             .iter()
-            .map(|a| self.value(&model, a))
+            .map(|a| self.value(model, a))
             .fold(f64::NEG_INFINITY, f64::max);
         let mut ordered = together;
         ordered.sort();
-        let ranked = self.ranked(&model, &ordered, rng);
+        let ranked = self.ranked(model, &ordered, rng);
         let Some((value, best)) = ranked.first().cloned() else {
             return Ok(Step::Stop(Progress {
                 best: Vec::new(),
@@ -176,13 +177,12 @@ impl Design<'_> {
             // below the best prediction, so that expected improvement has a reference. The tenth was chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
-        let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
-        for (_, active) in ranked.iter().take(SHORTLIST) {
-            if !measured.contains(&active[..]) {
-                let gain = self.expected_improvement(&model, active, best_measured);
-                gains.push((gain, active));
-            }
-        }
+        let short = ranked.iter().take(SHORTLIST).map(|(_, active)| active);
+        let short: Vec<&Vec<Setting>> = short.filter(|a| !measured.contains(&a[..])).collect();
+        let mut gains: Vec<(f64, &Vec<Setting>)> = in_parallel(&short, |active| {
+            let gain = self.expected_improvement(model, active, best_measured);
+            (gain, *active)
+        });
         // The first of equal ones, which has the largest mean.
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let choice = gains.first().copied();

@@ -7,6 +7,7 @@ mod unseen;
 use std::collections::HashMap;
 
 use doc::Method;
+use math::in_parallel;
 use units::corun::Setting;
 
 use crate::base::Base;
@@ -144,11 +145,10 @@ fn learn_kinds(
         let d = rows.features.first()?.len();
         (h.inverse_length.len() == d).then_some(h)
     };
-    let mut tasks: Vec<Regressors> = rows
-        .iter()
-        .enumerate()
-        .map(|(i, r)| parts_of(r, base.layout, start(i, r), wanted, options))
-        .collect();
+    let each: Vec<(usize, &Rows)> = rows.iter().enumerate().collect();
+    let mut tasks = in_parallel(&each, |&(i, r)| {
+        parts_of(r, base.layout, start(i, r), wanted, options)
+    });
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
     let pool = (options.validate && wanted.gp)

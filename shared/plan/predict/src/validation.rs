@@ -9,6 +9,7 @@ mod weights;
 use std::collections::{BTreeSet, HashMap};
 
 use doc::Method;
+use math::in_parallel;
 use units::Share;
 use units::corun::{MAX_TASKS, Setting};
 
@@ -310,10 +311,12 @@ impl Part {
             ..known.wanted
         };
         let rows = Rows::of_all(&rest, &base);
-        let tasks = rows.iter().enumerate();
-        let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, wanted, &kept));
+        let each: Vec<(usize, &Rows)> = rows.iter().enumerate().collect();
+        let tasks = in_parallel(&each, |&(i, r)| {
+            part_of(r, base.layout, i, known, wanted, &kept)
+        });
         Ok(Self {
-            tasks: tasks.collect(),
+            tasks,
             data: rest,
             base,
         })

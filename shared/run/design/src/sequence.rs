@@ -52,8 +52,8 @@ pub struct Sequence {
 /// seventh of the samples.
 const COMPARED_EVERY: usize = 6;
 
-/// Listed configurations that a device is told of in advance: each task of 64 alone, and more co-runs than start workers
-/// at once. A grid may have a hundred thousand.
+/// Configurations that a device is told of in advance: each task of 64 alone, and more co-runs than start workers at
+/// once. A grid may have a hundred thousand.
 const AHEAD: usize = 128;
 
 /// Co-runs between two solo runs at part shares. These show how a task scales by itself and cost one
@@ -289,11 +289,16 @@ impl Sequence {
         }
     }
 
-    /// What the next listed configurations need, in their order.
-    pub fn coming(&self) -> Vec<Setting> {
+    /// The next configurations, in their order, as far as they are known.
+    pub fn coming(&self) -> Vec<Configuration> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let listed = self.listed.as_slice().iter().take(left.min(AHEAD));
-        listed.flatten().copied().collect()
+        let chosen = match &self.chooser {
+            Chooser::Adaptive(adaptive) => Some(adaptive.coming()),
+            Chooser::Nothing(_) | Chooser::Random(_) => None,
+        };
+        let listed = self.listed.as_slice().iter();
+        let all = listed.chain(chosen.into_iter().flatten());
+        all.take(left.min(AHEAD)).cloned().collect()
     }
 
     /// Learns the result of a configuration; `None`: it could not be measured.

@@ -211,7 +211,7 @@ impl Session<'_> {
                 None => {
                     sink.settle().map_err(failed)?;
                     sink.measuring(&describe(&self.header.workload, &runs));
-                    self.device.expect(&self.sequence.coming());
+                    self.device.expect(self.sequence.coming());
                     (
                         self.measure(config, &runs, totals.times_measured(&runs))?,
                         true,

@@ -88,9 +88,9 @@ pub trait Device {
         self.measure(configuration, window)
     }
 
-    /// Says what coming configurations need, in their order, so that a device whose jobs take long to start may start
-    /// several at once; nothing by default.
-    fn expect(&mut self, _coming: &[Setting]) {}
+    /// Says which configurations come next, in their order, so that a device whose jobs take long to start may start
+    /// several at once, and a simulator may use all processors; nothing by default.
+    fn expect(&mut self, _coming: Vec<Vec<Setting>>) {}
 
     /// The only configurations that can be measured; `None`: any.
     fn only(&self) -> Option<&[Vec<Setting>]> {

@@ -335,8 +335,8 @@ impl Device for Real {
         }
     }
 
-    fn expect(&mut self, coming: &[Setting]) {
-        self.pool.expect(coming);
+    fn expect(&mut self, coming: Vec<Vec<Setting>>) {
+        self.pool.expect(&coming.concat());
     }
 
     fn summary(&self) -> Option<String> {

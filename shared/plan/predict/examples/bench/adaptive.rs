@@ -74,6 +74,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
         tolerance: 0.0,
         starts: predict::design::STARTS,
         earlier: None,
+        fitted: None,
         seed,
     };
     let mut rng = StdRng::seed_from_u64(1000 + seed);

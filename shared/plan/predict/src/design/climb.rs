@@ -64,17 +64,16 @@ impl Design<'_> {
             if seen.len() >= most {
                 break;
             }
-            let top: Vec<Vec<Setting>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
-            let mut grown = false;
-            for next in top.iter().flat_map(|a| self.neighbours(a)) {
-                if seen.insert(next.clone()) {
-                    all.push((self.value(model, &next), next));
-                    grown = true;
-                }
-            }
-            if !grown {
+            let around = all.iter().take(3).flat_map(|(_, a)| self.neighbours(a));
+            let mut new: Vec<(f64, Vec<Setting>)> = around
+                .filter(|next| seen.insert(next.clone()))
+                .map(|next| (0.0, next))
+                .collect();
+            if new.is_empty() {
                 break;
             }
+            self.values(model, &mut new);
+            all.append(&mut new);
             best_first(&mut all);
         }
         all

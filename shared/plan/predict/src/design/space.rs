@@ -1,10 +1,14 @@
 //! What may be measured, for which goal, and the value of a configuration under a model.
 
+use doc::Method;
+use math::in_parallel;
 use units::corun::Setting;
 use units::{Batch, Share};
 
 use super::goal::Goal;
-use crate::fit::FitOptions;
+use crate::dataset::Dataset;
+use crate::error::PredictError;
+use crate::fit::{FitOptions, fit};
 use crate::predictor::Predictor;
 
 /// Limits on what may be measured, and when to stop.
@@ -17,14 +21,14 @@ pub struct Design<'a> {
     pub goal: Goal,
     /// Relative number of rounds to the target at these batch sizes, by which the value is divided. Only ratios
     /// count; 1 if it does not depend on batch sizes.
-    pub rounds: &'a dyn Fn(&[Setting]) -> f64,
+    pub rounds: &'a (dyn Fn(&[Setting]) -> f64 + Sync),
     /// Floor: throughput relative to alone that every task must keep in the best, 0 to 1.
     pub floor: f64,
     /// Configurations that may be chosen: constraints on batch sizes, shares and memory. Solo runs are not checked.
-    pub admissible: &'a dyn Fn(&[Setting]) -> bool,
+    pub admissible: &'a (dyn Fn(&[Setting]) -> bool + Sync),
     /// Reduces the batch sizes of a drawn configuration, within `batches`, until it fits into memory; it may already
     /// fit.
-    pub shrink: &'a dyn Fn(&mut [Setting]),
+    pub shrink: &'a (dyn Fn(&mut [Setting]) + Sync),
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
     /// Number of co-runs spread over what looks promising, before expected improvement.
@@ -32,6 +36,8 @@ pub struct Design<'a> {
     /// An earlier model of the same tasks, from before a small change of the device or the tasks. The design also
     /// learns from its predictions at first; each new measurement replaces one of them.
     pub earlier: Option<&'a Predictor>,
+    /// [`fit_so_far`] of the data, if it is known.
+    pub fitted: Option<&'a Predictor>,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -40,7 +46,8 @@ pub struct Design<'a> {
 const FEW_TASKS: usize = 8;
 
 /// Number of co-runs chosen with one fit, for this many tasks: the cost of a fit grows faster than the number of
-/// tasks. With this, a profile of 40 co-runs takes 15 CPU seconds for 32 alexnets and 39 for 64.
+/// tasks. With this, a simulated profile of 40 co-runs takes 21 CPU seconds for 16 tasks of nine models, and 53 for 64;
+/// most of the latter is simulating.
 #[must_use]
 pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
@@ -50,6 +57,10 @@ pub fn coruns_per_fit(tasks: usize) -> usize {
 const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
 const EVALUATIONS: usize = 15;
+
+/// Configurations that one thread evaluates at a time: a few of the predictor's blocks, each of which reads the data
+/// of every task once.
+const TOGETHER: usize = 256;
 
 impl Design<'_> {
     /// Solo rates to which throughput is relative, as in plans: at the best batch size.
@@ -82,11 +93,19 @@ impl Design<'_> {
     /// Values of many configurations of all tasks.
     pub(super) fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Setting>)]) {
         let n = self.batches.len();
-        let flat: Vec<Setting> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
-        let mut rates = vec![0.0; flat.len()];
-        model.means_many(n, &flat, &mut rates);
-        for ((value, active), rates) in all.iter_mut().zip(rates.chunks_exact(n)) {
-            *value = self.worth(active, rates, &self.solos(model, active));
+        let parts: Vec<&[(f64, Vec<Setting>)]> = all.chunks(TOGETHER).collect();
+        let values = in_parallel(&parts, |part| {
+            let flat: Vec<Setting> = part.iter().flat_map(|(_, a)| a.iter().copied()).collect();
+            let mut rates = vec![0.0; flat.len()];
+            model.means_many(n, &flat, &mut rates);
+            let each = part.iter().zip(rates.chunks_exact(n));
+            let worth = |((_, active), rates): (&(f64, Vec<Setting>), _)| {
+                self.worth(active, rates, &self.solos(model, active))
+            };
+            each.map(worth).collect::<Vec<f64>>()
+        });
+        for ((value, _), new) in all.iter_mut().zip(values.into_iter().flatten()) {
+            *value = new;
         }
     }
 
@@ -129,12 +148,16 @@ impl Design<'_> {
     }
 }
 
-/// Settings of the refits.
-pub(super) fn quick() -> FitOptions {
-    FitOptions {
+/// A model of the measurements so far, for the choice of the next ones.
+///
+/// # Errors
+/// [`PredictError`] if nothing can be learnt from the data.
+pub fn fit_so_far(data: &Dataset) -> Result<Predictor, PredictError> {
+    let options = FitOptions {
         evaluations: EVALUATIONS,
         validate: false,
         trees_everywhere: true,
         start: None,
-    }
+    };
+    Ok(fit(data, Method::Blend, &options)?.predictor)
 }

@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use doc::Method;
 use rand::rngs::StdRng;
 use units::corun::Setting;
 
 use super::climb::CANDIDATES;
-use super::space::{Design, coruns_per_fit, quick};
+use super::space::{Design, coruns_per_fit, fit_so_far};
 use crate::dataset::{Dataset, Sample};
-use crate::fit::fit;
 
 /// Number of draws, the best according to the current model, from which each of the first co-runs is chosen.
 ///
@@ -34,8 +32,8 @@ pub(super) fn spread(
         .collect();
     // No model is possible yet, for example because the solo runs of a task failed: co-runs anywhere may make one
     // possible.
-    if let Ok(model) = fit(data, Method::Blend, &quick()) {
-        design.values(&model.predictor, &mut all);
+    if let Ok(model) = fit_so_far(data) {
+        design.values(&model, &mut all);
         super::climb::best_first(&mut all);
         all.truncate(PROMISING);
     }

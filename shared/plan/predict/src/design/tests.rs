@@ -1,7 +1,8 @@
 use units::corun::Setting;
 
 use super::*;
-use crate::{FitOptions, TaskSpec};
+use crate::{FitOptions, TaskSpec, fit};
+use doc::Method;
 use units::Batch;
 
 /// A device whose best total is neither full sharing nor an even split.
@@ -21,7 +22,11 @@ fn device(active: &[Setting]) -> Vec<f64> {
         .collect()
 }
 
-fn run(tolerance: f64, budget: usize, admissible: &dyn Fn(&[Setting]) -> bool) -> (Dataset, Step) {
+fn run(
+    tolerance: f64,
+    budget: usize,
+    admissible: &(dyn Fn(&[Setting]) -> bool + Sync),
+) -> (Dataset, Step) {
     run_for(Goal::Raw, 0.0, tolerance, budget, admissible)
 }
 
@@ -30,7 +35,7 @@ fn run_for(
     floor: f64,
     tolerance: f64,
     budget: usize,
-    admissible: &dyn Fn(&[Setting]) -> bool,
+    admissible: &(dyn Fn(&[Setting]) -> bool + Sync),
 ) -> (Dataset, Step) {
     let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
     let design = Design {
@@ -46,6 +51,7 @@ fn run_for(
         tolerance,
         starts: 5,
         earlier: None,
+        fitted: None,
         seed: 3,
     };
     let spec = TaskSpec {
@@ -255,6 +261,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         tolerance: 0.0,
         starts: 5,
         earlier,
+        fitted: None,
         seed: 3,
     };
     let spec = TaskSpec {
@@ -327,6 +334,7 @@ fn one_model_of_many_tasks_chooses_a_lot() {
         tolerance: 0.0,
         starts: 3,
         earlier: None,
+        fitted: None,
         seed: 1,
     };
     let spec = TaskSpec {

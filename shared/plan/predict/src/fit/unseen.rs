@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use doc::Method;
 use doc::params::{Kind, KindError};
-use math::stats;
+use math::{in_parallel, stats};
 use units::Batch;
 
 use super::checks::Checks;
@@ -216,33 +216,6 @@ impl PoolCorrection {
         };
         r.iter().find(reaches).map_or(1.0, |r| r.clamp(0.5, 2.0))
     }
-}
-
-/// `work` of every part, in order, on as many threads as there are processors.
-fn in_parallel<P: Sync, R: Send>(
-    parts: &[P],
-    work: impl Fn(&P) -> Option<R> + Sync,
-) -> Vec<Option<R>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let each = parts.len().div_ceil(threads).max(1);
-    let work = &work;
-    std::thread::scope(|scope| {
-        let some = |part| move || <[P]>::iter(part).map(work).collect::<Vec<_>>();
-        let start = |part| {
-            let handle = std::thread::Builder::new().spawn_scoped(scope, some(part));
-            // If no thread can be created, this one does the work.
-            handle.map_err(|_| part)
-        };
-        let running: Vec<_> = parts.chunks(each).map(start).collect();
-        let done = running
-            .into_iter()
-            .map(|t| match t.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(done)) => done,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(part) => some(part)(),
-            });
-        done.flatten().collect()
-    })
 }
 
 /// Leaves out one part after another; `None` if there are too few.

@@ -2,7 +2,7 @@
 //! the tasks.
 
 use math::optimise::least_squares;
-use math::stats;
+use math::{in_parallel, stats};
 
 use super::{Interference, Law, Meeting, Other, Pace, ROOT, host_load, power};
 
@@ -238,7 +238,8 @@ pub(crate) fn refit(
     // grows with the square of the tasks.
     for _ in 0..turns {
         let usual = laws.as_deref().map(|l| usual_slowdowns(l, &met));
-        let next = meetings.iter().enumerate().map(|(i, m)| {
+        let each: Vec<(usize, &Vec<Meeting>)> = meetings.iter().enumerate().collect();
+        let mut next = in_parallel(&each, |&(i, m)| {
             if m.is_empty() {
                 return None;
             }
@@ -262,7 +263,6 @@ pub(crate) fn refit(
             }
             Some(law)
         });
-        let mut next: Vec<Option<Law>> = next.collect();
         if laws.is_none() && form == Form::Overlapping {
             one_exponent(&mut next, &met);
         }

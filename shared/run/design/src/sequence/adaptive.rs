@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use doc::StopReason;
-use predict::design::{Design, Goal, Progress, Step, coruns_per_fit};
+use predict::design::{Design, Goal, Progress, Step, coruns_per_fit, fit_so_far};
 use predict::{Dataset, Predictor, Sample, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -65,8 +65,10 @@ pub struct Adaptive {
     pub(super) tried: BTreeSet<Configuration>,
     pub(super) earlier: Option<Predictor>,
     pub(super) coruns: u64,
+    /// The model of all measurements so far, once it is needed.
+    pub(super) fitted: Option<Predictor>,
     /// More co-runs chosen by the last model.
-    pending_batch: VecDeque<Configuration>,
+    pub(super) pending_batch: VecDeque<Configuration>,
     /// Tasks that the best choices leave alone in a round, and that were not measured yet.
     pub(super) alone: Vec<Configuration>,
     /// Whether the last co-run chosen by a model was the plan.
@@ -98,6 +100,7 @@ impl Adaptive {
             tried: BTreeSet::new(),
             earlier: earlier.cloned(),
             coruns: 0,
+            fitted: None,
             pending_batch: VecDeque::new(),
             alone: Vec::new(),
             planned_last: false,
@@ -156,6 +159,7 @@ impl Adaptive {
             tolerance: self.wanted.tolerance,
             starts: STARTS,
             earlier: self.earlier.as_ref(),
+            fitted: self.fitted.as_ref(),
             seed: self.wanted.seed,
         })
     }
@@ -205,14 +209,18 @@ impl Adaptive {
             self.next_part()
         } else {
             let start = self.starts.by_ref().find(|runs| !self.tried.contains(runs));
-            if let Some(runs) = start.or_else(|| self.of_rivals()) {
+            // What the last model chose comes first: rivals need a new one.
+            let chosen = match coruns_per_fit(self.space.task_count()) > 1 && start.is_none() {
+                true => self.of_subsets().or_else(|| self.of_pending_batch()),
+                false => start,
+            };
+            if let Some(runs) = chosen.or_else(|| self.of_rivals()) {
                 // It may have been measured before; then it is measured again.
                 self.tried.insert(runs.clone());
                 self.coruns += 1;
                 return Ok(Some(runs));
             }
-            let known = self.of_subsets().or_else(|| self.of_pending_batch());
-            match known.or_else(|| self.planned_in_turn()) {
+            match self.of_subsets().or_else(|| self.planned_in_turn()) {
                 Some(runs) => Some(runs),
                 None => self.improve()?,
             }
@@ -227,6 +235,15 @@ impl Adaptive {
                 Ok(None)
             }
         }
+    }
+
+    /// The next co-runs that are chosen already.
+    pub(super) fn coming(&self) -> impl Iterator<Item = &Configuration> {
+        let starts = self.starts.as_slice().iter();
+        let left = self.wanted.budget.saturating_sub(self.coruns);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let all = starts.chain(&self.pending_batch).take(left);
+        all.filter(|runs| !self.tried.contains(*runs))
     }
 
     fn of_subsets(&self) -> Option<Configuration> {
@@ -264,16 +281,29 @@ impl Adaptive {
     /// should be measured and not only predicted, and an optimistic prediction is then noticed. For a round: each set
     /// of tasks that runs together in it. It alternates from the start, and not only at the end, because the sequence
     /// must not depend on the remaining budget: a profile can then be resumed with a larger one.
-    fn planned(&self) -> Option<Configuration> {
+    fn planned(&mut self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
         let out_of_turn = count % 2 == 1 && coruns_per_fit(self.space.task_count()) == 1;
         if self.earlier.is_some() || count < STARTS || out_of_turn {
             return None;
         }
-        let plan = self.wanted.plan.best(&self.data, self.wanted.seed);
-        let mut plan = plan.into_iter();
+        let mut plan = self.plan_so_far().into_iter();
         plan.find(|runs| self.may(runs) && !self.tried.contains(runs))
+    }
+
+    /// Learns a model of all measurements so far; none if nothing can be learnt yet, which the design reports.
+    pub(super) fn fit(&mut self) {
+        if self.fitted.is_none() {
+            self.fitted = fit_so_far(&self.data).ok();
+        }
+    }
+
+    /// The best plan by that model.
+    pub(super) fn plan_so_far(&mut self) -> Vec<Configuration> {
+        self.fit();
+        let plan = |model| self.wanted.plan.by_model(model, self.wanted.seed);
+        self.fitted.as_ref().map_or_else(Vec::new, plan)
     }
 
     /// The best co-run of all tasks so far.
@@ -378,7 +408,10 @@ impl Adaptive {
     /// Learns a measurement; `None`: it could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], measured: Option<Sample>) {
         self.tried.insert(configuration.to_vec());
-        self.data.samples.extend(measured);
+        if let Some(sample) = measured {
+            self.data.samples.push(sample);
+            self.fitted = None;
+        }
     }
 }
 

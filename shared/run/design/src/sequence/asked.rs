@@ -4,14 +4,12 @@ use allocation::{
     Effort, Limits, MeasuredConfig, Partition, Problem, Progress, SearchOptions, Solution,
     Standing, partition_by_model, solve_by_model, standings_by_model,
 };
-use doc::{Method, ObjectiveKind, Workload};
-use predict::{Dataset, FitOptions, Predictor, fit};
+use doc::{ObjectiveKind, Workload};
+use predict::Predictor;
 use units::corun::Setting;
 
 use super::space::Configuration;
 
-/// Evaluations of the marginal likelihood of a fit between two co-runs of the design.
-const EVALUATIONS: usize = 15;
 /// Choices that the local search evaluates between two measurements. Not tuned: few enough that the fit takes longer.
 const POINTS: u64 = 4_000;
 /// The same for a round, in which every choice is ordered; not tuned either.
@@ -63,35 +61,20 @@ impl Asked {
         self.objective.is_progress()
     }
 
-    /// The best plan by a model of the data, within any domain: what runs on each GPU, or for a round on one GPU the
-    /// sets of tasks that run together, longest first. Empty if nothing can be learnt yet, or nothing is feasible.
-    pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
-        // Errors of fitting or solving are left to the design, which reports them.
-        let fitted = fit(data, Method::Blend, &quick());
-        fitted.map_or_else(
-            |_| Vec::new(),
-            |model| self.by_model(&model.predictor, seed),
-        )
-    }
-
     /// Whether the objective is a time, which depends on what runs together as tasks leave.
     pub fn is_timed(&self) -> bool {
         let volumes = || self.workload.tasks.iter().all(|t| t.samples.is_some());
         self.objective == ObjectiveKind::Round || (self.counts_rounds() && volumes())
     }
 
-    /// The best few plans by a model of the data, together with measured ones and the given choices, best first.
+    /// The best few plans by a model, together with measured ones and the given choices, best first.
     pub fn standings(
         &self,
-        data: &Dataset,
+        model: &Predictor,
         known: &[MeasuredConfig],
         mut others: Vec<Configuration>,
         seed: u64,
     ) -> Vec<Standing> {
-        let Ok(model) = fit(data, Method::Blend, &quick()) else {
-            return Vec::new();
-        };
-        let model = &model.predictor;
         let limits = self.limits.clone();
         let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
         let options = self.search(seed, RIVALS);
@@ -100,7 +83,8 @@ impl Asked {
         standings_by_model(model, &problem, known, &others)
     }
 
-    /// The best plan by a model.
+    /// The best plan by a model, within any domain: what runs on each GPU, or for a round on one GPU the sets of tasks
+    /// that run together, longest first. Empty if nothing is feasible.
     pub fn by_model(&self, model: &Predictor, seed: u64) -> Vec<Configuration> {
         let limits = self.limits.clone();
         let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
@@ -132,16 +116,6 @@ impl Asked {
             seed,
             reasons: false,
         }
-    }
-}
-
-/// Settings of a fit between two measurements.
-fn quick() -> FitOptions {
-    FitOptions {
-        evaluations: EVALUATIONS,
-        validate: false,
-        trees_everywhere: true,
-        start: None,
     }
 }
 

@@ -39,7 +39,7 @@ impl Adaptive {
         {
             return Some(runs);
         }
-        let plan = self.wanted.plan.best(&self.data, self.wanted.seed);
+        let plan = self.plan_so_far();
         self.parts.queue = plan.iter().cloned().collect();
         self.parts.plan = plan;
         let next = self.queued();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocation::{MeasuredConfig, Standing};
-use predict::design::{Progress, expected_above};
+use predict::design::{Progress, coruns_per_fit, expected_above};
 use units::corun::Setting;
 
 use super::adaptive::{Adaptive, STARTS, schemes};
@@ -44,6 +44,7 @@ impl Adaptive {
             return None;
         }
         let means = self.means();
+        self.fit();
         let standings = self.of_rounds(&means);
         if let Some(next) = self.of_missing(&standings) {
             return Some(next);
@@ -92,7 +93,8 @@ impl Adaptive {
         let everyone: Vec<usize> = (0..self.space.task_count()).collect();
         let equal = schemes(&self.space, &everyone, &self.scheme_sizes());
         let plan = &self.wanted.plan;
-        plan.standings(&self.data, &known, equal, self.wanted.seed)
+        let standings = |model| plan.standings(model, &known, equal, self.wanted.seed);
+        self.fitted.as_ref().map_or_else(Vec::new, standings)
     }
 
     /// The next co-run that was not measured yet, first of the best round and then of the best round of equal shares.
@@ -106,7 +108,15 @@ impl Adaptive {
         let new = missing.filter(|runs| self.may(runs) && !self.tried.contains(*runs));
         let (alone, together): (Vec<_>, Vec<_>) = new.cloned().partition(|runs| runs.len() == 1);
         self.alone = alone;
-        let next = together.into_iter().next();
+        // With many tasks, several for one model: from all of these rounds instead of the first ones, which differ in
+        // a single task. On four mixes of 16 tasks, two for each model gave the same errors of held-out co-runs as one,
+        // and plans whose rounds are 2 % shorter on fresh seeds, in half the time.
+        let per_fit = coruns_per_fit(self.space.task_count());
+        let mut chosen = together
+            .iter()
+            .step_by(together.len().div_ceil(per_fit).max(1));
+        let next = chosen.next().cloned();
+        self.pending_batch.extend(chosen.cloned());
         // As long as no round is completely measured, there is no reference for a gain.
         let known = standings.iter().find(|s| s.missing.is_empty());
         if let (Some(_), Some(best), Some(known)) = (&next, standings.first(), known) {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use allocation::Problem;
 use doc::{BatchPolicy, Documents, Frames, ObjectiveKind};
-use predict::design::Goal;
+use predict::design::{Goal, fit_so_far};
 use predict::{Dataset, FitOptions, fit};
 use units::corun::Setting;
 use units::{SamplesPerSec, Share, TotalShare};
@@ -370,7 +370,7 @@ fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
     while let Some(runs) = plan.next_configuration().unwrap() {
         let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
         if runs.len() > 1 && coruns >= STARTS && coruns.is_multiple_of(2) {
-            let best = asked.best(&data, 4).remove(0);
+            let best = asked.by_model(&fit_so_far(&data).unwrap(), 4).remove(0);
             if data.samples.iter().any(|s| s.active == best) {
                 known += 1;
             } else {
@@ -430,7 +430,7 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
         let problem = Problem::of_workload(&model, &small, objective, asked.limits.clone());
         let truth = brute::brute_force(&model, &problem).map(|(value, _)| value);
         let found = asked
-            .best(&data, 1)
+            .by_model(&fit_so_far(&data).unwrap(), 1)
             .first()
             .map(|plan| problem.worth(&model, plan));
         let (Some(truth), Some(found)) = (truth, found) else {
@@ -540,7 +540,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
             ..Limits::default()
         },
     };
-    let plan = asked.best(&data, 4);
+    let plan = asked.by_model(&fit_so_far(&data).unwrap(), 4);
     let mut tasks: Vec<usize> = plan.iter().flatten().map(|r| r.task).collect();
     tasks.sort_unstable();
     assert_eq!(tasks, [0, 1, 2, 3, 4, 5], "{plan:?}");

@@ -198,3 +198,25 @@ fn noise_is_drawn_anew_when_measured_again() {
         assert_eq!(each.len(), all.len(), "each is a draw of its own");
     }
 }
+
+/// A configuration that was simulated beside an earlier one gives what it gives by itself, and only for the same window.
+#[test]
+fn what_comes_next_is_simulated_along() {
+    let configurations = [
+        vec![run(0, 32, 100.0)],
+        vec![run(1, 64, 100.0)],
+        vec![run(0, 128, 50.0), run(1, 64, 60.0)],
+        vec![run(0, 32, 20.0), run(1, 64, 30.0)],
+    ];
+    let open = || Sim::open(&workload(PAIR), &options(3.0)).unwrap();
+    let (mut told, mut untold) = (open(), open());
+    for (k, runs) in configurations.iter().enumerate() {
+        told.expect(configurations[k + 1..].to_vec());
+        let window = once(2, if k == 2 { 0.5 } else { 0.0 });
+        let along = told.measure(runs, &window).unwrap();
+        assert_eq!(along, untold.measure(runs, &window).unwrap(), "{k}");
+        let next = configurations.get(k + 1);
+        let is_known = told.ahead.iter().any(|a| Some(&a.configuration) == next);
+        assert!(k > 0 || is_known || processors() == 1);
+    }
+}

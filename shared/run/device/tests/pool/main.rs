@@ -177,7 +177,7 @@ fn what_coming_configurations_need_starts_along() {
     let mut device = bench.open(&workload, setup);
     // Two processors suffice for the sound task and the broken one.
     let ahead = std::thread::available_parallelism().map_or(1, usize::from) > 1;
-    device.expect(&[run(1, 8, 100.0), run(2, 8, 100.0)]);
+    device.expect(vec![vec![run(1, 8, 100.0)], vec![run(2, 8, 100.0)]]);
     device
         .measure(&[run(0, 8, 100.0)], &window(0.1))
         .expect("a broken worker that nothing needs yet breaks nothing");
@@ -185,7 +185,7 @@ fn what_coming_configurations_need_starts_along() {
     let alone = failure(device.measure(&[run(1, 8, 100.0)], &window(0.1)));
     assert!(alone.contains("task t1: reported no progress"), "{alone}");
     let starts = bench.starts().len();
-    device.expect(&[run(2, 16, 100.0)]);
+    device.expect(vec![vec![run(2, 16, 100.0)]]);
     device
         .measure(&[run(0, 8, 50.0)], &window(0.1))
         .expect("a sample");

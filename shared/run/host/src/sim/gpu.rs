@@ -1,6 +1,7 @@
 //! The tasks of a workload on the simulated GPU.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use doc::{Code, DeviceFingerprint, DeviceKind, Task, Workload};
 use gpusim::{
@@ -26,7 +27,7 @@ pub const STEADY_REPEATS: u32 = 3;
 pub struct SimulatedGpu {
     simulator: Simulator,
     tasks: Vec<Task>,
-    programs: BTreeMap<(usize, Batch), Program>,
+    programs: Mutex<BTreeMap<(usize, Batch), Arc<Program>>>,
     memory: Option<Bytes>,
 }
 
@@ -62,7 +63,7 @@ impl SimulatedGpu {
         Ok(Self {
             simulator,
             tasks: workload.tasks.clone(),
-            programs: BTreeMap::new(),
+            programs: Mutex::default(),
             memory,
         })
     }
@@ -90,9 +91,9 @@ impl SimulatedGpu {
     ///
     /// # Errors
     /// [`SimError`].
-    pub fn trace(&mut self, configuration: &[Setting], seed: u64) -> Result<Trace, SimError> {
-        self.load(configuration)?;
-        let tasks = self.loaded(configuration);
+    pub fn trace(&self, configuration: &[Setting], seed: u64) -> Result<Trace, SimError> {
+        let programs = self.programs(configuration)?;
+        let tasks = tasks(configuration, &programs);
         let options = gpusim::SimOptions {
             seed,
             ..gpusim::SimOptions::default()
@@ -105,7 +106,7 @@ impl SimulatedGpu {
     /// # Errors
     /// [`SimError`].
     pub fn window(
-        &mut self,
+        &self,
         configuration: &[Setting],
         least: Seconds,
         seed: u64,
@@ -114,13 +115,13 @@ impl SimulatedGpu {
     }
 
     fn run_for(
-        &mut self,
+        &self,
         configuration: &[Setting],
         least_s: f64,
         seed: u64,
     ) -> Result<Outcome, SimError> {
-        self.load(configuration)?;
-        let tasks = self.loaded(configuration);
+        let programs = self.programs(configuration)?;
+        let tasks = tasks(configuration, &programs);
         let options = gpusim::SimOptions {
             seed,
             ..gpusim::SimOptions::default()
@@ -136,7 +137,7 @@ impl SimulatedGpu {
     ///
     /// # Errors
     /// [`SimError`].
-    pub fn steady(&mut self, configuration: &[Setting], seed: u64) -> Result<Vec<f64>, SimError> {
+    pub fn steady(&self, configuration: &[Setting], seed: u64) -> Result<Vec<f64>, SimError> {
         let mut rates = vec![0.0; configuration.len()];
         for repeat in 0..STEADY_REPEATS {
             let outcome = self.run_for(configuration, STEADY_WINDOW_S, of_repeat(seed, repeat))?;
@@ -147,27 +148,22 @@ impl SimulatedGpu {
         Ok(rates)
     }
 
-    /// Compiles what a configuration needs, if it fits into memory.
-    fn load(&mut self, configuration: &[Setting]) -> Result<(), SimError> {
+    /// What a configuration runs, if it fits into memory; compiled the first time.
+    fn programs(&self, configuration: &[Setting]) -> Result<Vec<Arc<Program>>, SimError> {
         self.check_memory(configuration)?;
-        for run in configuration {
+        // A thread that panicked left the table whole: programs are inserted at once.
+        let mut known = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut program = |run: &Setting| {
             let key = (run.task, run.batch);
-            if !self.programs.contains_key(&key) {
-                let task = &self.tasks[run.task];
-                let program = self.simulator.task_program(task, run.batch)?;
-                self.programs.insert(key, program);
+            if let Some(program) = known.get(&key) {
+                return Ok(Arc::clone(program));
             }
-        }
-        Ok(())
-    }
-
-    /// The tasks of a configuration that has been loaded.
-    fn loaded(&self, configuration: &[Setting]) -> Vec<SimTask<'_>> {
-        let all = configuration.iter().map(|run| SimTask {
-            program: &self.programs[&(run.task, run.batch)],
-            share: run.share,
-        });
-        all.collect()
+            let task = &self.tasks[run.task];
+            let program = Arc::new(self.simulator.task_program(task, run.batch)?);
+            known.insert(key, Arc::clone(&program));
+            Ok(program)
+        };
+        configuration.iter().map(&mut program).collect()
     }
 
     fn check_memory(&self, configuration: &[Setting]) -> Result<(), SimError> {
@@ -183,6 +179,16 @@ impl SimulatedGpu {
         }
         Err(SimError::OutOfMemory { need_bytes, memory })
     }
+}
+
+/// The tasks of a configuration, with the program of each.
+fn tasks<'p>(configuration: &[Setting], programs: &'p [Arc<Program>]) -> Vec<SimTask<'p>> {
+    let all = configuration.iter().zip(programs);
+    let all = all.map(|(run, program)| SimTask {
+        program,
+        share: run.share,
+    });
+    all.collect()
 }
 
 fn task_fault(index: usize, task: &Task, error: &TaskError) -> OpenError {

@@ -10,10 +10,15 @@ use crate::settings::{DesignSettings, Strategy};
 
 /// Three tasks; the first trains longer than the other two together.
 fn workload() -> Workload {
-    let text = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
+    read(
+        r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
         "tasks":[{"id":"a","model":"vgg16","batch_sizes":[32],"samples":9000},
         {"id":"b","model":"alexnet","batch_sizes":[64],"samples":2000},
-        {"id":"c","model":"resnet18","batch_sizes":[128],"samples":1000}]}"#;
+        {"id":"c","model":"resnet18","batch_sizes":[128],"samples":1000}]}"#,
+    )
+}
+
+fn read(text: &str) -> Workload {
     let frames = Frames::new(text.as_bytes(), "test");
     Documents::new(frames).next().unwrap().unwrap()
 }
@@ -35,16 +40,29 @@ fn settings(objective: ObjectiveKind, budget: u64) -> DesignSettings {
 
 /// All co-runs on a synthetic device whose rates have a new relative error of `noise` each time, which it reports.
 fn coruns(objective: ObjectiveKind, budget: u64, noise: f64) -> Vec<Configuration> {
+    let settings = settings(objective, budget);
+    let mut all = measured(&workload(), &settings, noise, |_| ());
+    all.retain(|runs| runs.len() > 1);
+    all
+}
+
+/// Everything that is measured; `look` sees the sequence after each choice.
+fn measured(
+    workload: &Workload,
+    settings: &DesignSettings,
+    noise: f64,
+    mut look: impl FnMut(&Sequence),
+) -> Vec<Configuration> {
     let conditions = Conditions {
         only: None,
         drifts: false,
         earlier: None,
         seed: 3,
     };
-    let mut plan =
-        Sequence::designed(&workload(), &settings(objective, budget), conditions).unwrap();
+    let mut plan = Sequence::designed(workload, settings, conditions).unwrap();
     let mut all: Vec<Configuration> = Vec::new();
     while let Some(runs) = plan.next_configuration().unwrap() {
+        look(&plan);
         let total: f64 = runs.iter().map(|r| r.share.fraction()).sum();
         let rate = |run: &Setting| {
             let alone = run.batch.as_f64() * run.share.fraction().sqrt();
@@ -64,8 +82,33 @@ fn coruns(objective: ObjectiveKind, budget: u64, noise: f64) -> Vec<Configuratio
         plan.observe(&runs, Some(&rates));
         all.push(runs);
     }
-    all.retain(|runs| runs.len() > 1);
     all
+}
+
+/// With more than eight tasks, a model chooses two sets of the rounds, and the device is told of the second.
+#[test]
+fn a_model_chooses_several_sets_of_many_tasks() {
+    let task = |i: usize| {
+        let samples = 1_000 * (i + 1);
+        format!(r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[32],"samples":{samples}}}"#)
+    };
+    let tasks: Vec<String> = (0..9).map(task).collect();
+    let workload = read(&format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    ));
+    let settings = DesignSettings {
+        rv_max: TotalShare::from_hundredths(90_000),
+        subsets: 0.0,
+        ..settings(ObjectiveKind::Round, STARTS as u64 + 4)
+    };
+    let mut told: BTreeSet<Configuration> = BTreeSet::new();
+    let all = measured(&workload, &settings, 1e-5, |plan| {
+        told.extend(plan.coming())
+    });
+    told.retain(|runs| (2..9).contains(&runs.len()));
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|runs| all.contains(runs)), "{told:?}");
 }
 
 /// How often each configuration was measured.
