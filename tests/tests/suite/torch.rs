@@ -25,7 +25,7 @@ fn the_trainer_speaks_the_protocol() {
         let tests = example(&format!("torch/tests/{file}"));
         let run = folder.run(&format!("python3 -B {tests}"));
         run.assert_code(0);
-        let ran = format!("Ran {count} tests");
+        let ran = format!("Ran {count} test");
         assert!(run.stderr.contains(&ran), "{}", run.stderr);
     }
 }

@@ -118,7 +118,7 @@ fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
 
 /// Rates of every set of tasks in the simulator.
 fn table(launch: &Launch) -> TableRates {
-    let mut gpu = SimulatedGpu::open(&launch.workload).unwrap();
+    let gpu = SimulatedGpu::open(&launch.workload).unwrap();
     let all: Vec<Setting> = launch
         .assignments()
         .enumerate()
