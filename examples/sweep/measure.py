@@ -23,15 +23,17 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parents[1] / "target" / "sweep"
-FIXED = [1, 2, 3, 4, 6, 8]
-# Runs of each scheme that the ratios compare: runs of the same scheme differ by up to 15 % on a virtual machine.
+FIXED = [1, 2, 3, 4, 8]
+# Runs of each scheme that the ratios compare, after one that chooses the two best fixed numbers: runs of the same scheme
+# differ by up to 15 % on a virtual machine, so the best of a single run each is partly luck.
 RUNS = 2
-LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 40
+LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 60
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
 # The rivals, and the program that each needs.
 TOOLS = {"parallel": "parallel", "pueue": "pueued"}
-# Seconds that the smallest job of a template computes on one processor.
+# Seconds that the smallest job of a template computes on one processor. Real trials take minutes; these are as long as
+# ten mixes in three quarters of an hour allow.
 WORK = 0.12
 # name, fractions of compute, fetch and threads, whether all arrive at once, whether they arrive template by template
 MIXES = [
@@ -194,36 +196,37 @@ def pueue(jobs, most):
         return [read(end).timestamp() - begin for end in ends]
 
 
-def row_of(mix, scheme, ends, number):
+def row_of(mix, scheme, turn, ends, number):
     assert len(ends) == number, f"{len(ends)} of {number} ended"
-    return {"mix": mix, "scheme": scheme, "makespan_s": round(max(ends), 3),
+    return {"mix": mix, "scheme": scheme, "turn": turn, "makespan_s": round(max(ends), 3),
             "mean_completion_s": round(statistics.mean(ends), 3), "load": os.getloadavg()[0]}
 
 
 def measure(mix, jobs, rng, rows, keep, fixed):
-    """Every scheme of a mix once, then `mt` and the two best fixed numbers until each has RUNS runs. Each pass is in
-    random order, and skips runs that have a row."""
+    """Every fixed number of a mix once, then `mt` and the two best of them RUNS times. Each turn is in random order, and
+    skips what has a row."""
     name = mix[0]
     others = [tool for tool, program in TOOLS.items() if shutil.which(program)]
-    for run in range(1, RUNS + 1):
-        compared = ["all at once", *(f"fixed {n}" for n in fixed)] if run == 1 else leaders(medians(rows, name))
-        schemes = compared + ["mt", "mt, known"]
+    schemes = ["all at once", *(f"fixed {n}" for n in fixed)]
+    rng.shuffle(schemes)
+    attempt(mix, jobs, schemes, 0, rows, keep)
+    for turn in range(1, RUNS + 1):
+        schemes = [*leaders(rows, name), "mt", "mt, known"]
         rng.shuffle(schemes)
         # `mt, known` starts with what the queue learnt under `mt`, so it must come later.
         places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
         for place, scheme in zip(places, ("mt", "mt, known")):
             schemes[place] = scheme
         # These are told the best fixed number.
-        attempt(mix, jobs, schemes + (others if run == RUNS else []), run, rows, keep)
+        attempt(mix, jobs, schemes + (others if turn == RUNS else []), turn, rows, keep)
 
 
-def attempt(mix, jobs, schemes, run, rows, keep):
-    """Runs schemes of a mix that have fewer rows than `run`; one that fails is told and left out."""
+def attempt(mix, jobs, schemes, turn, rows, keep):
+    """Runs schemes of a mix that have no row of this turn; one that fails is told and left out."""
     name, number = mix[0], len(jobs)
     folder = OUT / "queue" / name.replace(" ", "-").replace(",", "")
     for scheme in schemes:
-        done = sum(row["mix"] == name and row["scheme"] == scheme for row in rows)
-        if done >= (1 if scheme in TOOLS else run):
+        if any((row["mix"], row["scheme"], row["turn"]) == (name, scheme, turn) for row in rows):
             continue
         learnt = None
         try:
@@ -233,14 +236,14 @@ def attempt(mix, jobs, schemes, run, rows, keep):
                 ends = pool(jobs, int(scheme.split()[1]))
             elif scheme in TOOLS:
                 # With the best fixed number: the difference is the overhead of these tools.
-                best = leaders(medians(rows, name))[0].split()[1]
+                best = leaders(rows, name)[0].split()[1]
                 ends = gnu_parallel(jobs, best) if scheme == "parallel" else pueue(jobs, best)
             else:
                 if scheme == "mt":
                     shutil.rmtree(folder, ignore_errors=True)
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 ends, learnt, _ = mt(jobs, folder)
-            row = row_of(name, scheme, ends, number)
+            row = row_of(name, scheme, turn, ends, number)
         except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             # The other rows are useful without it; KEPT=1 tries it again.
             say(f"  {scheme}: failed: {error}")
@@ -253,13 +256,14 @@ def attempt(mix, jobs, schemes, run, rows, keep):
 
 
 def medians(rows, mix):
-    """For each scheme of a mix, medians over its runs."""
+    """For each scheme of a mix, medians over its runs, without the one that chose the best if there are others."""
     of = {}
     for row in rows:
         if row["mix"] == mix:
             of.setdefault(row["scheme"], []).append(row)
     whole = {}
     for scheme, runs in of.items():
+        runs = [row for row in runs if row["turn"] > 0] or runs
         spans, means = ([row[what] for row in runs] for what in ("makespan_s", "mean_completion_s"))
         middle = statistics.median(spans)
         whole[scheme] = {
@@ -268,16 +272,14 @@ def medians(rows, mix):
             "spread_percent": round(100 * (max(spans) - min(spans)) / middle, 1),
             "load": max(row["load"] for row in runs),
             "learnt": runs[0].get("learnt"),
-            "runs": len(runs),
         }
     return whole
 
 
-def leaders(of):
-    """The two fixed numbers with the least makespans, the best first: among those of most runs, since the least of
-    many single runs is partly luck."""
-    fixed = [scheme for scheme in of if scheme.startswith("fixed")]
-    return sorted(fixed, key=lambda scheme: (-of[scheme]["runs"], of[scheme]["makespan_s"]))[:2]
+def leaders(rows, mix):
+    """The two fixed numbers with the least makespans when each ran once, the best first."""
+    first = {row["scheme"]: row["makespan_s"] for row in rows if row["mix"] == mix and row["turn"] == 0}
+    return sorted((scheme for scheme in first if scheme.startswith("fixed")), key=first.get)[:2]
 
 
 def summarise(rows, facts):
@@ -286,7 +288,7 @@ def summarise(rows, facts):
         of = medians(rows, name)
         if not {"mt", "mt, known", "fixed 1"} <= of.keys():
             continue
-        first, second = leaders(of)
+        first, second = sorted(leaders(rows, name), key=lambda scheme: of[scheme]["makespan_s"])
         best = of[first]
         mean = min((best, of[second]), key=lambda row: row["mean_completion_s"])
         mine, known = of["mt"], of["mt, known"]
@@ -322,7 +324,7 @@ def summarise(rows, facts):
 
 def page(summary):
     s = summary
-    schemes = ["fixed 1", "fixed 2", "fixed 3", "fixed 4", "fixed 6", "fixed 8", "all at once", "mt", "mt, known",
+    schemes = ["fixed 1", "fixed 2", "fixed 3", "fixed 4", "fixed 8", "all at once", "mt", "mt, known",
                *TOOLS]
     shown = [scheme for scheme in schemes if any(scheme in mix["makespan_s"] for mix in s["mixes"])]
 
@@ -347,15 +349,15 @@ def page(summary):
 Over tools that start a process or two for each job, as `mt` does, and were given the number that was best:
 {beside}.
 """ if beside else ""
-    runs = "Every figure is of a single run." if s["runs"] == 1 else f"""Figures of `mt`,
-`mt, known` and the two best fixed numbers are medians of {s['runs']} runs, others are of a single run. Largest and
-least makespan of one scheme differ by {s['spread_percent_median']:.0f} % in the median of the mixes, at most
-{s['spread_percent_worst']:.0f} %."""
+    runs = f"""Figures of `mt`,
+`mt, known` and the two best fixed numbers are medians of {s['runs']} runs that come after the one that chose these two;
+others are of a single run. Largest and least makespan of one scheme differ by {s['spread_percent_median']:.0f} % in the
+median of the mixes, at most {s['spread_percent_worst']:.0f} %."""
     return f"""# Sweeps on the processors, by each way to decide how many run at once
 
 Made by `{s['command']}` on {s['processors']} processors; load average before {s['load_before']:.2f}, largest on
 the way {max(m['load'] for m in s['mixes']):.2f} (of the sweeps themselves and of whatever else ran). {runs}
-The order of the schemes is drawn anew for each pass. {s['jobs']} trainings a mix, of three sizes
+The order of the schemes is drawn anew for each turn. {s['jobs']} trainings a mix, of three sizes
 (1, 2, 4): `compute` trains on one thread, `threads` on all processors, `fetch` waits for its data a tenth of a second
 before each piece. They come at once or over time, a little faster than the machine can do them.
 
@@ -395,7 +397,7 @@ def main():
     if args.kept and kept.exists():
         first, *rest = [json.loads(line) for line in kept.read_text().splitlines()]
         if first["seed"] == args.seed:
-            facts, rows = {**first, "runs": RUNS}, rest
+            facts, rows = first, rest
     number, mixes, fixed = (30, [MIXES[4], MIXES[8]], [1, 2, 4, 8]) if args.quick else (60, MIXES, FIXED)
     if not rows:
         facts |= {"jobs": number, "fixed": len(fixed), "runs": RUNS, "steps": calibrate()}
