@@ -13,8 +13,8 @@
 //! with `m`.
 //!
 //! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of it. A mix
-//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains: it doubles
-//! while the others lose next to nothing, then rises by half of itself, then by half of the previous step.
+//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains: from 1
+//! to 2, to 4 if the others lose next to nothing, then by half of itself, then by half of the previous step.
 //!
 //! On processors no experiment is needed: `processors` observes the load.
 
@@ -33,10 +33,11 @@ const RUNS: u32 = 2;
 /// Minimum gain of a step up. Rates of one job in two windows of two seconds differ by about 2 % on a quiet machine
 /// (`mt try`, examples/scripts/RESULTS.md); more jobs also use more memory.
 const LEAST_GAIN: f64 = 1.04;
-/// Loss below which the device is far from full, so that the next step may double the level: doubling finds a level of 8
-/// in three steps, of which each takes as long as a job takes to start.
+/// Ratio of rates from which the device is far from full, so that the next step may double the level: each step takes as
+/// long as a job takes to start.
 const NO_LOSS: f64 = 0.9;
-/// Largest level that is doubled.
+/// Largest level that is doubled: with simulated jobs of a minute and more, doubling further overshot, and what it had
+/// started ran on.
 const DOUBLES: usize = 2;
 /// Seconds after which not all of the started jobs need to report at the same time: others have ended meanwhile.
 const TOGETHER: f64 = 5.0;
@@ -173,6 +174,9 @@ impl Explorer {
 
     /// A job had done this much of its work, in its own unit, at a time.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
+        if self.processors.is_some() {
+            return;
+        }
         let Some(runner) = self.runners.get_mut(&id) else {
             return;
         };
