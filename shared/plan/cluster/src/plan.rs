@@ -249,17 +249,7 @@ fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
     };
     let found = search.improve(start, Some(cost));
     let schedule = decode(problem, &found.priorities, Decoder::Blocks);
-    let cost = schedule.cost(problem);
-    let (bound, lower_bound) = bound_of(problem, &schedule);
-    Planned {
-        proven: lower_bound >= cost,
-        schedule,
-        cost,
-        lower_bound,
-        bound,
-        tries: found.tries,
-        nodes: 0,
-    }
+    planned(problem, schedule, found.tries, 0)
 }
 
 fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
@@ -300,6 +290,11 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
     let shared = found.map(|f| decode(problem, &f.priorities, Decoder::Events));
     let shared = shared.filter(|s| s.cost(problem) < apart.cost);
     let schedule = shared.unwrap_or(apart.schedule);
+    planned(problem, schedule, tries, apart.nodes)
+}
+
+/// A schedule that is not proven by a search, with its bound.
+fn planned(problem: &Problem, schedule: Schedule, tries: u64, nodes: u64) -> Planned {
     let cost = schedule.cost(problem);
     let (bound, lower_bound) = bound_of(problem, &schedule);
     Planned {
@@ -309,7 +304,7 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
         lower_bound,
         bound,
         tries,
-        nodes: apart.nodes,
+        nodes,
     }
 }
 
