@@ -69,10 +69,13 @@ impl Cgroups {
         let mut tried = Vec::new();
         for candidate in find::candidates() {
             let dir = candidate.parent.join(&name);
-            let made = run
-                .record(&Resource::Cgroup(dir.clone()))
-                .and_then(|()| find::make(&candidate, &dir));
-            match made {
+            // The group of jobs without quotas may already exist.
+            let new = !dir.is_dir();
+            let recorded = match new {
+                true => run.record(&Resource::Cgroup(dir.clone())),
+                false => Ok(()),
+            };
+            match recorded.and_then(|()| find::make(&candidate, &dir)) {
                 Ok(()) => {
                     return Ok(Self {
                         version: candidate.version,
@@ -82,7 +85,9 @@ impl Cgroups {
                 }
                 Err(error) => tried.push(format!("{}: {error}", candidate.parent.display())),
             }
-            fs::remove_dir(&dir).ok();
+            if new {
+                fs::remove_dir(&dir).ok();
+            }
         }
         if tried.is_empty() {
             tried.push("no cgroup file system with the cpu controller is mounted".to_owned());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -132,6 +133,12 @@ impl Supervisor {
     #[must_use]
     pub fn pid(&self, job: JobId) -> Option<i32> {
         self.jobs.get(&job).map(RunningJob::pid)
+    }
+
+    /// `cgroup.procs` of the control group of a job that has not ended; `None` if it may run elsewhere as well.
+    #[must_use]
+    pub fn procs(&self, job: JobId) -> Option<&Path> {
+        self.jobs.get(&job)?.group()
     }
 
     /// Jobs that have not ended, in the order of their start.

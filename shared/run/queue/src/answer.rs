@@ -114,7 +114,8 @@ impl Server {
     fn status(&self, ids: &[Id]) -> Status {
         let mut status = Status::of(&self.book, ids);
         for job in &mut status.jobs {
-            job.share_percent = self.policy.share(job.id).map(|share| share.percent());
+            let running = self.book.entries.get(&job.id).filter(|e| e.is_running());
+            job.share_percent = running.map(|entry| self.book.share(entry).percent());
             job.waits = self.policy.wait(job.id);
             if let Some((progress, unit)) = self.progress(job.id) {
                 (job.progress, job.unit) = (Some(progress), Some(unit.to_owned()));

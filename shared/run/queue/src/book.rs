@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::process::Identity;
 use serde::{Deserialize, Serialize};
+use units::Share;
 
 /// Number of a job, from 1; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -250,6 +251,16 @@ impl Book {
     pub fn demand(&self, entry: &Entry) -> Demand {
         let group = self.groups.get(&entry.group);
         group.map(|g| g.demand.clone()).unwrap_or_default()
+    }
+
+    /// Share of the device that a job runs under: the one requested, or all of it. Nothing is divided among jobs; only
+    /// admission is decided. On a GPU, the share of a running job cannot be changed. On processors, a quota keeps a job
+    /// from using what others leave idle: eight jobs that wait three quarters of the time, each under a quarter of two
+    /// processors, are throttled whenever they compute.
+    #[must_use]
+    pub fn share(&self, entry: &Entry) -> Share {
+        let requested = self.demand(entry).share;
+        requested.map_or(Share::FULL, Share::from_hundredths)
     }
 
     /// Jobs of a request that was sent before.

@@ -52,8 +52,6 @@ struct Runner {
     meter: Meter,
     /// Number of running jobs since its start, itself included; 0: not yet known; `None`: the number changed.
     beside: Option<usize>,
-    /// It is kept off the device until there is room.
-    parked: bool,
 }
 
 /// A step up that is being tried.
@@ -149,7 +147,7 @@ impl Explorer {
         let Some(processors) = &mut self.processors else {
             return;
         };
-        let active = self.runners.iter().filter(|(_, r)| !r.parked);
+        let active = self.runners.iter();
         let active: BTreeMap<Id, &str> = active.map(|(id, r)| (*id, &*r.template)).collect();
         processors.look(look, &active, &mut self.learnt, self.most);
     }
@@ -167,7 +165,6 @@ impl Explorer {
             begun: false,
             meter: Meter::default(),
             beside: Some(0),
-            parked: false,
         };
         self.runners.insert(id, runner);
     }
@@ -184,8 +181,8 @@ impl Explorer {
             self.cut();
         }
         let number = self.reported();
-        let quiet = !self.active().any(|r| Self::is_starting(r, at));
-        if let Some(runner) = self.runners.get_mut(&id).filter(|r| !r.parked) {
+        let quiet = !self.runners.values().any(|r| Self::is_starting(r, at));
+        if let Some(runner) = self.runners.get_mut(&id) {
             runner.meter.mark(number, quiet, at, work);
         }
     }
@@ -216,23 +213,9 @@ impl Explorer {
         learnt.step = 0;
     }
 
-    /// A job is kept off the device, or let back on.
-    pub fn park(&mut self, id: Id, on: bool) {
-        if let Some(runner) = self.runners.get_mut(&id) {
-            runner.parked = on;
-            runner.beside = None;
-            self.cut();
-        }
-    }
-
-    /// Jobs that use the device.
-    fn active(&self) -> impl Iterator<Item = &Runner> {
-        self.runners.values().filter(|r| !r.parked)
-    }
-
-    /// Jobs that use the device and have reported progress.
+    /// Number of running jobs that have reported progress.
     fn reported(&self) -> usize {
-        self.active().filter(|r| r.begun).count()
+        self.runners.values().filter(|r| r.begun).count()
     }
 
     /// The number of jobs that report progress changes.
@@ -244,8 +227,8 @@ impl Explorer {
 
     /// Templates and meters of the jobs that run, and of those of the same templates that ended last.
     fn meters(&self) -> impl Iterator<Item = (&str, &Meter)> {
-        let running = self.active().map(|r| (&*r.template, &r.meter));
-        let templates: BTreeSet<&str> = self.active().map(|r| &*r.template).collect();
+        let running = self.runners.values().map(|r| (&*r.template, &r.meter));
+        let templates: BTreeSet<&str> = self.runners.values().map(|r| &*r.template).collect();
         let ended = self.ended.iter();
         running.chain(ended.filter(move |(template, _)| templates.contains(template)))
     }
@@ -263,7 +246,7 @@ impl Explorer {
             processors.settle(blocked.is_some());
             return;
         }
-        let number = self.active().count();
+        let number = self.runners.values().count();
         for runner in self.runners.values_mut() {
             match runner.beside {
                 Some(0) => runner.beside = Some(number),
@@ -285,7 +268,7 @@ impl Explorer {
             let run = self.runs.get(&(r.template.clone(), number));
             run.is_some_and(|(_, count)| *count >= RUNS)
         };
-        self.number > 0 && self.active().all(known)
+        self.number > 0 && self.runners.values().all(known)
     }
 
     /// Whether a job may still begin to report its progress.
@@ -299,9 +282,13 @@ impl Explorer {
         if target <= learnt.level || self.number == 0 {
             return;
         }
-        let short = self.active().any(|r| self.short.contains(&r.template));
+        let short = self
+            .runners
+            .values()
+            .any(|r| self.short.contains(&r.template));
         // Before the first report nothing tells whether it will be measured by reports.
-        let silent = self.active().any(|r| Self::is_starting(r, now)) && self.reported() == 0;
+        let silent =
+            self.runners.values().any(|r| Self::is_starting(r, now)) && self.reported() == 0;
         let known = self.known(0, self.number).filter(|_| !short && !silent);
         if known.is_none() && !self.knows_runs(self.number) {
             return;
@@ -337,7 +324,8 @@ impl Explorer {
         }
         let Some((numbers, ratio)) = self.found(now) else {
             if by_reports && ended {
-                let templates: Vec<String> = self.active().map(|r| r.template.clone()).collect();
+                let templates: Vec<String> =
+                    self.runners.values().map(|r| r.template.clone()).collect();
                 self.short.extend(templates);
             }
             if ended {
@@ -381,7 +369,7 @@ impl Explorer {
         if !self.knows_runs(self.number) {
             return None;
         }
-        let templates: BTreeSet<&String> = self.active().map(|r| &r.template).collect();
+        let templates: BTreeSet<&String> = self.runners.values().map(|r| &r.template).collect();
         let mean_run = |template: &String, number: usize| {
             let (sum, count) = self.runs.get(&(template.clone(), number))?;
             (*count >= RUNS).then(|| sum / f64::from(*count))

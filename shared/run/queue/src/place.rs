@@ -1,4 +1,4 @@
-//! The device of jobs: processors, with a quota for each job if control groups can be written, or a GPU under MPS.
+//! The device of jobs: processors, or a GPU under MPS.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use host::discovery;
 use jobs::RunDir;
-use jobs::cgroup::{Cgroups, Enclosures, cores};
+use jobs::cgroup::{Cgroups, cores};
 use jobs::mps::{Mps, MpsOptions};
 use units::Share;
 
@@ -28,9 +28,14 @@ pub struct Place {
 
 #[derive(Debug)]
 enum Kind {
-    Quotas(Cgroups),
-    Plain,
-    Gpu { mps: Mps, uuid: String },
+    /// With the groups of jobs that have a share, from the first such job on. Only these jobs are in a group of the cpu
+    /// controller: the kernel divides time between such groups first and within them second, and trainings whose
+    /// threads wake each other thousands of times a second took 17 % longer under it.
+    Processors(Option<Cgroups>),
+    Gpu {
+        mps: Mps,
+        uuid: String,
+    },
 }
 
 /// Start parameters of a job at its place.
@@ -38,8 +43,10 @@ enum Kind {
 pub struct Seat {
     /// Which.
     pub number: usize,
-    /// `cgroup.procs` of its control group.
+    /// `cgroup.procs` of the control group that has its share.
     pub procs: Option<PathBuf>,
+    /// Why its share is not enforced.
+    pub trouble: Option<String>,
     /// Variables.
     pub env: Vec<(OsString, OsString)>,
 }
@@ -49,18 +56,17 @@ pub struct Seat {
 const PER_CORE: usize = 16;
 
 impl Place {
-    /// Opens the device: a GPU that MPS can share if there is one, otherwise the processors. Created resources are in
-    /// the ledger of the run; also returns why a share is not enforced.
+    /// Opens the device: a GPU that MPS can share if there is one and `cpu` is not set, otherwise the processors.
     ///
     /// # Errors
     /// If the daemon of a GPU does not start.
-    pub fn open(run: &mut RunDir, cpu: bool) -> Result<(Self, Option<String>), String> {
+    pub fn open(cpu: bool) -> Result<Self, String> {
         if !cpu && let Ok(mut gpus) = discovery::shareable(&[], 1) {
             let gpu = gpus.swap_remove(0);
             let mut options = MpsOptions::from_environment().map_err(|e| e.to_string())?;
             options.gpus = vec![gpu.uuid.clone()];
             let mps = Mps::start(&options).map_err(|e| e.to_string())?;
-            let place = Self {
+            return Ok(Self {
                 name: gpu.name,
                 memory: gpu.memory.get(),
                 clients: discovery::client_limit(gpu.cuda_version),
@@ -69,54 +75,24 @@ impl Place {
                     mps,
                     uuid: gpu.uuid,
                 },
-            };
-            return Ok((place, None));
+            });
         }
-        let (kind, note) = match Cgroups::create(run) {
-            Ok(groups) => (Kind::Quotas(groups), None),
-            Err(error) => (
-                Kind::Plain,
-                Some(format!("jobs run without shares: {error}")),
-            ),
-        };
-        let name = format!("{} processors", cores());
-        let (memory, clients) = (machine_memory(), (PER_CORE * cores()).max(8));
-        let taken = Vec::new();
-        Ok((
-            Self {
-                kind,
-                taken,
-                name,
-                memory,
-                clients,
-            },
-            note,
-        ))
-    }
-
-    /// Groups for jobs that need no quota.
-    pub fn enclosures(&self, run: &mut RunDir) -> Option<Enclosures> {
-        match self.kind {
-            Kind::Quotas(_) => None,
-            Kind::Plain | Kind::Gpu { .. } => Enclosures::create(run),
-        }
+        Ok(Self {
+            kind: Kind::Processors(None),
+            taken: Vec::new(),
+            name: format!("{} processors", cores()),
+            memory: machine_memory(),
+            clients: (PER_CORE * cores()).max(8),
+        })
     }
 
     /// Limits of this device.
     #[must_use]
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
-        let regrants = matches!(self.kind, Kind::Quotas(_));
-        // Shares are not divided; only admission is decided. On a GPU, shares cannot be changed while a job runs. On
-        // processors, a quota keeps a job from using what others leave idle: eight jobs that wait three quarters of
-        // the time, each under a quarter of two processors, are throttled whenever they compute.
-        let whole = Share::FULL.hundredths();
-        let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
         Limits {
             most: most.min(self.clients),
             memory: wishes.memory.unwrap_or(self.memory),
-            total_share: all,
-            regrants,
         }
     }
 
@@ -140,28 +116,38 @@ impl Place {
         all.into_iter().filter_map(text).collect()
     }
 
-    /// A place for a job.
+    /// A place for a job. Created groups are in the ledger of the run.
     ///
     /// # Errors
     /// If its control group cannot be created.
-    pub fn take(&mut self, share: Share) -> Result<Seat, String> {
+    pub fn take(&mut self, run: &mut RunDir, share: Share) -> Result<Seat, String> {
         let number = self.taken.iter().position(|taken| !taken);
         let number = number.unwrap_or(self.taken.len());
         let mut seat = Seat {
             number,
             ..Seat::default()
         };
-        match &self.kind {
-            Kind::Quotas(groups) => {
-                let group = groups
-                    .group(&name(number), share)
-                    .map_err(|e| e.to_string())?;
-                seat.procs = Some(group.procs());
+        match &mut self.kind {
+            Kind::Processors(_) if share >= Share::FULL => {}
+            Kind::Processors(groups) => {
+                let made = match groups.take() {
+                    Some(groups) => Ok(groups),
+                    None => Cgroups::create(run),
+                };
+                match made {
+                    Ok(made) => {
+                        let group = made.group(&name(number), share);
+                        *groups = Some(made);
+                        seat.procs = Some(group.map_err(|e| e.to_string())?.procs());
+                    }
+                    Err(error) => {
+                        seat.trouble = Some(format!("jobs run without shares: {error}"));
+                    }
+                }
             }
-            Kind::Plain => {}
             Kind::Gpu { mps, uuid } => {
                 seat.env = mps.client_environment(share);
-                seat.env.push(("CUDA_VISIBLE_DEVICES".into(), uuid.into()));
+                seat.env.push(("CUDA_VISIBLE_DEVICES".into(), (&*uuid).into()));
             }
         }
         if number == self.taken.len() {
@@ -176,18 +162,6 @@ impl Place {
         if let Some(taken) = self.taken.get_mut(number) {
             *taken = false;
         }
-    }
-
-    /// Changes the share of the job on a place.
-    ///
-    /// # Errors
-    /// If its quota cannot be written.
-    pub fn regrant(&self, number: usize, share: Share) -> Result<(), String> {
-        let Kind::Quotas(groups) = &self.kind else {
-            return Ok(());
-        };
-        let changed = groups.group(&name(number), share);
-        changed.map(drop).map_err(|error| error.to_string())
     }
 }
 

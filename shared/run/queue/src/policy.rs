@@ -1,4 +1,4 @@
-//! Which jobs run, and under which shares.
+//! Which jobs run.
 //!
 //! The policy sees the [`Book`], the progress of jobs and the current time; it starts no process and reads no
 //! clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use units::Share;
 
-use crate::book::{Book, Entry, Id, Outcome, Record, State};
+use crate::book::{Book, Entry, Id, Outcome, Record};
 use crate::explore::Explorer;
 use crate::processors::Look;
 
@@ -19,19 +18,13 @@ pub struct Limits {
     pub most: usize,
     /// Total memory in bytes that running jobs may require.
     pub memory: u64,
-    /// Maximum sum of the shares of running jobs, hundredths of a percent.
-    pub total_share: u32,
-    /// Whether the share of a running job can be changed.
-    pub regrants: bool,
 }
 
 /// Actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Change the share of a running job.
-    Share(Id, Share),
     /// Start a job.
-    Start(Id, Share),
+    Start(Id),
     /// End a running job.
     Stop(Id),
     /// Report that a waiting job will not be started, and why.
@@ -72,14 +65,11 @@ const PASSED: f64 = 60.0;
 pub struct Policy {
     limits: Limits,
     explorer: Explorer,
-    shares: BTreeMap<Id, Share>,
     /// Since when later jobs have overtaken it.
     passed: BTreeMap<Id, f64>,
     /// Consecutive failures of templates without a success since jobs were last added.
     failures: BTreeMap<String, u32>,
     stopped: BTreeSet<Id>,
-    /// Running jobs that are kept off the device until there is room.
-    parked: BTreeSet<Id>,
     waits: BTreeMap<Id, Wait>,
 }
 
@@ -99,11 +89,9 @@ impl Policy {
         Self {
             limits,
             explorer,
-            shares: BTreeMap::new(),
             passed: BTreeMap::new(),
             failures: BTreeMap::new(),
             stopped: BTreeSet::new(),
-            parked: BTreeSet::new(),
             waits: BTreeMap::new(),
         }
     }
@@ -125,12 +113,6 @@ impl Policy {
         self.limits = limits;
     }
 
-    /// Share of a running job.
-    #[must_use]
-    pub fn share(&self, id: Id) -> Option<Share> {
-        self.shares.get(&id).copied()
-    }
-
     /// Why a job waits, by the last decision.
     #[must_use]
     pub fn wait(&self, id: Id) -> Option<Wait> {
@@ -143,9 +125,8 @@ impl Policy {
     }
 
     /// A job is running: started now, or found running by a new server.
-    pub fn started(&mut self, entry: &Entry, share: Share, now: f64) {
+    pub fn started(&mut self, entry: &Entry, now: f64) {
         let (id, template) = (entry.job.id, &entry.job.template);
-        self.shares.insert(id, share);
         self.passed.remove(&id);
         self.explorer.started(id, template, now);
     }
@@ -171,10 +152,11 @@ impl Policy {
         now: f64,
     ) -> Record {
         let id = entry.job.id;
-        let beside = book.running().count() > 1;
+        let running = book.running().count();
         let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
-        if out_of_memory && beside && again {
-            self.out_of_memory(entry, now);
+        if out_of_memory && running > 1 && again {
+            self.gone(entry, false, now);
+            self.explorer.too_many(&entry.job.template, running);
             return Record::Returned { id, alone: true };
         }
         let outcome = match entry.cancelled {
@@ -209,13 +191,6 @@ impl Policy {
         }
     }
 
-    /// A job ran out of memory beside others: it waits again, to run alone.
-    fn out_of_memory(&mut self, entry: &Entry, now: f64) {
-        let beside = self.shares.len();
-        self.gone(entry, false, now);
-        self.explorer.too_many(&entry.job.template, beside);
-    }
-
     /// A job could not be started as decided.
     pub fn unstarted(&mut self, entry: &Entry, now: f64) {
         self.gone(entry, false, now);
@@ -223,9 +198,7 @@ impl Policy {
 
     fn gone(&mut self, entry: &Entry, done: bool, now: f64) {
         let id = entry.job.id;
-        self.shares.remove(&id);
         self.stopped.remove(&id);
-        self.parked.remove(&id);
         self.explorer.ended(id, done, now);
     }
 
@@ -240,7 +213,7 @@ impl Policy {
         let (starts, skips, blocked) = self.choose(book, now);
         decisions.extend(skips.into_iter().map(|(id, why)| Decision::Skip(id, why)));
         let quiet = starts.is_empty();
-        decisions.extend(self.divide(book, &starts));
+        decisions.extend(starts.into_iter().map(Decision::Start));
         // Jobs started now have not been seen running: the next call evaluates them.
         if quiet {
             let full = self.room(book).parts <= 1.0 + SLACK;
@@ -368,93 +341,8 @@ impl Policy {
         self.waits = waits;
         (starts, skips, blocked)
     }
-
-    /// Shares of running and newly started jobs. Decreases come before starts and increases after them, so that the
-    /// sum is within its limit at every moment.
-    fn divide(&mut self, book: &Book, starts: &[Id]) -> Vec<Decision> {
-        let running: Vec<Id> = book.running().map(|e| e.job.id).collect();
-        let number = running.len() + starts.len();
-        if number == 0 {
-            return Vec::new();
-        }
-        self.park(book);
-        let hundredths = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let (parked, total) = (self.parked.len(), self.limits.total_share);
-        let left = total.saturating_sub(PARKED_SHARE.saturating_mul(hundredths(parked)));
-        let equal = left / hundredths((number - parked).max(1));
-        let wanted = |id: &Id| {
-            let asked = book.entries.get(id).and_then(|e| book.demand(e).share);
-            let most = asked.unwrap_or(Share::FULL.hundredths());
-            let share = match self.parked.contains(id) {
-                true => PARKED_SHARE.min(most),
-                false => equal.min(most),
-            };
-            Share::from_hundredths(share.clamp(1, Share::FULL.hundredths()))
-        };
-        let (mut smaller, mut larger) = (Vec::new(), Vec::new());
-        if self.limits.regrants {
-            for id in &running {
-                let (share, now) = (wanted(id), self.share(*id));
-                let Some(now) = now.filter(|now| *now != share) else {
-                    continue;
-                };
-                let decisions = if share < now {
-                    &mut smaller
-                } else {
-                    &mut larger
-                };
-                decisions.push(Decision::Share(*id, share));
-            }
-        }
-        smaller.extend(starts.iter().map(|id| Decision::Start(*id, wanted(id))));
-        smaller.extend(larger);
-        for decision in &smaller {
-            if let Decision::Share(id, share) = decision {
-                self.shares.insert(*id, *share);
-            }
-        }
-        smaller
-    }
-
-    /// If a step up was too far, and shares can change at once, the jobs that it started step aside until there is
-    /// room: nothing is killed, and the others run as if alone.
-    fn park(&mut self, book: &Book) {
-        if !self.limits.regrants {
-            return;
-        }
-        let mut running: Vec<(f64, &Entry)> = book
-            .running()
-            .map(|e| match e.state {
-                State::Running(at) => (at, e),
-                _ => (0.0, e),
-            })
-            .collect();
-        running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
-        // On processors: whether some of the last jobs, which exceeded the limit before others were added, are
-        // running.
-        let mut parts = 0.0;
-        for (_, entry) in running {
-            let id = entry.job.id;
-            let part = self.part(entry);
-            let park = match self.explorer.processors() {
-                None => self.is_full(parts, part, false),
-                Some(_) => parts > LAST - SLACK,
-            };
-            parts += part;
-            let changed = match park {
-                true => self.parked.insert(id),
-                false => self.parked.remove(&id),
-            };
-            if changed {
-                self.explorer.park(id, park);
-            }
-        }
-    }
 }
 
-/// Share of a job that steps aside, hundredths of a percent: it hardly runs but does not stop, so that its
-/// connections do not time out.
-const PARKED_SHARE: u32 = 100;
 /// The last jobs, at most this many times as many as fill the processors, may all run at once. With 60 simulated jobs of
 /// three lengths, a factor of two left the longest job alone for a tenth of the makespan.
 const LAST: f64 = 4.0;

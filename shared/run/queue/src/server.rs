@@ -14,13 +14,14 @@ use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jobs::cgroup::Enclosures;
 use jobs::process::Identity;
 use jobs::{
     Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RunDir, Signals,
     Supervisor,
 };
 use trial::detect::Detector;
-use units::{Share, TaskId};
+use units::TaskId;
 
 use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
 use crate::explore::Explorer;
@@ -67,8 +68,6 @@ type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 struct Live {
     process: JobId,
     seat: usize,
-    /// Its control group, if there is one.
-    procs: Option<PathBuf>,
     detector: Detector,
     /// Work that has been reported to the policy.
     told: f64,
@@ -80,7 +79,7 @@ pub struct Server {
     // Dropped in this order: jobs, then the resources of their shares, then the directory whose ledger contains both.
     supervisor: Supervisor,
     pub(crate) place: Place,
-    _run: RunDir,
+    run: RunDir,
     _lock: fs::File,
     journal: Records,
     pub(crate) book: Book,
@@ -141,9 +140,9 @@ impl Server {
         last::leave(folder, run.path()).map_err(failed)?;
         let (journal, book) = journal::open(folder).map_err(failed)?;
         let cpu = book.wishes.device == Some(On::Cpu);
-        let (place, note) = Place::open(&mut run, cpu).map_err(failed)?;
+        let place = Place::open(cpu).map_err(failed)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
-        supervisor.contain(place.enclosures(&mut run));
+        supervisor.contain(Enclosures::create(&mut run));
         supervisor.listen(signals);
         supervisor.coalesce(COALESCE);
         let clock = Clock::start();
@@ -165,7 +164,7 @@ impl Server {
             folder: folder.to_owned(),
             supervisor,
             place,
-            _run: run,
+            run,
             _lock: lock,
             journal,
             book,
@@ -175,7 +174,7 @@ impl Server {
             calls,
             clock,
             owed: Vec::new(),
-            trouble: note,
+            trouble: None,
             kept,
             stopping: false,
             busy: Instant::now(),
@@ -197,7 +196,7 @@ impl Server {
         self.write(&records).map_err(failed)?;
         let others: Vec<Entry> = self.book.running().cloned().collect();
         for entry in others {
-            self.policy.started(&entry, Share::FULL, self.clock.now());
+            self.policy.started(&entry, self.clock.now());
         }
         Ok(())
     }
@@ -398,12 +397,13 @@ impl Server {
                 return None;
             };
             let id = entry.job.id;
-            let live = self.live.get(&id);
+            let process = self.live.get(&id).map(|live| live.process);
             let pid = match entry.job.process {
                 Some(process) => process.pid,
-                None => self.supervisor.pid(live?.process)?,
+                None => self.supervisor.pid(process?)?,
             };
-            Some((id, at, pid, live.and_then(|live| live.procs.as_deref())))
+            let procs = process.and_then(|process| self.supervisor.procs(process));
+            Some((id, at, pid, procs))
         });
         if let Some(look) = watch.look(self.clock.now(), jobs) {
             self.policy.look(&look);
@@ -417,13 +417,6 @@ impl Server {
         }
         for decision in self.policy.decide(&self.book, self.now()) {
             match decision {
-                Decision::Share(id, share) => {
-                    let seat = self.live.get(&id).map(|live| live.seat);
-                    let changed = seat.map(|seat| self.place.regrant(seat, share));
-                    if let Some(Err(error)) = changed {
-                        self.trouble = Some(error);
-                    }
-                }
                 Decision::Stop(id) => match self.live.get(&id) {
                     Some(live) => self.supervisor.stop(live.process, GRACE),
                     None => self.terminate_other(id),
@@ -433,7 +426,7 @@ impl Server {
                     at_s: self.now(),
                     outcome: Outcome::Skipped(why),
                 }),
-                Decision::Start(id, share) => self.start(id, share),
+                Decision::Start(id) => self.start(id),
             }
         }
         self.pay();
@@ -447,7 +440,7 @@ impl Server {
         }
     }
 
-    fn start(&mut self, id: Id, share: Share) {
+    fn start(&mut self, id: Id) {
         let at_s = self.now();
         // The disk failed: the job waits, and the next decision tries again.
         if self.write(&[Record::Started { id, at_s }]).is_err() {
@@ -456,16 +449,17 @@ impl Server {
         let Some(entry) = self.book.entries.get(&id).cloned() else {
             return;
         };
-        self.policy.started(&entry, share, at_s);
+        self.policy.started(&entry, at_s);
         if entry.job.process.is_some() {
             // It asks until it finds itself running.
             return;
         }
-        let seat = match self.place.take(share) {
+        let share = self.book.share(&entry);
+        let seat = match self.place.take(&mut self.run, share) {
             Ok(seat) => seat,
             Err(why) => return self.wait_for_room(&entry, why),
         };
-        let procs = seat.procs.clone();
+        self.trouble = seat.trouble.or(self.trouble.take());
         let spec = match self.spec(&entry, seat.procs, seat.env) {
             Ok(spec) => spec,
             Err(why) => {
@@ -478,7 +472,6 @@ impl Server {
                 let live = Live {
                     process,
                     seat: seat.number,
-                    procs,
                     detector: Detector::default(),
                     told: 0.0,
                 };

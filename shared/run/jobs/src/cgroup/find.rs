@@ -109,12 +109,16 @@ fn own_path(own: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// Creates the group `dir` below a candidate, so that groups below it can have quotas.
+/// Creates the group `dir` below a candidate if it does not exist, so that groups below it can have quotas.
 pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
     let parent = &candidate.parent;
+    let create = || match dir.is_dir() {
+        true => Ok(()),
+        false => fs::create_dir(dir),
+    };
     match candidate.version {
         Version::V1 => {
-            fs::create_dir(dir)?;
+            create()?;
             fs::write(dir.join("cpu.cfs_quota_us"), "-1")
         }
         Version::V2 => {
@@ -124,7 +128,7 @@ pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             enable(parent, dir)?;
-            fs::create_dir(dir)?;
+            create()?;
             fs::write(dir.join("cgroup.subtree_control"), "+cpu")
         }
     }
@@ -206,6 +210,8 @@ mod tests {
         let group = dir.path().join("mt-x");
         assert!(make(&candidate, &group).is_err());
         fs::write(dir.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
+        make(&candidate, &group).unwrap();
+        // It may exist already, for jobs without a quota.
         make(&candidate, &group).unwrap();
         let enabled = fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap();
         assert_eq!(enabled, "+cpu");

@@ -305,6 +305,11 @@ impl RunningJob {
         left.len()
     }
 
+    /// `cgroup.procs` of its control group; `None` if one of its processes was seen outside.
+    pub(super) fn group(&self) -> Option<&Path> {
+        self.cgroup.as_deref().filter(|_| !self.left)
+    }
+
     /// `cgroup.procs` of the control group that is removed with it.
     pub(super) fn enclosure(&self) -> Option<&Path> {
         self.cgroup.as_deref().filter(|_| self.enclosed)
@@ -312,19 +317,20 @@ impl RunningJob {
 
     /// Whether it is known to be in a control group, and was there at the last check.
     pub(super) fn is_inside(&self) -> bool {
-        self.cgroup.is_some() && !self.left
+        self.group().is_some()
     }
 
     /// A message, once, if one of the live `processes` of its process group is outside its control group.
     pub(super) fn has_left(&mut self, processes: &[Identity]) -> Option<String> {
-        let procs = self.cgroup.as_deref().filter(|_| !self.left)?;
+        let procs = self.group()?;
         let outside = |p: &&Identity| !cgroup::holds(procs, p.pid) && p.is_alive();
         let pid = processes.iter().find(outside)?.pid;
-        self.left = true;
         let group = procs.parent().unwrap_or(procs).display();
-        Some(format!(
+        let why = format!(
             "process {pid} has left the control group {group} that it was started in, so its share is not enforced; jobs must not move their processes"
-        ))
+        );
+        self.left = true;
+        Some(why)
     }
 
     /// Reads the last output of an ended job.

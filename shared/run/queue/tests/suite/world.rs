@@ -9,7 +9,6 @@ use queue::policy::{Decision, Limits, Policy};
 use queue::processors::Look;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use units::Share;
 
 /// Plan of a job in the world.
 #[derive(Debug, Clone)]
@@ -111,7 +110,6 @@ pub struct World {
     now: f64,
     step: f64,
     runs: BTreeMap<Id, Run>,
-    shares: BTreeMap<Id, Share>,
     /// Job of each plan that was added.
     ids: BTreeMap<usize, Id>,
     /// Starts and completions, by job, as the world saw them.
@@ -141,7 +139,6 @@ impl World {
             now: 0.0,
             step: if device.cores.is_some() { 0.25 } else { 0.5 },
             runs: BTreeMap::new(),
-            shares: BTreeMap::new(),
             ids: BTreeMap::new(),
             starts: BTreeMap::new(),
             completions: BTreeMap::new(),
@@ -158,17 +155,10 @@ impl World {
             memory: 1000,
             cores: rng.random_bool(0.3).then(|| rng.random_range(1..=8)),
         };
-        let regrants = rng.random_bool(0.5);
         let most = rng.random_range(1..=12);
         let limits = Limits {
             most,
             memory: device.memory,
-            total_share: if regrants {
-                20_000
-            } else {
-                most as u32 * 10_000
-            },
-            regrants,
         };
         let bad = rng.random_range(0..4);
         let burst = rng.random_bool(0.5);
@@ -316,29 +306,16 @@ impl World {
         if entry.is_running() {
             self.policy.ended(&entry, &outcome, at_s);
         }
-        self.shares.remove(&id);
     }
 
     /// A step of all that runs.
     fn advance(&mut self) {
-        let stands_by = |share: &Share| share.hundredths() <= 100;
-        let aside: Vec<Id> = self
-            .shares
-            .iter()
-            .filter(|(_, s)| stands_by(s))
-            .map(|(id, _)| *id)
-            .collect();
         // A job that starts up does not use a GPU yet.
-        let active = (self.runs.iter())
-            .filter(|(id, run)| {
-                !aside.contains(id) && run.startup >= self.plans[run.plan].seconds.0
-            })
+        let active = (self.runs.values())
+            .filter(|run| run.startup >= self.plans[run.plan].seconds.0)
             .count();
-        let wants: Vec<f64> = self
-            .runs
-            .iter()
-            .filter(|(id, _)| !aside.contains(id))
-            .map(|(_, run)| self.plans[run.plan].wants)
+        let wants: Vec<f64> = (self.runs.values())
+            .map(|run| self.plans[run.plan].wants)
             .collect();
         let speed = match self.device.cores {
             Some(cores) if !wants.is_empty() => {
@@ -370,8 +347,7 @@ impl World {
                 run.startup += self.step;
                 continue;
             }
-            let slow = if aside.contains(id) { 0.01 } else { 1.0 };
-            run.work += speed * slow * self.step;
+            run.work += speed * self.step;
             let all = plan.seconds.1;
             if plan.fails.is_some_and(|part| run.work >= part * all) {
                 ends.push((*id, Some(Outcome::Failed(1))));
@@ -383,14 +359,12 @@ impl World {
             }
         }
         if let Some(cores) = self.device.cores.filter(|_| !self.blind) {
-            let seen = |(id, run): (&Id, &Run)| {
-                (!aside.contains(id))
-                    .then(|| (*id, (run.age, run.age * self.plans[run.plan].wants)))
-            };
+            let seen =
+                |(id, run): (&Id, &Run)| (*id, (run.age, run.age * self.plans[run.plan].wants));
             self.policy.look(&Look {
                 seconds: self.step,
                 busy: Device::busy(cores as f64, &wants).min(speed * wants.iter().sum::<f64>()),
-                wanted: self.runs.iter().filter_map(seen).collect(),
+                wanted: self.runs.iter().map(seen).collect(),
             });
         }
         for (id, outcome) in ends {
@@ -402,7 +376,6 @@ impl World {
                 .policy
                 .exited(&self.book, &entry, outcome, short, self.now);
             self.note(record);
-            self.shares.remove(&id);
         }
     }
 
@@ -410,7 +383,6 @@ impl World {
     fn die(&mut self, rng: &mut SmallRng) {
         self.deaths += 1;
         self.runs.clear();
-        self.shares.clear();
         // Half a record was written when it was killed, and not confirmed to any client.
         let half = r#"{"added":{"group":{"token":"#;
         self.journal += &half[..rng.random_range(0..half.len())];
@@ -431,19 +403,12 @@ impl World {
     fn decide(&mut self) {
         for decision in self.policy.decide(&self.book, self.now) {
             match decision {
-                Decision::Share(id, share) => {
-                    assert!(self.limits.regrants);
-                    // Except for a job that this decision has just ended.
-                    if self.runs.contains_key(&id) {
-                        self.shares.insert(id, share);
-                    }
-                }
                 Decision::Stop(id) => {
                     self.runs.remove(&id);
                     self.end(id, Outcome::Cancelled);
                 }
                 Decision::Skip(id, why) => self.end(id, Outcome::Skipped(why)),
-                Decision::Start(id, share) => {
+                Decision::Start(id) => {
                     let at_s = self.now;
                     self.note(Record::Started { id, at_s });
                     let plan = self
@@ -458,18 +423,11 @@ impl World {
                         age: 0.0,
                     };
                     assert!(self.runs.insert(id, run).is_none(), "{id} runs twice");
-                    self.shares.insert(id, share);
                     *self.starts.entry(id).or_default() += 1;
                     let entry = self.book.entries[&id].clone();
-                    self.policy.started(&entry, share, at_s);
+                    self.policy.started(&entry, at_s);
                 }
             }
-            let sum: u32 = self.shares.values().map(|s| s.hundredths()).sum();
-            assert!(
-                sum <= self.limits.total_share,
-                "shares {sum} at {}",
-                self.now
-            );
         }
     }
 
