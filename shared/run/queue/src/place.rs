@@ -147,7 +147,8 @@ impl Place {
             }
             Kind::Gpu { mps, uuid } => {
                 seat.env = mps.client_environment(share);
-                seat.env.push(("CUDA_VISIBLE_DEVICES".into(), (&*uuid).into()));
+                seat.env
+                    .push(("CUDA_VISIBLE_DEVICES".into(), (&*uuid).into()));
             }
         }
         if number == self.taken.len() {
