@@ -23,6 +23,9 @@ const LOOKS: u64 = 4_000;
 pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &mut Point) {
     let mut here = inst.look(point).1;
     let least = here.value;
+    // What is below this is not as good, and of a minimum over tasks one rate shows it.
+    let floor = least - SAME * least.abs();
+    let mut worst: Vec<usize> = (0..inst.n).collect();
     let mut left = affordable_points(inst.n, CLIMBED, LOOKS);
     loop {
         let before = here.raw;
@@ -33,8 +36,11 @@ pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &
                 continue;
             }
             left -= 1;
+            if inst.one_falls_short(&next, floor, &mut worst) {
+                continue;
+            }
             let judged = inst.look(&next).1;
-            if better(&judged, &here, least) {
+            if better(&judged, &here, floor) {
                 (*point, here) = (next, judged);
             }
         }
@@ -44,10 +50,8 @@ pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &
     }
 }
 
-fn better(next: &Judged, here: &Judged, least: f64) -> bool {
-    next.violation == 0.0
-        && next.value >= least - SAME * least.abs()
-        && next.raw > here.raw * (1.0 + GAIN)
+fn better(next: &Judged, here: &Judged, floor: f64) -> bool {
+    next.violation == 0.0 && next.value >= floor && next.raw > here.raw * (1.0 + GAIN)
 }
 
 /// A change of one task, or of two whose shares keep their sum.

@@ -70,6 +70,9 @@ pub(crate) fn compared_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>, mo
         search_points(inst, most).div_ceil(4)
     } else if inst.is_round() {
         most.div_ceil(4).min(ROUND_POINTS)
+    } else if inst.n > FEW_TASKS {
+        // Here a climb may use all that it may; with fewer tasks it mostly ends before.
+        search_points(inst, most).div_ceil(4)
     } else {
         most.div_ceil(4)
     }
