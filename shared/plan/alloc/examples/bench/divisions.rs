@@ -1,111 +1,282 @@
-//! Divisions of tasks over several GPUs against the best of all divisions.
+//! Divisions of tasks over several GPUs against the best of all divisions and two rules that need no search.
 
-use allocation::{Problem, SearchOptions, solve, solve_partition};
+use allocation::{
+    InterferenceLaw, Outcome, Partition, Problem, SearchOptions, partition_by_model, solve,
+    solve_partition,
+};
 use doc::ObjectiveKind;
+use predict::Predictor;
 use testkit::bench::Row;
-use units::corun::Throughput;
+use units::corun::{SampleTime, Setting, Throughput};
+use units::{Batch, Share};
 
-use crate::problems::{Case, Recipe, drawn, plain};
+use crate::fitted::Mix;
+use crate::problems::{Recipe, drawn, plain};
 use crate::rows::{BenchError, Opaque, median_ms};
 
 const TASKS: usize = 8;
 /// Draws of each number of GPUs and objective; no constant of the search was chosen by them.
 const DRAWS: u64 = 3;
-
 const OBJECTIVES: [(&str, ObjectiveKind); 3] = [
     ("max-min", ObjectiveKind::MaxMin),
     ("fairness", ObjectiveKind::Fairness),
     ("round", ObjectiveKind::Round),
 ];
 
+/// Mixes of fitted models that `make bench` draws, and their seed. No constant was chosen by them either; whoever
+/// makes a choice does so on others, named on the command line.
+const MIXES: u64 = 2;
+const MIXES_SEED: u64 = 202_648;
+const FITTED_OBJECTIVES: [(&str, ObjectiveKind); 4] = [
+    ("max-min", ObjectiveKind::MaxMin),
+    ("fairness", ObjectiveKind::Fairness),
+    ("raw", ObjectiveKind::Raw),
+    ("round", ObjectiveKind::Round),
+];
+/// Percent that a division of a fitted model may be behind the best.
+const MOST_BEHIND: f64 = 1.0;
+/// Percent within which two divisions count as equally good.
+const ROUNDING: f64 = 1e-7;
+
 /// One row for each number of GPUs and objective: how far our division is behind the best of all, as each GPU is solved
-/// by the same search, and how far the better of two simple rules is.
+/// by the same search, and how far the rules are.
 pub fn rows() -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for (name, objective) in OBJECTIVES {
-        let draws: Vec<Draw> = (0..DRAWS)
-            .map(|seed| Draw::new(objective, seed))
-            .collect::<Result<_, _>>()?;
+        let draw = |seed| -> Result<Draw<'static>, BenchError> {
+            let recipe = Recipe {
+                rv_percent: None,
+                batches: 3,
+                objective,
+                ..plain("division", TASKS, 0)
+            };
+            let case = drawn(recipe, 77_000 + seed)?;
+            Draw::new(Rates::Law(case.law), case.problem)
+        };
+        let draws = (0..DRAWS).map(draw).collect::<Result<Vec<_>, _>>()?;
         for gpus in [2, 4] {
-            rows.push(row(name, &draws, gpus)?);
+            rows.push(row(name, &gaps(&draws, gpus)?, gpus));
         }
     }
     Ok(rows)
 }
 
-fn row(name: &str, draws: &[Draw], gpus: usize) -> Result<Row, BenchError> {
-    let count = draws.len() as f64;
-    let (mut mean, mut worst, mut simple, mut times) = (0.0, 0.0_f64, 0.0, 0.0);
-    for draw in draws {
-        let (rates, problem) = (Opaque(&draw.case.law), &draw.case.problem);
-        let options = SearchOptions::default();
-        let (ms, found) = median_ms(1, || solve_partition(&rates, problem, gpus, &options));
-        let best = draw.best(gpus);
-        let behind = |value: f64| 100.0 * (best - value) / best.abs();
-        let sets = found?.groups.iter().map(|g| set_of(g)).collect::<Vec<_>>();
-        let gap = behind(draw.of(&sets));
-        let rules = [draw.longest_first(gpus), round_robin(gpus)];
-        let rule = rules.iter().map(|sets| behind(draw.of(sets)));
-        mean += gap / count;
-        worst = worst.max(gap);
-        simple += rule.fold(f64::INFINITY, f64::min) / count;
-        times += ms / count;
+/// The same of fitted models of mixes, as many as `which` says and drawn by its seed and the numbers after it. An
+/// error if a division is behind a rule, or more than [`MOST_BEHIND`] behind the best.
+pub fn fitted_rows(which: Option<(u64, u64)>) -> Result<Vec<Row>, BenchError> {
+    let (seed, count) = which.unwrap_or((MIXES_SEED, MIXES));
+    let mixes = (seed..seed + count).map(|seed| Mix::draw(TASKS, seed));
+    let mixes = mixes.collect::<Result<Vec<_>, _>>()?;
+    let mut rows = Vec::new();
+    for (name, objective) in FITTED_OBJECTIVES {
+        let each = mixes.iter().map(|mix| Draw::of_mix(mix, objective));
+        let draws = each.collect::<Result<Vec<_>, _>>()?;
+        for gpus in [2, 4] {
+            let gaps = gaps(&draws, gpus)?;
+            for (seed, gap) in (seed..).zip(&gaps) {
+                if gap.ours > gap.rule() + ROUNDING || gap.ours > MOST_BEHIND {
+                    return Err(format!("seed {seed}, {gpus} GPUs, {name}: {gap:?}").into());
+                }
+            }
+            rows.push(row(&format!("{name}_fitted"), &gaps, gpus));
+        }
     }
-    Ok(Row::new(
+    Ok(rows)
+}
+
+/// How far divisions are behind the best of all, percent.
+#[derive(Debug)]
+struct Gap {
+    ours: f64,
+    round_robin: f64,
+    longest_first: f64,
+    ms: f64,
+}
+
+impl Gap {
+    fn rule(&self) -> f64 {
+        self.round_robin.min(self.longest_first)
+    }
+}
+
+fn gaps(draws: &[Draw<'_>], gpus: usize) -> Result<Vec<Gap>, BenchError> {
+    draws.iter().map(|draw| draw.gap(gpus)).collect()
+}
+
+fn row(name: &str, gaps: &[Gap], gpus: usize) -> Row {
+    let mean = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>() / gaps.len() as f64;
+    let worst = |of: fn(&Gap) -> f64| gaps.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+    Row::new(
         format!("division_{TASKS}_tasks_{gpus}_gpus_{name}"),
-        (mean, "%"),
-        ("longest first or round robin", simple),
-        format!("behind the best of all divisions, worst {worst:.2} %, {times:.0} ms"),
-    ))
+        (mean(|g| g.ours), "%"),
+        ("longest first or round robin", mean(Gap::rule)),
+        format!(
+            "behind the best of all divisions, mean of {} (worst {:.2} %); round robin {:.2} ({:.2}), longest first \
+             {:.2} ({:.2}); {:.0} ms",
+            gaps.len(),
+            worst(|g| g.ours),
+            mean(|g| g.round_robin),
+            worst(|g| g.round_robin),
+            mean(|g| g.longest_first),
+            worst(|g| g.longest_first),
+            mean(|g| g.ms),
+        ),
+    )
 }
 
-/// A case with the value of every set of its tasks on one GPU.
-struct Draw {
-    case: Case,
-    values: Vec<f64>,
+/// Where the rates of a draw are from.
+enum Rates<'a> {
+    /// Our division does not know that interference adds up.
+    Law(InterferenceLaw),
+    Fitted(&'a Predictor),
 }
 
-impl Draw {
-    fn new(objective: ObjectiveKind, seed: u64) -> Result<Self, BenchError> {
-        let recipe = Recipe {
-            rv_percent: None,
-            batches: 3,
-            objective,
-            ..plain("division", TASKS, 0)
-        };
-        let case = drawn(recipe, 77_000 + seed)?;
+impl Rates<'_> {
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        match self {
+            Self::Law(law) => law.solo(task, batch),
+            Self::Fitted(predictor) => predictor.solo(task, batch),
+        }
+    }
+
+    fn divide(&self, problem: &Problem, gpus: usize) -> Result<Partition, BenchError> {
+        let options = SearchOptions::default();
+        Ok(match self {
+            Self::Law(law) => solve_partition(&Opaque(law), problem, gpus, &options)?,
+            Self::Fitted(predictor) => partition_by_model(predictor, problem, gpus, &options)?,
+        })
+    }
+
+    /// The best of some tasks on one GPU.
+    fn solve(&self, problem: &Problem, members: &[usize]) -> Result<Outcome, BenchError> {
+        let part = problem.restricted(members);
         let options = SearchOptions {
             reasons: false,
             ..SearchOptions::default()
         };
+        Ok(match self {
+            Self::Law(law) => solve(&law.restricted(members), &part, &options)?,
+            Self::Fitted(all) => solve(&Part { all, members }, &part, &options)?,
+        })
+    }
+}
+
+/// Some of the tasks of a model, numbered from 0.
+struct Part<'a> {
+    all: &'a Predictor,
+    members: &'a [usize],
+}
+
+impl Part<'_> {
+    fn of_all(&self, active: &[Setting]) -> Vec<Setting> {
+        let of_all = |s: &Setting| Setting {
+            task: self.members[s.task],
+            ..*s
+        };
+        active.iter().map(of_all).collect()
+    }
+}
+
+impl Throughput for Part<'_> {
+    fn task_count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.all.solo(self.members[task], batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        self.all.means(&self.of_all(active), out);
+    }
+
+    fn means_until(
+        &self,
+        active: &[Setting],
+        places: &[usize],
+        look: &mut dyn FnMut(usize, f64) -> bool,
+    ) {
+        self.all.means_until(&self.of_all(active), places, look);
+    }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        let task = self.members[setting.task];
+        Throughput::covers(self.all, Setting { task, ..setting }, running)
+    }
+
+    fn interference(&self) -> Option<Vec<f64>> {
+        let (all, n) = (self.all.interference()?, self.all.task_count());
+        let row = |&i: &usize| self.members.iter().map(move |&j| i * n + j);
+        let places = self.members.iter().flat_map(row);
+        Some(places.map(|place| all[place]).collect())
+    }
+
+    fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        let task = self.members[task];
+        Throughput::demand(self.all, task, batch, share, running)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
+        let task = self.members[task];
+        Throughput::sample_time(self.all, task, batch, share, running)
+    }
+}
+
+/// A case with the value of every set of its tasks on one GPU.
+struct Draw<'a> {
+    rates: Rates<'a>,
+    problem: Problem,
+    values: Vec<f64>,
+}
+
+impl<'a> Draw<'a> {
+    fn new(rates: Rates<'a>, problem: Problem) -> Result<Self, BenchError> {
         let mut values = vec![f64::NEG_INFINITY; 1 << TASKS];
         for (set, value) in values.iter_mut().enumerate().skip(1) {
-            let members: Vec<usize> = (0..TASKS).filter(|i| set >> i & 1 == 1).collect();
-            let part = case.problem.restricted(&members);
-            let found = solve(&case.law.restricted(&members), &part, &options)?;
+            let found = rates.solve(&problem, &members(set))?;
             *value = found.solutions.first().map_or(*value, |s| s.objective);
         }
-        Ok(Self { case, values })
+        Ok(Self {
+            rates,
+            problem,
+            values,
+        })
+    }
+
+    fn of_mix(mix: &'a Mix, objective: ObjectiveKind) -> Result<Self, BenchError> {
+        Self::new(Rates::Fitted(&mix.predictor), mix.problem(objective))
+    }
+
+    fn gap(&self, gpus: usize) -> Result<Gap, BenchError> {
+        let (ms, found) = median_ms(1, || self.rates.divide(&self.problem, gpus));
+        let sets: Vec<usize> = found?.groups.iter().map(|g| set_of(g)).collect();
+        let best = self.best(gpus);
+        let behind = |sets: &[usize]| 100.0 * (best - self.of(sets)) / best.abs();
+        Ok(Gap {
+            ours: behind(&sets),
+            round_robin: behind(&round_robin(gpus)),
+            longest_first: behind(&self.longest_first(gpus)),
+            ms,
+        })
     }
 
     fn of(&self, sets: &[usize]) -> f64 {
         let used = sets.iter().filter(|set| **set > 0);
-        used.fold(start(&self.case.problem), |all, set| {
-            join(&self.case.problem, all, self.values[*set])
+        used.fold(start(&self.problem), |all, set| {
+            join(&self.problem, all, self.values[*set])
         })
     }
 
     /// The best value of all divisions.
     fn best(&self, gpus: usize) -> f64 {
-        let problem = &self.case.problem;
         let mut best = vec![f64::NEG_INFINITY; self.values.len()];
-        best[0] = start(problem);
+        best[0] = start(&self.problem);
         for _ in 0..gpus {
             let before = best.clone();
             for set in 1..best.len() {
                 let mut part = set;
                 while part > 0 {
-                    let value = join(problem, before[set ^ part], self.values[part]);
+                    let value = join(&self.problem, before[set ^ part], self.values[part]);
                     best[set] = best[set].max(value);
                     part = (part - 1) & set;
                 }
@@ -116,10 +287,9 @@ impl Draw {
 
     /// The tasks that take longest alone first, each to the GPU with least to do.
     fn longest_first(&self, gpus: usize) -> Vec<usize> {
-        let Case { law, problem, .. } = &self.case;
         let alone = |i: usize| {
-            let task = &problem.tasks[i];
-            let fastest = task.batches.iter().map(|&b| law.solo(i, b));
+            let task = &self.problem.tasks[i];
+            let fastest = task.batches.iter().map(|&b| self.rates.solo(i, b));
             task.samples.map_or(1.0, units::Samples::as_f64) / fastest.fold(0.0, f64::max)
         };
         let mut order: Vec<usize> = (0..TASKS).collect();
@@ -141,6 +311,10 @@ fn round_robin(gpus: usize) -> Vec<usize> {
 
 fn set_of(members: &[usize]) -> usize {
     members.iter().map(|i| 1 << i).sum()
+}
+
+fn members(set: usize) -> Vec<usize> {
+    (0..TASKS).filter(|i| set >> i & 1 == 1).collect()
 }
 
 fn is_least(problem: &Problem) -> bool {

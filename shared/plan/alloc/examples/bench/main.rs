@@ -1,9 +1,11 @@
 //! Measures the allocation.
 //!
 //! `--json` prints the rows as one list, and `--problems` the problems as JSON for solvers in other languages;
-//! otherwise it prints a table. If measurements are named, only these are made.
+//! otherwise it prints a table. If measurements are named, only these are made; `fitted=SEED,MIXES` divides the tasks of so
+//! many mixes, drawn by this seed and the numbers after it.
 
 mod divisions;
+mod fitted;
 mod gp;
 mod problems;
 mod rounds;

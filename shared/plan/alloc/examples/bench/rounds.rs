@@ -61,7 +61,7 @@ fn row(
 }
 
 /// Transfers that take about as long as the compute of a task.
-fn round(problem: &Problem, device: &str) -> Result<Round, BenchError> {
+pub fn round(problem: &Problem, device: &str) -> Result<Round, BenchError> {
     let task = |(i, t): (usize, &allocation::Task)| {
         let sizes: Vec<String> = t.batches.iter().map(ToString::to_string).collect();
         let samples = t.samples.map_or(1, units::Samples::get);

@@ -87,6 +87,17 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     if wanted("divisions") {
         rows.extend(crate::divisions::rows()?);
     }
+    if wanted("fitted") {
+        rows.extend(crate::divisions::fitted_rows(None)?);
+    }
+    for name in names {
+        // `fitted=SEED,MIXES`: other mixes than those that are reported.
+        if let Some(which) = name.strip_prefix("fitted=") {
+            let (seed, count) = which.split_once(',').unwrap_or((which, "5"));
+            let which = (seed.parse()?, count.parse()?);
+            rows.extend(crate::divisions::fitted_rows(Some(which))?);
+        }
+    }
     Ok(rows)
 }
 
@@ -216,9 +227,11 @@ fn many() -> Result<Vec<Row>, BenchError> {
             ..plain("many", 16, 0)
         })?;
         let predictor = gp::learn(&case)?;
-        let (ms, found) = median_ms(3, || {
-            solve(&predictor, &case.problem, &SearchOptions::default())
-        });
+        let mut problem = case.problem;
+        if objective == ObjectiveKind::Round {
+            problem.round = Some(crate::rounds::round(&problem, "sim")?);
+        }
+        let (ms, found) = median_ms(3, || solve(&predictor, &problem, &SearchOptions::default()));
         let found = found?;
         let best = best(&found)?;
         let (one_ms, ()) = median_ms(1_001, || {
@@ -235,6 +248,8 @@ fn many() -> Result<Vec<Row>, BenchError> {
     let objectives = [
         ("max-min", ObjectiveKind::MaxMin),
         ("fairness", ObjectiveKind::Fairness),
+        ("raw", ObjectiveKind::Raw),
+        ("round", ObjectiveKind::Round),
     ];
     objectives.into_iter().map(row).collect()
 }
