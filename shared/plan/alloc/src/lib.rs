@@ -60,7 +60,7 @@ pub use pipeline::plan_workload;
 pub use planner::{Planner, PlannerError};
 pub use problem::{Limits, Problem, Task};
 pub use progress::Progress;
-pub use rates::{InterferenceLaw, TaskLaw};
+pub use rates::{InterferenceLaw, Subset, TaskLaw};
 pub use replan::{replan, ways};
 pub use request::{Asked, Request, default_policy};
 pub use round::{NoRound, Round};

@@ -8,4 +8,4 @@ mod subset;
 pub(crate) use changed::{KnownRates, Remembered, Shifted};
 pub use law::{InterferenceLaw, TaskLaw};
 pub(crate) use nearby::{Nearby, Rows};
-pub(crate) use subset::Subset;
+pub use subset::Subset;

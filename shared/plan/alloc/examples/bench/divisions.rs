@@ -1,14 +1,14 @@
 //! Divisions of tasks over several GPUs against the best of all divisions and two rules that need no search.
 
 use allocation::{
-    InterferenceLaw, Outcome, Partition, Problem, SearchOptions, partition_by_model, solve,
+    InterferenceLaw, Outcome, Partition, Problem, SearchOptions, Subset, partition_by_model, solve,
     solve_partition,
 };
 use doc::ObjectiveKind;
 use predict::Predictor;
 use testkit::bench::Row;
-use units::corun::{SampleTime, Setting, Throughput};
-use units::{Batch, Share};
+use units::Batch;
+use units::corun::Throughput;
 
 use crate::fitted::Mix;
 use crate::problems::{Recipe, drawn, plain};
@@ -23,9 +23,9 @@ const OBJECTIVES: [(&str, ObjectiveKind); 3] = [
     ("round", ObjectiveKind::Round),
 ];
 
-/// Mixes of fitted models that `make bench` draws, and their seed. No constant was chosen by them either; whoever
-/// makes a choice does so on others, named on the command line.
-const MIXES: u64 = 2;
+/// Number of mixes of fitted models that `make bench` draws, each of which takes about two minutes, and their seed. No
+/// constant was chosen by them either; whoever makes a choice does so on others, named on the command line.
+const MIXES: u64 = 1;
 const MIXES_SEED: u64 = 202_648;
 const FITTED_OBJECTIVES: [(&str, ObjectiveKind); 4] = [
     ("max-min", ObjectiveKind::MaxMin),
@@ -156,69 +156,8 @@ impl Rates<'_> {
         };
         Ok(match self {
             Self::Law(law) => solve(&law.restricted(members), &part, &options)?,
-            Self::Fitted(all) => solve(&Part { all, members }, &part, &options)?,
+            Self::Fitted(predictor) => solve(&Subset::new(*predictor, members), &part, &options)?,
         })
-    }
-}
-
-/// Some of the tasks of a model, numbered from 0.
-struct Part<'a> {
-    all: &'a Predictor,
-    members: &'a [usize],
-}
-
-impl Part<'_> {
-    fn of_all(&self, active: &[Setting]) -> Vec<Setting> {
-        let of_all = |s: &Setting| Setting {
-            task: self.members[s.task],
-            ..*s
-        };
-        active.iter().map(of_all).collect()
-    }
-}
-
-impl Throughput for Part<'_> {
-    fn task_count(&self) -> usize {
-        self.members.len()
-    }
-
-    fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.all.solo(self.members[task], batch)
-    }
-
-    fn means(&self, active: &[Setting], out: &mut [f64]) {
-        self.all.means(&self.of_all(active), out);
-    }
-
-    fn means_until(
-        &self,
-        active: &[Setting],
-        places: &[usize],
-        look: &mut dyn FnMut(usize, f64) -> bool,
-    ) {
-        self.all.means_until(&self.of_all(active), places, look);
-    }
-
-    fn covers(&self, setting: Setting, running: usize) -> bool {
-        let task = self.members[setting.task];
-        Throughput::covers(self.all, Setting { task, ..setting }, running)
-    }
-
-    fn interference(&self) -> Option<Vec<f64>> {
-        let (all, n) = (self.all.interference()?, self.all.task_count());
-        let row = |&i: &usize| self.members.iter().map(move |&j| i * n + j);
-        let places = self.members.iter().flat_map(row);
-        Some(places.map(|place| all[place]).collect())
-    }
-
-    fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
-        let task = self.members[task];
-        Throughput::demand(self.all, task, batch, share, running)
-    }
-
-    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
-        let task = self.members[task];
-        Throughput::sample_time(self.all, task, batch, share, running)
     }
 }
 

@@ -1,15 +1,16 @@
 use units::corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
-/// A subset `members` of the tasks of another co-run, renumbered from 0.
-pub(crate) struct Subset<'a, C: Throughput + ?Sized> {
+/// Some of the tasks of a co-run, renumbered from 0.
+pub struct Subset<'a, C: Throughput + ?Sized> {
     inner: &'a C,
     members: &'a [usize],
     coupling: Option<Vec<f64>>,
 }
 
 impl<'a, C: Throughput + ?Sized> Subset<'a, C> {
-    pub(crate) fn new(inner: &'a C, members: &'a [usize]) -> Self {
+    /// The tasks `members`, indices of tasks of `inner`, in this order.
+    pub fn new(inner: &'a C, members: &'a [usize]) -> Self {
         let n = inner.task_count();
         let coupling = inner.interference().map(|c| {
             let row = |&i: &usize| members.iter().map(|&j| (i, j)).collect::<Vec<_>>();
