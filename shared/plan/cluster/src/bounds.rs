@@ -6,7 +6,7 @@ mod queyranne;
 mod unrelated;
 
 pub use fluid::fluid;
-pub use prices::{Effort, prices};
+pub use prices::{Effort, Equilibrium, prices};
 pub use queyranne::queyranne;
 pub use unrelated::unrelated;
 

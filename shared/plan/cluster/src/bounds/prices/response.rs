@@ -4,6 +4,9 @@
 use super::market::{Desk, Market};
 use crate::TrainingJob;
 
+/// Charges `nu / w` for the delays of slow tasks that are tried for each slack.
+const CHARGES: [f64; 4] = [0.0, 0.25, 1.0, 4.0];
+
 /// Rounds that share a window.
 #[derive(Clone, Copy)]
 struct Block {
@@ -38,13 +41,6 @@ impl Market<'_> {
             .collect()
     }
 
-    /// Cost for a task on class g of being slower than the shortest round.
-    fn surcharge(&self, n: usize, g: usize) -> f64 {
-        let job = &self.problem.jobs[n];
-        let excess = (job.train[g] + job.sync[g] - job.shortest_round).max(0.0);
-        self.multipliers[n] * excess / job.tasks as f64
-    }
-
     /// `phi_n`, and what it uses.
     ///
     /// Slacks are tried from 0 up to the first that alone costs more than the best so far: an urgent job looks at few.
@@ -56,13 +52,12 @@ impl Market<'_> {
             .collect();
         desk.first_cell = (job.arrival / self.cell) as usize;
         desk.cheapest.resize(self.prices.len(), Vec::new());
-        desk.tolls.resize(self.prices.len(), 0.0);
+        desk.excess.resize(self.prices.len(), 0.0);
         for &g in &classes {
             desk.cheapest[g].clear();
-            desk.tolls[g] = self.surcharge(n, g);
+            let excess = (job.train[g] + job.sync[g] - job.shortest_round).max(0.0);
+            desk.excess[g] = excess / job.tasks as f64;
         }
-        let least_toll = classes.iter().map(|&g| desk.tolls[g]);
-        let tolls = least_toll.fold(f64::INFINITY, f64::min) * job.volume() as f64;
         let blocks = self.blocks(job);
         // With this much slack every window reaches behind the horizon, where time is free.
         let last_first = blocks.last().map_or(0.0, |b| b.first);
@@ -73,48 +68,63 @@ impl Market<'_> {
             .iter()
             .flat_map(|b| classes.iter().map(move |&g| (b, g)));
         let mut scans: Vec<Scan> = each.map(|(b, g)| self.scan(job, b, g)).collect();
-        let rate = job.weight - self.multipliers[n];
-        let (mut value, mut slack) = (f64::INFINITY, 0);
+        let (mut value, mut slack, mut charge) = (f64::INFINITY, 0, 0.0);
         for j in 0..widest {
-            let delay = rate * j as f64 * self.cell;
-            if delay + tolls >= value {
+            if job.weight * j as f64 * self.cell >= value {
                 break;
             }
-            let mut cost = delay;
+            let mut costs = CHARGES.map(|c| self.delay(job, c, j));
             for (block, own) in blocks.iter().zip(scans.chunks_mut(classes.len().max(1))) {
-                let least = own.iter_mut().map(|s| self.least(job, s, j, desk));
-                cost += block.tasks * least.fold(f64::INFINITY, f64::min);
+                let mut least = [f64::INFINITY; CHARGES.len()];
+                for scan in own {
+                    let price = self.least(job, scan, j, desk);
+                    for (least, c) in least.iter_mut().zip(CHARGES) {
+                        *least = least.min(price + c * job.weight * desk.excess[scan.class]);
+                    }
+                }
+                for (cost, least) in costs.iter_mut().zip(least) {
+                    *cost += block.tasks * least;
+                }
             }
             desk.work += scans.len() as u64;
+            let (mut cost, mut at) = (costs[0], CHARGES[0]);
+            for (&other, c) in costs.iter().zip(CHARGES).skip(1) {
+                if other > cost {
+                    (cost, at) = (other, c);
+                }
+            }
             if cost < value {
-                (value, slack) = (cost, j);
+                (value, slack, charge) = (cost, j, at);
             }
         }
         // More slack than looked at: at best every task runs behind the horizon, at no price.
-        let beyond = rate * widest as f64 * self.cell + tolls;
+        let beyond = job.weight * widest as f64 * self.cell;
         if beyond < value {
-            value = beyond;
-            slack = widest;
+            (value, slack, charge) = (beyond, widest, 0.0);
         }
-        let value = job.weight * job.earliest_completion() + value;
-        self.slack_excess[n] = -(slack as f64 * self.cell);
         for block in &blocks {
-            self.use_block(n, block, slack, &classes, desk);
+            self.use_block(n, block, slack, charge * job.weight, &classes, desk);
         }
-        value
+        job.weight * job.earliest_completion() + value
+    }
+
+    /// Cost of slack j less what a charge gives back for it: S is at least j cells and less than j + 1.
+    fn delay(&self, job: &TrainingJob, charge: f64, j: usize) -> f64 {
+        // It does not fall with S for a charge of up to 1, and falls for more.
+        let cells = if charge <= 1.0 { j } else { j + 1 };
+        job.weight * (1.0 - charge) * cells as f64 * self.cell
     }
 
     /// Least cost of a task on class g that starts in cell c. After the last cell every price is zero: one extra cell
     /// represents all that follows.
     fn cost_in_cell(&self, job: &TrainingJob, g: usize, c: usize, desk: &mut Desk) -> f64 {
-        let toll = desk.tolls[g];
         if c >= self.effort.intervals * self.effort.cells {
-            return toll;
+            return 0.0;
         }
         let (row, at) = (&mut desk.cheapest[g], c - desk.first_cell);
         while row.len() <= at {
             let next = desk.first_cell + row.len();
-            row.push(toll + self.cheapest_in_cell(g, next, job.train[g]));
+            row.push(self.cheapest_in_cell(g, next, job.train[g]));
         }
         row[at]
     }
@@ -176,6 +186,7 @@ impl Market<'_> {
         n: usize,
         block: &Block,
         slack: usize,
+        toll: f64,
         classes: &[usize],
         desk: &mut Desk,
     ) {
@@ -189,8 +200,9 @@ impl Market<'_> {
                 continue;
             }
             desk.work += (end - first as isize) as u64;
+            let toll = toll * desk.excess[g];
             for c in first.min(behind)..=(end as usize).min(behind) {
-                let value = self.cost_in_cell(job, g, c, desk);
+                let value = toll + self.cost_in_cell(job, g, c, desk);
                 if value < best.0 {
                     best = (value, g, c);
                 }
@@ -200,8 +212,6 @@ impl Market<'_> {
         if value.is_infinite() {
             return;
         }
-        let excess = (job.train[g] + job.sync[g] - job.shortest_round).max(0.0);
-        self.slack_excess[n] += block.tasks / job.tasks as f64 * excess;
         let start = c as f64 * self.cell;
         self.book(g, start, start + job.train[g], block.tasks);
     }
