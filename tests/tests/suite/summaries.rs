@@ -9,7 +9,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
 /// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
-const SENTENCES: [(&str, &str, &str); 11] = [
+const SENTENCES: [(&str, &str, &str); 12] = [
     (
         REGRET,
         REGRET_SUMMARY,
@@ -52,6 +52,15 @@ const SENTENCES: [(&str, &str, &str); 11] = [
         "median {/over_best_fixed_median:3}, worst {/over_best_fixed_worst:3}, below 1 in {/below_best_fixed} of 10 \
          mixes; with what the store remembers {/known_over_best_fixed_median:3} and {/known_over_best_fixed_worst:3}. \
          Over one at a time: median {/over_serial_median:3}. Over all at once: median {/over_all_at_once_median:3}.",
+    ),
+    (
+        ACCURACY,
+        SWEEP_SUMMARY,
+        "took {/over_best_fixed_median:2} times as long, in the median of ten mixes, as the best of {/fixed} fixed \
+         numbers of jobs at once, known only in hindsight, and at worst {/over_best_fixed_worst:2} times. Where it knew \
+         the commands from before, it took {/known_over_best_fixed_median:2} and {/known_over_best_fixed_worst:2} times \
+         as long. Over GNU parallel and pueue, given that best number: {/over_parallel_median:2} and \
+         {/over_pueue_median:2}.",
     ),
     (
         "examples/elastic/RESULTS.md",

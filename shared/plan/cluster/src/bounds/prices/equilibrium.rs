@@ -250,7 +250,8 @@ impl Tariff {
 
     /// Price of all time before `place`, in intervals.
     fn before(&self, place: f64) -> f64 {
-        let k = place as usize;
+        // A class may be so slow that its first start is beyond all numbers.
+        let k = (place as usize).min(INTERVALS);
         match self.0.get(k + 1) {
             Some(next) => self.0[k] + (place - k as f64) * (next - self.0[k]),
             None => self.0[INTERVALS],
