@@ -84,7 +84,7 @@ pub struct OnlineArgs {
     /// wait, and at most 5 % of the time until the next event
     #[arg(long, value_name = "N")]
     pub effort: Option<u64>,
-    /// A job that has waited this many times its shortest duration goes first; 0: off
+    /// Jobs that have waited this many times their shortest duration go first, on up to a quarter of the GPUs; 0: off
     #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
     pub aging: f64,
     #[command(flatten)]

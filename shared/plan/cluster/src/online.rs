@@ -69,8 +69,8 @@ pub struct OnlineSettings {
     /// Starts of tasks to simulate in each search; `None`: according to the number of waiting jobs and the
     /// time until the next event.
     pub effort: Option<u64>,
-    /// A job that has waited this many times its shortest duration goes before all others, so that
-    /// a stream of short jobs cannot starve it; infinity: never.
+    /// A job that has waited this many times its shortest duration goes before all others, the oldest first and on a
+    /// quarter of the GPUs, so that a stream of short jobs cannot starve it; infinity: never.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,
