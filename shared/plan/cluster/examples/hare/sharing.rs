@@ -118,7 +118,8 @@ pub fn page(data: &Path, quick: bool, out: &mut impl Write) -> Outcome<()> {
     let policies = GAVEL.map(|(policy, s)| format!("{policy} {s:.0} s"));
     writeln!(
         out,
-        "\nGavel's own simulator gave for the mean completion of the 71 jobs: {}.",
+        "\nGavel's own simulator gave for the mean completion of the 71 jobs: {}.\n\n*Online* may be below *plan*, \
+         because it searches again after every event.",
         policies.join(", ")
     )?;
     Ok(())
