@@ -48,12 +48,12 @@ fn behind(
     Ok((out, cpu_seconds()? - before))
 }
 
-fn small(load: f64, seeds: std::ops::Range<u64>) -> Outcome<Vec<Problem>> {
-    let gpus = fleet("v100=4,t4=2,k80=1,m60=1")?;
+fn drawn(gpus: &str, jobs: usize, load: f64, seeds: std::ops::Range<u64>) -> Outcome<Vec<Problem>> {
+    let gpus = fleet(gpus)?;
     let one = |seed| {
         let recipe = Recipe {
             gpus: gpus.clone(),
-            jobs: 16,
+            jobs,
             load,
             network_bps: 25e9,
             most_tasks: 4,
@@ -66,11 +66,19 @@ fn small(load: f64, seeds: std::ops::Range<u64>) -> Outcome<Vec<Problem>> {
 
 /// Writes the page, a line as soon as it is known. Seeds from 7,000 on were met by nothing before.
 pub fn page(data: &Path, out: &mut impl Write) -> Outcome<()> {
+    let (eight, fifteen) = ("v100=4,t4=2,k80=1,m60=1", "v100=8,t4=4,k80=1,m60=2");
     let mut sets = vec![
-        ("16 on 8 GPUs, all there at once", small(0.0, 7000..7004)?),
+        (
+            "16 on 8 GPUs, all there at once",
+            drawn(eight, 16, 0.0, 7000..7004)?,
+        ),
         (
             "16 on 8 GPUs, arriving at twice what can be served",
-            small(2.0, 7000..7004)?,
+            drawn(eight, 16, 2.0, 7000..7004)?,
+        ),
+        (
+            "300 on 15 GPUs, arriving at twice what can be served",
+            drawn(fifteen, 300, 2.0, 7000..7001)?,
         ),
     ];
     if traces::there(data) {
