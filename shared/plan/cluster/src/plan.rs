@@ -384,10 +384,11 @@ const LEAST_PARTS: [f64; 2] = [0.2, 0.05];
 
 /// Priorities where jobs leave the classes that others gain more by. Without, a job takes whatever completes its task
 /// first, and in a backlog every class has every kind of job.
-fn priced(problem: &Problem, equilibrium: &Equilibrium) -> Vec<Priorities> {
+fn priced(problem: &Problem, incumbent: &Schedule) -> Vec<Priorities> {
     if problem.classes.len() < 2 {
         return Vec::new();
     }
+    let equilibrium = Equilibrium::new(problem, incumbent);
     let own = problem.jobs_by(|n| equilibrium.smith_ratio(problem, n));
     let orders = [smith(problem), own];
     let each = orders
@@ -412,7 +413,12 @@ struct Constructed {
 impl Constructed {
     fn keep(&mut self, problem: &Problem, schedule: Schedule) {
         let cost = schedule.cost(problem);
-        if cost < self.cost {
+        self.keep_at(cost, schedule);
+    }
+
+    fn keep_at(&mut self, cost: f64, schedule: Schedule) {
+        // A cost beyond all numbers is no reason to have no schedule.
+        if cost < self.cost || self.schedule.assignments.is_empty() {
             (self.schedule, self.cost) = (schedule, cost);
         }
     }
@@ -423,7 +429,7 @@ impl Constructed {
         if cost < self.start.0 {
             self.start = (cost, priorities);
         }
-        self.keep(problem, schedule);
+        self.keep_at(cost, schedule);
     }
 }
 
@@ -444,8 +450,7 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> Const
         }
         best.consider(problem, priorities);
     }
-    // AlloX's matching knows which jobs gain most from which class, and is a good start: AlloX'
-    // matching does, and where rounds have one task it is hard to beat.
+    // AlloX' matching knows which jobs gain most from which class; where rounds have one task it is hard to beat.
     let jobs = problem.jobs.len();
     let matched = jobs.pow(3) * problem.gpus.len() <= MATCHING_WORK;
     let others = [(Policy::Allox, matched), (Policy::Srtf, true)];
@@ -465,8 +470,7 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> Const
     for (_, r) in relaxed.iter().filter(|(_, r)| !r.midpoints.is_empty()) {
         best.keep(problem, baselines::by_midpoints(problem, &r.midpoints));
     }
-    let equilibrium = Equilibrium::new(problem, &best.schedule);
-    for priorities in priced(problem, &equilibrium) {
+    for priorities in priced(problem, &best.schedule) {
         best.consider(problem, priorities);
     }
     best
