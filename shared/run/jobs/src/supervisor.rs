@@ -34,7 +34,11 @@ pub struct Supervisor {
     looked: Instant,
     children: UnixStream,
     signals: Option<Signals>,
+    /// Gets a byte when [`Supervisor::poll`] should return.
+    wake: Option<UnixStream>,
     coalesce: Duration,
+    /// When output was last read, and from when on it is read again.
+    read: (Instant, Instant),
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
@@ -65,7 +69,9 @@ impl Supervisor {
             looked: Instant::now(),
             children: pipe_of(signal_hook::consts::SIGCHLD)?,
             signals: None,
+            wake: None,
             coalesce: Duration::ZERO,
+            read: (Instant::now(), Instant::now()),
             chunk: vec![0; CHUNK],
             echo: None,
             queue: Vec::new(),
@@ -76,6 +82,11 @@ impl Supervisor {
     /// Lets [`Supervisor::poll`] wake on signals, too.
     pub fn listen(&mut self, signals: Signals) {
         self.signals = Some(signals);
+    }
+
+    /// Lets bytes from `wake`, which must not block, end a [`Supervisor::poll`].
+    pub fn wake_on(&mut self, wake: UnixStream) {
+        self.wake = Some(wake);
     }
 
     /// The signals that have arrived.
@@ -91,7 +102,8 @@ impl Supervisor {
         self.enclosures = enclosures;
     }
 
-    /// Lets output accumulate for `pause` before it is read: fewer wake-ups, coarser times.
+    /// Lets output accumulate for up to `pause` before it is read: fewer wake-ups, coarser times. Ends of jobs and
+    /// signals are noticed at once.
     pub fn coalesce(&mut self, pause: Duration) {
         self.coalesce = pause;
     }
@@ -203,21 +215,20 @@ impl Supervisor {
         if self.queue.is_empty() {
             self.wait(timeout);
         }
-        let busy = self.read_all();
+        if self.pause().is_zero() {
+            self.read_all();
+        }
         drain(&mut self.children);
+        self.wake.as_mut().map(drain);
         self.end_overdue();
         self.look_inside();
         self.reap();
-        if !busy && !self.coalesce.is_zero() && !self.jobs.is_empty() && self.queue_is_quiet() {
-            std::thread::sleep(self.coalesce.min(timeout));
-        }
         std::mem::take(&mut self.queue)
     }
 
-    /// Only progress is queued, which can wait a little.
-    fn queue_is_quiet(&self) -> bool {
-        let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
-        self.queue.iter().all(quiet)
+    /// For how long output accumulates before it is read again.
+    fn pause(&self) -> Duration {
+        self.read.1.saturating_duration_since(Instant::now())
     }
 
     fn wait(&self, timeout: Duration) {
@@ -228,23 +239,38 @@ impl Supervisor {
         };
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.children.as_fd()];
         fds.extend(self.signals.iter().flat_map(Signals::fds));
-        fds.extend(self.jobs.values().flat_map(RunningJob::fds));
+        fds.extend(self.wake.iter().map(AsFd::as_fd));
+        let pause = self.pause();
+        if pause.is_zero() {
+            fds.extend(self.jobs.values().flat_map(RunningJob::fds));
+        }
         let mut fds: Vec<PollFd<'_>> = fds
             .into_iter()
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
+        let timeout = match pause.is_zero() {
+            true => timeout,
+            false => timeout.min(pause),
+        };
         let millis = timeout.as_micros().div_ceil(1000).min(60_000) as u16;
         // An interrupted wait is just a short one.
         poll(&mut fds, PollTimeout::from(millis)).ok();
     }
 
-    /// Reads what is available, at most one chunk of each pipe; returns whether a pipe had a whole chunk.
-    fn read_all(&mut self) -> bool {
-        let mut busy = false;
+    /// Reads what is available, at most one chunk of each pipe.
+    fn read_all(&mut self) {
+        let mut most = 0;
         for (id, job) in &mut self.jobs {
-            busy |= job.read(*id, &mut self.chunk, &mut self.queue, &mut self.echo);
+            let bytes = job.read(*id, &mut self.chunk, &mut self.queue, &mut self.echo);
+            most = most.max(bytes);
         }
-        busy
+        let now = Instant::now();
+        if most > 0 {
+            // A job whose pipe is full waits for its reader, so at the rate just seen no pipe gets more than half full.
+            let half = (now - self.read.0).mul_f64(CHUNK as f64 / 2.0 / most as f64);
+            self.read.1 = now + half.min(self.coalesce);
+        }
+        self.read.0 = now;
     }
 
     fn end_overdue(&mut self) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -21,8 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of clients whose requests wait for the server; the next ones wait in the socket.
 const CALLS: usize = 64;
 
-/// Opens the socket and reads requests of clients, each in its own thread: a silent client blocks no other.
-pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
+/// Opens the socket and reads requests of clients, each in its own thread: a silent client blocks no other. The stream
+/// gets a byte for each request.
+pub(crate) fn listen(folder: &Path) -> io::Result<(Receiver<Call>, UnixStream)> {
     let path = folder.join(SOCKET);
     // Left by a killed server: the holder of the folder's lock is the only server.
     match fs::remove_file(&path) {
@@ -31,6 +33,11 @@ pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
     }
     let listener = UnixListener::bind(&path)?;
     let (sender, receiver) = sync_channel(CALLS);
+    let (woken, wake) = UnixStream::pair()?;
+    woken.set_nonblocking(true)?;
+    // If it is full, the server is about to wake.
+    wake.set_nonblocking(true)?;
+    let wake = Arc::new(wake);
     thread::Builder::new().spawn(move || {
         for stream in listener.incoming() {
             // No room for another descriptor: the client asks again.
@@ -38,18 +45,18 @@ pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let sender = sender.clone();
+            let (sender, wake) = (sender.clone(), Arc::clone(&wake));
             // A failure here means that the client has gone, or that no thread can be created for it.
             thread::Builder::new()
-                .spawn(move || attend(stream, &sender))
+                .spawn(move || attend(stream, &sender, &wake))
                 .ok();
         }
     })?;
-    Ok(receiver)
+    Ok((receiver, woken))
 }
 
 /// Reads one request and writes its answer.
-fn attend(stream: UnixStream, server: &SyncSender<Call>) -> io::Result<()> {
+fn attend(stream: UnixStream, server: &SyncSender<Call>, mut wake: &UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let reply = match receive::<Request>(&stream) {
@@ -62,6 +69,7 @@ fn attend(stream: UnixStream, server: &SyncSender<Call>) -> io::Result<()> {
             let (answer, answered) = sync_channel(1);
             let ended = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
             server.send((request, answer)).map_err(|_| ended(()))?;
+            wake.write_all(b".").ok();
             answered.recv().map_err(|_| ended(()))?
         }
     };

@@ -195,15 +195,15 @@ impl RunningJob {
         killpg(Pid::from_raw(self.pid()), signal).ok();
     }
 
-    /// Reads at most a chunk of each pipe; returns whether one had a whole chunk.
+    /// Reads at most a chunk of each pipe; returns the largest number of bytes.
     pub(super) fn read(
         &mut self,
         id: JobId,
         chunk: &mut [u8],
         queue: &mut Vec<Event>,
         echo: &mut Option<Echo>,
-    ) -> bool {
-        let mut busy = false;
+    ) -> usize {
+        let mut most = 0;
         let mut gathered = Gathered::default();
         let mut closed = Vec::new();
         for (index, pipe) in self.pipes.iter_mut().enumerate() {
@@ -219,7 +219,7 @@ impl RunningJob {
                     0
                 }
             };
-            busy |= n == chunk.len();
+            most = most.max(n);
             let lines = match n {
                 0 => std::mem::take(&mut pipe.unlogged.0),
                 n => pipe.unlogged.push(&chunk[..n]),
@@ -255,7 +255,7 @@ impl RunningJob {
             self.norms_told = true;
         }
         gathered.tell(id, queue);
-        busy
+        most
     }
 
     /// Whether the first process has ended (it is not waited for yet).
@@ -342,7 +342,8 @@ impl RunningJob {
         echo: &mut Option<Echo>,
     ) {
         let mut left = LAST_WORDS / chunk.len().max(1);
-        while !self.pipes.is_empty() && left > 0 && self.read(id, chunk, queue, echo) {
+        while !self.pipes.is_empty() && left > 0 && self.read(id, chunk, queue, echo) == chunk.len()
+        {
             left -= 1;
         }
         // After a short read, the pipe may have ended.
