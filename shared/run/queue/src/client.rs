@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::book::Book;
 use crate::journal;
-use crate::message::{Reply, Request, Status};
+use crate::message::{LOCK, Reply, Request, Status};
 use crate::socket::ask;
 
 /// Why a server was not reached.
@@ -156,7 +156,7 @@ impl Queue {
             }
             Ok(_) | Err(_) => {}
         }
-        let lock = fs::File::create(self.folder.join("lock"));
+        let lock = fs::File::create(self.folder.join(LOCK));
         let gone = lock.and_then(|lock| lock.lock());
         gone.map(|()| true).map_err(|source| ClientError::Io {
             what: "waiting for the end of the server".to_owned(),

@@ -12,6 +12,8 @@ use crate::policy::Wait;
 pub const SOCKET: &str = "socket";
 /// Name of the folder of logs.
 pub const LOGS: &str = "logs";
+/// File that the server of a folder locks.
+pub(crate) const LOCK: &str = "lock";
 
 /// A client's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

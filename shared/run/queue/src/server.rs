@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
@@ -28,7 +29,7 @@ use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
-use crate::message::{self, LOGS};
+use crate::message::{self, LOCK, LOGS};
 use crate::place::Place;
 use crate::policy::{Decision, Policy};
 use crate::socket::{Call, listen};
@@ -80,7 +81,7 @@ pub struct Server {
     supervisor: Supervisor,
     pub(crate) place: Place,
     run: RunDir,
-    _lock: fs::File,
+    lock: fs::File,
     journal: Records,
     pub(crate) book: Book,
     pub(crate) policy: Policy,
@@ -130,7 +131,7 @@ impl Server {
     /// [`ServerError`] if the journal cannot be read or the device cannot be used.
     pub fn open(folder: &Path, signals: Signals) -> Result<Option<Self>, ServerError> {
         fs::create_dir_all(folder.join(LOGS)).map_err(failed)?;
-        let lock = fs::File::create(folder.join("lock")).map_err(failed)?;
+        let lock = fs::File::create(folder.join(LOCK)).map_err(failed)?;
         if lock.try_lock().is_err() {
             return Ok(None);
         }
@@ -166,7 +167,7 @@ impl Server {
             supervisor,
             place,
             run,
-            _lock: lock,
+            lock,
             journal,
             book,
             policy: Policy::new(limits, explorer),
@@ -229,11 +230,20 @@ impl Server {
                 self.busy = Instant::now();
             }
             self.stopping |= idle && self.busy.elapsed() > IDLE;
-            // Without its folder no client can reach it, and nothing would be kept.
-            let folder = fs::metadata(&self.folder);
-            self.stopping |= folder.is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+            // In a folder that was removed no client can reach it, and nothing would be kept.
+            self.stopping |= !self.has_folder();
         }
         self.end();
+    }
+
+    /// Whether the folder still is the one that it opened: another server may have begun in a new one.
+    fn has_folder(&self) -> bool {
+        let lock = fs::metadata(self.folder.join(LOCK));
+        match (lock, self.lock.metadata()) {
+            (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+            (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
+            (_, Err(_)) => true,
+        }
     }
 
     pub(crate) fn now(&self) -> f64 {
@@ -550,6 +560,8 @@ impl Server {
             self.supervisor.poll(LOOK);
         }
         self.pay();
-        fs::remove_file(self.folder.join(message::SOCKET)).ok();
+        if self.has_folder() {
+            fs::remove_file(self.folder.join(message::SOCKET)).ok();
+        }
     }
 }
