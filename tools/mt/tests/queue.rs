@@ -400,6 +400,18 @@ fn a_server_ends_when_its_folder_is_removed() {
 }
 
 /// Waits for something that must happen, for at most a minute on a loaded machine.
+/// As long as the server of the removed folder has not noticed, there are two.
+#[test]
+fn a_server_leaves_the_socket_of_the_one_that_replaced_it() {
+    let queue = Queue::new();
+    let old = queue.number("pid").expect("a server");
+    fs::remove_dir_all(queue.path().join("q")).expect("the folder is removed");
+    queue.text("queue --device cpu");
+    wait_until(|| !Path::new(&format!("/proc/{old}/fd/0")).exists());
+    assert!(queue.path().join("q/socket").exists());
+    assert!(queue.number("pid").is_some_and(|new| new != old));
+}
+
 fn wait_until(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !happened() {

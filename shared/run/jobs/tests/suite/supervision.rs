@@ -110,6 +110,18 @@ fn tells_what_a_job_tells() {
 }
 
 #[test]
+fn output_that_may_accumulate_delays_neither_the_end_nor_much_output() {
+    let mut bench = Bench::new();
+    bench.supervisor.coalesce(Duration::from_secs(1));
+    // The first line starts a pause, and the others fill a pipe a hundred times: with a pause after each, they would
+    // take longer than this test waits.
+    bench.script("echo begin; sleep 0.2; yes | head -c 6500000; echo end");
+    let (exit, ..) = bench.exit();
+    assert_eq!(exit, Exit::Code(0));
+    assert!(bench.log().ends_with("end\n"));
+}
+
+#[test]
 fn norms_that_are_none_are_left_out_and_told_once() {
     let mut bench = Bench::new();
     bench.script(
