@@ -257,6 +257,12 @@ impl Supervisor {
         poll(&mut fds, PollTimeout::from(millis)).ok();
     }
 
+    /// Only progress is queued; what else a job tells may be followed by more for which someone waits.
+    fn queue_is_quiet(&self) -> bool {
+        let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
+        self.queue.iter().all(quiet)
+    }
+
     /// Reads what is available, at most one chunk of each pipe.
     fn read_all(&mut self) {
         let mut most = 0;
@@ -265,7 +271,7 @@ impl Supervisor {
             most = most.max(bytes);
         }
         let now = Instant::now();
-        if most > 0 {
+        if most > 0 && self.queue_is_quiet() {
             // A job whose pipe is full waits for its reader, so at the rate just seen no pipe gets more than half full.
             let half = (now - self.read.0).mul_f64(CHUNK as f64 / 2.0 / most as f64);
             self.read.1 = now + half.min(self.coalesce);
