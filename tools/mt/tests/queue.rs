@@ -399,7 +399,6 @@ fn a_server_ends_when_its_folder_is_removed() {
     wait_until(|| !Path::new(&process).exists());
 }
 
-/// Waits for something that must happen, for at most a minute on a loaded machine.
 /// As long as the server of the removed folder has not noticed, there are two.
 #[test]
 fn a_server_leaves_the_socket_of_the_one_that_replaced_it() {
@@ -412,6 +411,7 @@ fn a_server_leaves_the_socket_of_the_one_that_replaced_it() {
     assert!(queue.number("pid").is_some_and(|new| new != old));
 }
 
+/// Waits for something that must happen, for at most a minute on a loaded machine.
 fn wait_until(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !happened() {

@@ -37,8 +37,9 @@ pub struct Supervisor {
     /// Gets a byte when [`Supervisor::poll`] should return.
     wake: Option<UnixStream>,
     coalesce: Duration,
-    /// When output was last read, and from when on it is read again.
-    read: (Instant, Instant),
+    last_read: Instant,
+    /// Output accumulates until then.
+    read_at: Instant,
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
@@ -71,7 +72,8 @@ impl Supervisor {
             signals: None,
             wake: None,
             coalesce: Duration::ZERO,
-            read: (Instant::now(), Instant::now()),
+            last_read: Instant::now(),
+            read_at: Instant::now(),
             chunk: vec![0; CHUNK],
             echo: None,
             queue: Vec::new(),
@@ -228,7 +230,7 @@ impl Supervisor {
 
     /// For how long output accumulates before it is read again.
     fn pause(&self) -> Duration {
-        self.read.1.saturating_duration_since(Instant::now())
+        self.read_at.saturating_duration_since(Instant::now())
     }
 
     fn wait(&self, timeout: Duration) {
@@ -241,17 +243,16 @@ impl Supervisor {
         fds.extend(self.signals.iter().flat_map(Signals::fds));
         fds.extend(self.wake.iter().map(AsFd::as_fd));
         let pause = self.pause();
-        if pause.is_zero() {
+        let timeout = if pause.is_zero() {
             fds.extend(self.jobs.values().flat_map(RunningJob::fds));
-        }
+            timeout
+        } else {
+            timeout.min(pause)
+        };
         let mut fds: Vec<PollFd<'_>> = fds
             .into_iter()
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
-        let timeout = match pause.is_zero() {
-            true => timeout,
-            false => timeout.min(pause),
-        };
         let millis = timeout.as_micros().div_ceil(1000).min(60_000) as u16;
         // An interrupted wait is just a short one.
         poll(&mut fds, PollTimeout::from(millis)).ok();
@@ -271,12 +272,13 @@ impl Supervisor {
             most = most.max(bytes);
         }
         let now = Instant::now();
-        if most > 0 && self.queue_is_quiet() {
-            // A job whose pipe is full waits for its reader, so at the rate just seen no pipe gets more than half full.
-            let half = (now - self.read.0).mul_f64(CHUNK as f64 / 2.0 / most as f64);
-            self.read.1 = now + half.min(self.coalesce);
+        // A job whose pipe is full waits for its reader. So a full pipe is read again at once, and at the rate just seen no
+        // other gets more than half full.
+        if most > 0 && most < CHUNK && self.queue_is_quiet() {
+            let half = (now - self.last_read).mul_f64(CHUNK as f64 / 2.0 / most as f64);
+            self.read_at = now + half.min(self.coalesce);
         }
-        self.read.0 = now;
+        self.last_read = now;
     }
 
     fn end_overdue(&mut self) {

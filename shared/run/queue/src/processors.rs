@@ -35,6 +35,9 @@ const IDLE: f64 = 0.1;
 /// Fraction of the processors that may be idle while jobs wait. With a tenth, 60 trainings of three templates took 5 %
 /// longer than with 0.04 (means of three runs each, in turns).
 const WASTED: f64 = 0.04;
+/// Minimum rise of the demand, as a fraction of it, that is judged: a smaller one is less than what jobs of different
+/// sizes differ by.
+const LEAST_MORE: f64 = 0.1;
 /// A rise is kept if the idle fraction falls by at least this part of itself for each doubling of the demand: with jobs
 /// that wait at random it falls by more, and with jobs that share a disk it stays.
 const LEAST_FALL: f64 = 0.15;
@@ -178,7 +181,7 @@ impl Processors {
         // Other jobs than before may run by now, with a smaller demand: that says nothing about the rise.
         let more = rise.wanted_by(active) / rise.wanted - 1.0;
         let idle = |busy: f64| self.cores as f64 - busy;
-        if more >= IDLE && idle(busy) > idle(rise.busy) * (1.0 - LEAST_FALL * more) {
+        if more >= LEAST_MORE && idle(busy) > idle(rise.busy) * (1.0 - LEAST_FALL * more) {
             for (template, level) in &rise.levels {
                 if let Some(learnt) = learnt.get_mut(template) {
                     (learnt.level, learnt.step) = (*level, 0);

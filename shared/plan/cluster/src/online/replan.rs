@@ -98,14 +98,12 @@ impl Live {
         first.sort_by(|&a, &b| jobs[a].arrival.total_cmp(&jobs[b].arrival));
         let usable = self.usable.iter().filter(|usable| **usable).count();
         let mut left = (usable as f64 * PART_OF_AGED).ceil() as usize;
-        let fits = |n: &&usize| {
+        let fits = |n: &usize| {
             let fits = left > 0;
-            left = left.saturating_sub(jobs[**n].tasks);
+            left = left.saturating_sub(jobs[*n].tasks);
             fits
         };
-        let count = first.iter().take_while(fits).count();
-        first.truncate(count);
-        first
+        first.into_iter().take_while(fits).collect()
     }
 
     /// Searches priorities for what has not started.
