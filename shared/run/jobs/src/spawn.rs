@@ -1,10 +1,13 @@
+mod program;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -12,6 +15,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use units::TaskId;
 
+pub(crate) use self::program::{Process, wait};
 use crate::sign::{MARK, Sign, bear};
 use crate::{LogLimits, Progress};
 
@@ -106,40 +110,26 @@ pub(crate) fn spawn(
     spec: &JobSpec,
     sign: &Sign,
     enclosure: Option<&Path>,
-) -> Result<Child, SpawnError> {
-    let program = spec.argv.first().cloned().unwrap_or_default();
+) -> Result<Process, SpawnError> {
+    let quota = spec.cgroup_procs.as_deref().map(Group::open).transpose()?;
     let seat = Seat {
-        quota: spec.cgroup_procs.as_deref().map(open_procs).transpose()?,
-        enclosure: enclosure.and_then(|path| open_procs(path).ok()),
+        must: quota.is_some(),
+        group: quota.or_else(|| Group::open(enclosure?).ok()),
         cpus: cpu_set(&spec.cpus),
-        brand: sign.brand(),
+        ..Seat::of(sign)
     };
-    let mut command = Command::new(&program);
-    command
-        .args(spec.argv.iter().skip(1))
-        .env_clear()
-        .envs(&spec.env)
-        .env(MARK, sign.mark())
-        .stdin(if spec.orders {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if let Some(cwd) = &spec.cwd {
-        command.current_dir(cwd);
-    }
-    before_exec(&mut command, seat);
-    command.spawn().map_err(|source| match &spec.cwd {
+    let mark = sign.mark();
+    program::start(spec, (MARK, mark.as_ref()), &seat).map_err(|source| match &spec.cwd {
         // The error is the same as for a missing program.
         Some(cwd) if !cwd.is_dir() => SpawnError::Folder {
             path: cwd.clone(),
             source: fs::read_dir(cwd).err().unwrap_or(source),
         },
         _ => SpawnError::Program {
-            program: program.to_string_lossy().into_owned(),
+            program: spec
+                .argv
+                .first()
+                .map_or_else(String::new, |p| p.to_string_lossy().into_owned()),
             source: with_limit(source),
         },
     })
@@ -150,12 +140,16 @@ pub(crate) fn spawn(
 pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Path>) {
     command.env(MARK, sign.mark()).process_group(0);
     let seat = Seat {
-        quota: None,
-        enclosure: enclosure.and_then(|path| open_procs(path).ok()),
-        cpus: None,
-        brand: sign.brand(),
+        group: enclosure.and_then(|path| Group::open(path).ok()),
+        ..Seat::of(sign)
     };
-    before_exec(command, seat);
+    let hook = move || Ok(seat.take(false)?);
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed, and makes no
+    // other.
+    #[expect(unsafe_code, reason = "see above")]
+    unsafe {
+        command.pre_exec(hook);
+    }
 }
 
 /// The system's message for too many processes ("Resource temporarily unavailable") or files does not name a limit.
@@ -176,16 +170,6 @@ pub(crate) fn with_limit(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Limit(limit))
 }
 
-fn open_procs(path: &Path) -> Result<File, SpawnError> {
-    OpenOptions::new()
-        .write(true)
-        .open(path)
-        .map_err(|source| SpawnError::Cgroup {
-            path: path.to_owned(),
-            source: with_limit(source),
-        })
-}
-
 fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     let mut any = false;
@@ -195,58 +179,86 @@ fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     any.then_some(set)
 }
 
-/// The control groups that a new process joins before it becomes its program.
-struct Seat {
-    /// `cgroup.procs` of a group that it must be in.
-    quota: Option<File>,
-    /// The same for a group that may refuse it: a group delegated to a user, if this process is outside of the
-    /// delegated subtree.
-    enclosure: Option<File>,
-    cpus: Option<CpuSet>,
-    brand: u64,
+/// A control group to start in.
+struct Group {
+    /// Its `cgroup.procs`, which takes processes that move.
+    procs: File,
+    folder: Option<File>,
 }
 
-/// Puts this process into a group. An interruption by a signal is no reason to give up.
-fn enter(procs: &File) -> nix::Result<()> {
-    loop {
-        match nix::unistd::write(procs, b"0") {
-            Err(Errno::EINTR) => {}
-            written => return written.map(drop),
+impl Group {
+    fn open(procs: &Path) -> Result<Self, SpawnError> {
+        let file = OpenOptions::new().write(true).open(procs);
+        Ok(Self {
+            procs: file.map_err(|source| SpawnError::Cgroup {
+                path: procs.to_owned(),
+                source: with_limit(source),
+            })?,
+            folder: procs.parent().and_then(|folder| File::open(folder).ok()),
+        })
+    }
+
+    /// Puts this process into the group. An interruption by a signal is no reason to give up.
+    fn enter(&self) -> nix::Result<()> {
+        loop {
+            match nix::unistd::write(&self.procs, b"0") {
+                Err(Errno::EINTR) => {}
+                written => return written.map(drop),
+            }
         }
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "the closure runs between fork and exec, where only async-signal-safe calls are \
-              allowed: prctl, getppid, write, setrlimit and sched_setaffinity are; it does not \
-              allocate"
-)]
-fn before_exec(command: &mut Command, seat: Seat) {
-    let parent = nix::unistd::getpid();
-    let hook = move || {
-        // First of all, so that whatever this process starts is inside the group as well.
-        if let Some(procs) = &seat.quota {
-            enter(procs)?;
+/// What a new process does before it becomes its program.
+struct Seat {
+    group: Option<Group>,
+    /// Whether it must be in the group. Otherwise the group may refuse it: one delegated to a user, if this process
+    /// is outside of the delegated subtree.
+    must: bool,
+    cpus: Option<CpuSet>,
+    brand: u64,
+    parent: Pid,
+}
+
+impl Seat {
+    fn of(sign: &Sign) -> Self {
+        Self {
+            group: None,
+            must: false,
+            cpus: None,
+            brand: sign.brand(),
+            parent: nix::unistd::getpid(),
         }
-        if let Some(procs) = &seat.enclosure {
-            // Refused: mark, brand and process group remain to find what it starts.
-            enter(procs).ok();
+    }
+
+    /// The folder of its group.
+    fn folder(&self) -> Option<BorrowedFd<'_>> {
+        self.group.as_ref()?.folder.as_ref().map(File::as_fd)
+    }
+
+    /// Takes the seat, in a new process that is already in its group if `inside`. Only async-signal-safe calls are
+    /// made: prctl, getppid, write, getrlimit, setrlimit and sched_setaffinity.
+    fn take(&self, inside: bool) -> nix::Result<()> {
+        // First of all, so that whatever this process starts is inside the group as well.
+        if let Some(group) = &self.group
+            && !inside
+        {
+            match group.enter() {
+                Err(error) if self.must => return Err(error),
+                // Refused: mark, brand and process group remain to find what it starts.
+                _ => {}
+            }
         }
         // Refused: the mark remains.
-        bear(seat.brand).ok();
-        if let Some(cpus) = &seat.cpus {
+        bear(self.brand).ok();
+        if let Some(cpus) = &self.cpus {
             sched_setaffinity(Pid::from_raw(0), cpus)?;
         }
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
         // The parent may have died before the line above took effect.
-        if nix::unistd::getppid() != parent {
-            return Err(io::Error::from(nix::errno::Errno::ESRCH));
+        if nix::unistd::getppid() != self.parent {
+            return Err(Errno::ESRCH);
         }
         Ok(())
-    };
-    // SAFETY: see the reason above.
-    unsafe {
-        command.pre_exec(hook);
     }
 }

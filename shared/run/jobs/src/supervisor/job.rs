@@ -1,8 +1,6 @@
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
 use efficiency::{Moments, NormsError};
@@ -17,16 +15,16 @@ use crate::lines::LineCutter;
 use crate::log::RotatingLog;
 use crate::process::{self, Identity, Lineage};
 use crate::sign::Sign;
-use crate::spawn::{spawn, with_limit};
+use crate::spawn::{self, Process, spawn, with_limit};
 use crate::{JobSpec, Message, Progress, SpawnError, cgroup, mps};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
 pub(super) struct RunningJob {
     task: TaskId,
-    child: Child,
+    pid: Pid,
     sign: Sign,
-    stdin: Option<ChildStdin>,
+    stdin: Option<PipeWriter>,
     pipes: Vec<Pipe>,
     log: RotatingLog,
     progress: Progress,
@@ -105,34 +103,34 @@ impl RunningJob {
             source: with_limit(source),
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
-        let mut child = spawn(spec, &sign, enclosure.as_deref())?;
+        let Process {
+            pid,
+            stdin,
+            stdout,
+            stderr,
+        } = spawn(spec, &sign, enclosure.as_deref())?;
         // An enclosure may have refused it, or it may already have ended; neither means that a process has left.
-        let pid = child.id().cast_signed();
         let refused = enclosure
             .as_deref()
-            .is_some_and(|procs| !cgroup::holds(procs, pid));
+            .is_some_and(|procs| !cgroup::holds(procs, pid.as_raw()));
         let regex = matches!(spec.progress, Progress::Lines(_));
-        let out = child.stdout.take().map(|p| (OwnedFd::from(p), true));
-        let err = child.stderr.take().map(|p| (OwnedFd::from(p), regex));
-        let pipes = [out, err]
+        let pipes = [(stdout, true), (stderr, regex)]
             .into_iter()
-            .flatten()
-            .map(|(fd, tells)| Pipe {
-                fd: nonblocking(fd).into(),
+            .map(|(pipe, tells)| Pipe {
+                fd: nonblocking(pipe.into()).into(),
                 cutter: LineCutter::default(),
                 last: Last::default(),
                 unlogged: Unlogged::default(),
                 tells,
             })
             .collect();
-        let stdin = child.stdin.take();
         if let Some(stdin) = &stdin {
             // A worker that does not read must not block this process.
             fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
         }
         Ok(Self {
             task: spec.task.clone(),
-            child,
+            pid,
             sign,
             stdin,
             pipes,
@@ -149,7 +147,7 @@ impl RunningJob {
     }
 
     pub(super) fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.pid.as_raw()
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -361,14 +359,14 @@ impl RunningJob {
         if !self.has_exited() {
             return Exit::Signal(Signal::SIGKILL as i32);
         }
-        match self.child.wait() {
-            Ok(status) => match (status.code(), status.signal()) {
+        match spawn::wait(self.pid) {
+            Some(status) => match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Exit::Code(code),
                 (None, Some(signal)) => Exit::Signal(signal),
                 (None, None) => Exit::Code(-1),
             },
             // Another caller has waited for it: its status is lost.
-            Err(_) => Exit::Code(-1),
+            None => Exit::Code(-1),
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -247,6 +248,51 @@ fn the_environment_is_a_list() {
     let mut names: Vec<_> = log.lines().filter_map(|l| l.split('=').next()).collect();
     names.sort_unstable();
     assert_eq!(names, ["MT_JOB_MARK", "MT_TASK"]);
+}
+
+#[test]
+fn a_program_is_found_and_finds_itself_as_one_of_a_shell() {
+    let mut bench = Bench::new();
+    let bin = bench.dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    // Without a line that names its interpreter.
+    let script =
+        r#"grep -E 'Sig(Blk|Ign)' /proc/self/status; pwd; readlink /proc/self/fd/0; echo "$#$2""#;
+    fs::write(bin.join("train"), script).unwrap();
+    fs::set_permissions(bin.join("train"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut spec = bench.spec(&["train", "a b", "ü"]);
+    let path = format!("/nowhere:{}:/usr/bin:/bin", bin.display());
+    spec.env.insert("PATH".into(), path.into());
+    spec.cwd = Some(bin.clone());
+    bench.supervisor.spawn(&spec).unwrap();
+    let (exit, ..) = bench.exit();
+    let log = bench.log();
+    assert_eq!(exit, Exit::Code(0), "{log}");
+    let lines: Vec<&str> = log.lines().collect();
+    let signals = |line: &str| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16);
+    assert_eq!(signals(lines[0]), Ok(0), "{log}");
+    // SIGPIPE, which Rust programs ignore: `yes | head` would not end.
+    assert_eq!(signals(lines[1]).map(|set| set >> 12 & 1), Ok(0), "{log}");
+    assert_eq!(Path::new(lines[2]), bin);
+    assert_eq!(lines[3..], ["/dev/null", "2ü"]);
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_an_error() {
+    let mut bench = Bench::new();
+    let text = bench.dir.path().join("text");
+    fs::write(&text, "x").unwrap();
+    let text = text.to_str().unwrap();
+    for (argv, why) in [
+        (&["no-such-program"][..], "No such file or directory"),
+        (&[text][..], "Permission denied"),
+        (&["echo", "a\0b"][..], "nul byte"),
+        (&[][..], "No such file or directory"),
+    ] {
+        let error = bench.supervisor.spawn(&bench.spec(argv)).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert_eq!(bench.supervisor.running(), 0);
 }
 
 #[test]

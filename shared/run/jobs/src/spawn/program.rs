@@ -1,0 +1,236 @@
+//! Starts a program as [`std::process::Command`] does, but inside its control group from its first instruction on.
+//!
+//! A process that moves into a control group waits for a grace period of the kernel, 6 to 16 ms, in which no process
+//! of the machine can start or end a thread. `clone3` with `CLONE_INTO_CGROUP` (Linux 5.7, version 2 only) avoids
+//! the move, and the standard library has no way to it.
+
+use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read, pipe};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
+use rustix::process::{WaitOptions, WaitStatus, waitpid};
+
+use super::Seat;
+use crate::JobSpec;
+
+/// A process that was started and must be waited for, with its ends of pipes.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    /// `None`: its standard input is empty.
+    pub(crate) stdin: Option<PipeWriter>,
+    pub(crate) stdout: PipeReader,
+    pub(crate) stderr: PipeReader,
+}
+
+/// Waits for the end of a process that was started. `None` if another caller has already waited for it.
+pub(crate) fn wait(pid: Pid) -> Option<WaitStatus> {
+    let pid = rustix::process::Pid::from_raw(pid.as_raw())?;
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            waited => return waited.ok()?.map(|(_, status)| status),
+        }
+    }
+}
+
+/// What the new process needs. Between fork and exec it may not allocate, since another thread may have held the
+/// allocator's lock when it was forked.
+struct Program {
+    argv: Words,
+    env: Words,
+    cwd: Option<CString>,
+}
+
+/// Strings for the kernel: pointers to each, and a null pointer.
+struct Words {
+    pointers: Vec<*const c_char>,
+    /// What the pointers point to.
+    _words: Vec<CString>,
+}
+
+impl Words {
+    fn new(words: impl Iterator<Item = OsString>) -> io::Result<Self> {
+        let words: Vec<CString> = words
+            .map(|word| CString::new(word.into_vec()))
+            .collect::<Result<_, _>>()?;
+        let pointers = words.iter().map(|word| word.as_ptr());
+        Ok(Self {
+            pointers: pointers.chain([std::ptr::null()]).collect(),
+            _words: words,
+        })
+    }
+}
+
+/// Starts the program of a job in its own process group.
+pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Result<Process> {
+    let entry = |name: &OsStr, value: &OsStr| {
+        let mut entry = name.to_owned();
+        entry.push("=");
+        entry.push(value);
+        entry
+    };
+    let env = spec.env.iter().filter(|(name, _)| *name != mark.0);
+    let env = env.map(|(name, value)| entry(name, value));
+    let cwd = spec.cwd.as_deref();
+    let program = Program {
+        argv: Words::new(spec.argv.iter().cloned())?,
+        env: Words::new(env.chain([entry(mark.0.as_ref(), mark.1)]))?,
+        cwd: cwd
+            .map(|cwd| CString::new(cwd.as_os_str().as_bytes()))
+            .transpose()?,
+    };
+    let (stdin, orders) = if spec.orders {
+        let (read, write) = pipe()?;
+        (OwnedFd::from(read), Some(write))
+    } else {
+        (File::open("/dev/null")?.into(), None)
+    };
+    let (stdout, out) = pipe()?;
+    let (stderr, err) = pipe()?;
+    // Closed by a successful exec.
+    let (mut failure, failed) = pipe()?;
+    let pid = match fork(seat.folder())? {
+        Fork::Parent(pid) => pid,
+        Fork::Child { inside } => {
+            let streams = [stdin.as_fd(), out.as_fd(), err.as_fd()];
+            let error = program.exec(streams, seat, inside);
+            nix::unistd::write(&failed, &(error as i32).to_ne_bytes()).ok();
+            // SAFETY: ends the process without the parent's handlers.
+            #[expect(unsafe_code, reason = "see above")]
+            unsafe {
+                libc::_exit(1)
+            }
+        }
+    };
+    drop(failed);
+    let mut error = [0; size_of::<i32>()];
+    match failure.read_exact(&mut error) {
+        Ok(()) => {
+            wait(pid);
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error)))
+        }
+        Err(_) => Ok(Process {
+            pid,
+            stdin: orders,
+            stdout,
+            stderr,
+        }),
+    }
+}
+
+impl Program {
+    /// Makes the calling process, a fork, this program. It returns only if that fails.
+    fn exec(&self, streams: [BorrowedFd<'_>; 3], seat: &Seat, inside: bool) -> Errno {
+        if let Err(error) = self.prepare(streams, seat, inside) {
+            return error;
+        }
+        // SAFETY: both arrays end with a null pointer and live as long as this process. No other thread of it reads
+        // the environment: a fork has one thread.
+        #[expect(
+            unsafe_code,
+            reason = "execvp looks for the program in PATH of `environ`"
+        )]
+        unsafe {
+            environ = self.env.pointers.as_ptr();
+            let argv = self.argv.pointers.as_ptr();
+            if !(*argv).is_null() {
+                libc::execvp(*argv, argv);
+                return Errno::last();
+            }
+        }
+        Errno::ENOENT
+    }
+
+    fn prepare(&self, streams: [BorrowedFd<'_>; 3], seat: &Seat, inside: bool) -> nix::Result<()> {
+        let [stdin, stdout, stderr] = streams;
+        dup2_stdin(stdin)?;
+        dup2_stdout(stdout)?;
+        dup2_stderr(stderr)?;
+        if let Some(cwd) = &self.cwd {
+            chdir::<CStr>(cwd)?;
+        }
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+        // Rust programs ignore it, and programs inherit that.
+        // SAFETY: no handler is set.
+        #[expect(unsafe_code, reason = "see above")]
+        unsafe {
+            signal(Signal::SIGPIPE, SigHandler::SigDfl)?;
+        }
+        seat.take(inside)
+    }
+}
+
+#[expect(unsafe_code, reason = "a variable of the C library")]
+unsafe extern "C" {
+    /// Environment of this process, environ(7).
+    static mut environ: *const *const c_char;
+}
+
+enum Fork {
+    Parent(Pid),
+    /// Whether it is in the control group that was asked for.
+    Child {
+        inside: bool,
+    },
+}
+
+/// `struct clone_args` of the kernel.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Of the kernel's `sched.h`; the constant in `libc` is truncated to 32 bits.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Copies this process, if possible into the control group with this folder.
+#[expect(
+    unsafe_code,
+    reason = "the caller makes only async-signal-safe calls in the child"
+)]
+fn fork(folder: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
+    if let Some(folder) = folder {
+        let arguments = CloneArgs {
+            flags: CLONE_INTO_CGROUP,
+            exit_signal: libc::SIGCHLD as u64,
+            cgroup: folder.as_raw_fd() as u64,
+            ..CloneArgs::default()
+        };
+        // SAFETY: without a stack of its own, the child is a copy of this process, as after fork.
+        let pid = unsafe {
+            let arguments = &raw const arguments;
+            libc::syscall(libc::SYS_clone3, arguments, size_of::<CloneArgs>())
+        };
+        match pid {
+            0 => return Ok(Fork::Child { inside: true }),
+            pid if pid > 0 => return Ok(Fork::Parent(Pid::from_raw(pid as i32))),
+            // An older kernel, a sandbox without this call, a group of version 1, one that refuses us: the child
+            // tries to move.
+            _ => {}
+        }
+    }
+    // SAFETY: see the reason above.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Parent { child } => Ok(Fork::Parent(child)),
+        nix::unistd::ForkResult::Child => Ok(Fork::Child { inside: false }),
+    }
+}
