@@ -36,6 +36,7 @@ mod run_dir;
 mod sign;
 mod signals;
 mod spawn;
+mod spec;
 mod supervision;
 mod supervisor;
 
@@ -54,6 +55,7 @@ pub use records::{Records, RecordsError};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
 pub use sign::{MARK, bear_sign};
 pub use signals::{Arrived, Signals, pass_on, relay};
-pub use spawn::{JobSpec, SpawnError};
+pub use spawn::SpawnError;
+pub use spec::JobSpec;
 pub use supervision::Supervision;
 pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

@@ -1,48 +1,18 @@
 mod program;
+mod seat;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
-use units::TaskId;
 
 pub(crate) use self::program::{Process, wait};
-use crate::sign::{MARK, Sign, bear};
-use crate::{LogLimits, Progress};
-
-/// A program to start and how to look after it.
-#[derive(Debug, Clone)]
-pub struct JobSpec {
-    /// The task that it works for.
-    pub task: TaskId,
-    /// Program and arguments; not empty.
-    pub argv: Vec<OsString>,
-    /// Its whole environment.
-    pub env: BTreeMap<OsString, OsString>,
-    /// Working directory; `None`: that of this process.
-    pub cwd: Option<PathBuf>,
-    /// Whether it gets orders on standard input; if not, its standard input is empty.
-    pub orders: bool,
-    /// How it reports its progress.
-    pub progress: Progress,
-    /// The `cgroup.procs` file of the control group to start in.
-    pub cgroup_procs: Option<PathBuf>,
-    /// Processors to run on; empty: any.
-    pub cpus: Vec<usize>,
-    /// Where standard output and standard error go.
-    pub log: PathBuf,
-    /// How large the log may grow.
-    pub log_limits: LogLimits,
-}
+use self::seat::{Group, Seat};
+use crate::JobSpec;
+use crate::sign::{MARK, Sign};
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -111,13 +81,16 @@ pub(crate) fn spawn(
     sign: &Sign,
     enclosure: Option<&Path>,
 ) -> Result<Process, SpawnError> {
-    let quota = spec.cgroup_procs.as_deref().map(Group::open).transpose()?;
-    let seat = Seat {
-        must: quota.is_some(),
-        group: quota.or_else(|| Group::open(enclosure?).ok()),
-        cpus: cpu_set(&spec.cpus),
-        ..Seat::of(sign)
-    };
+    let quota = spec.cgroup_procs.as_deref().map(|procs| {
+        Group::open(procs).map_err(|source| SpawnError::Cgroup {
+            path: procs.to_owned(),
+            source: with_limit(source),
+        })
+    });
+    let quota = quota.transpose()?;
+    let must = quota.is_some();
+    let group = quota.or_else(|| Group::open(enclosure?).ok());
+    let seat = Seat::new(sign, group, must, &spec.cpus);
     let mark = sign.mark();
     program::start(spec, (MARK, mark.as_ref()), &seat).map_err(|source| match &spec.cwd {
         // The error is the same as for a missing program.
@@ -139,10 +112,8 @@ pub(crate) fn spawn(
 /// that accepts it.
 pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Path>) {
     command.env(MARK, sign.mark()).process_group(0);
-    let seat = Seat {
-        group: enclosure.and_then(|path| Group::open(path).ok()),
-        ..Seat::of(sign)
-    };
+    let group = enclosure.and_then(|path| Group::open(path).ok());
+    let seat = Seat::new(sign, group, false, &[]);
     let hook = move || Ok(seat.take(false)?);
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed, and makes no
     // other.
@@ -168,97 +139,4 @@ pub(crate) fn with_limit(error: io::Error) -> io::Error {
         _ => return error,
     };
     io::Error::new(error.kind(), Limit(limit))
-}
-
-fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
-    let mut set = CpuSet::new();
-    let mut any = false;
-    for &cpu in cpus {
-        any |= set.set(cpu).is_ok();
-    }
-    any.then_some(set)
-}
-
-/// A control group to start in.
-struct Group {
-    /// Its `cgroup.procs`, which takes processes that move.
-    procs: File,
-    folder: Option<File>,
-}
-
-impl Group {
-    fn open(procs: &Path) -> Result<Self, SpawnError> {
-        let file = OpenOptions::new().write(true).open(procs);
-        Ok(Self {
-            procs: file.map_err(|source| SpawnError::Cgroup {
-                path: procs.to_owned(),
-                source: with_limit(source),
-            })?,
-            folder: procs.parent().and_then(|folder| File::open(folder).ok()),
-        })
-    }
-
-    /// Puts this process into the group. An interruption by a signal is no reason to give up.
-    fn enter(&self) -> nix::Result<()> {
-        loop {
-            match nix::unistd::write(&self.procs, b"0") {
-                Err(Errno::EINTR) => {}
-                written => return written.map(drop),
-            }
-        }
-    }
-}
-
-/// What a new process does before it becomes its program.
-struct Seat {
-    group: Option<Group>,
-    /// Whether it must be in the group. Otherwise the group may refuse it: one delegated to a user, if this process
-    /// is outside of the delegated subtree.
-    must: bool,
-    cpus: Option<CpuSet>,
-    brand: u64,
-    parent: Pid,
-}
-
-impl Seat {
-    fn of(sign: &Sign) -> Self {
-        Self {
-            group: None,
-            must: false,
-            cpus: None,
-            brand: sign.brand(),
-            parent: nix::unistd::getpid(),
-        }
-    }
-
-    /// The folder of its group.
-    fn folder(&self) -> Option<BorrowedFd<'_>> {
-        self.group.as_ref()?.folder.as_ref().map(File::as_fd)
-    }
-
-    /// Takes the seat, in a new process that is already in its group if `inside`. Only async-signal-safe calls are
-    /// made: prctl, getppid, write, getrlimit, setrlimit and sched_setaffinity.
-    fn take(&self, inside: bool) -> nix::Result<()> {
-        // First of all, so that whatever this process starts is inside the group as well.
-        if let Some(group) = &self.group
-            && !inside
-        {
-            match group.enter() {
-                Err(error) if self.must => return Err(error),
-                // Refused: mark, brand and process group remain to find what it starts.
-                _ => {}
-            }
-        }
-        // Refused: the mark remains.
-        bear(self.brand).ok();
-        if let Some(cpus) = &self.cpus {
-            sched_setaffinity(Pid::from_raw(0), cpus)?;
-        }
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The parent may have died before the line above took effect.
-        if nix::unistd::getppid() != self.parent {
-            return Err(Errno::ESRCH);
-        }
-        Ok(())
-    }
 }

@@ -16,7 +16,7 @@ use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocma
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
-use super::Seat;
+use super::seat::Seat;
 use crate::JobSpec;
 
 /// A process that was started and must be waited for, with its ends of pipes.

@@ -1,0 +1,32 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use units::TaskId;
+
+use crate::{LogLimits, Progress};
+
+/// A program to start and how to look after it.
+#[derive(Debug, Clone)]
+pub struct JobSpec {
+    /// The task that it works for.
+    pub task: TaskId,
+    /// Program and arguments; not empty.
+    pub argv: Vec<OsString>,
+    /// Its whole environment.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Working directory; `None`: that of this process.
+    pub cwd: Option<PathBuf>,
+    /// Whether it gets orders on standard input; if not, its standard input is empty.
+    pub orders: bool,
+    /// How it reports its progress.
+    pub progress: Progress,
+    /// The `cgroup.procs` file of the control group to start in.
+    pub cgroup_procs: Option<PathBuf>,
+    /// Processors to run on; empty: any.
+    pub cpus: Vec<usize>,
+    /// Where standard output and standard error go.
+    pub log: PathBuf,
+    /// How large the log may grow.
+    pub log_limits: LogLimits,
+}
