@@ -52,14 +52,12 @@ struct Stat {
     start: u64,
 }
 
-/// Every process of the machine is read when a job ends, so it is read in one piece, without looking at its size
-/// first. Its 52 numbers and the name have less than 1,300 bytes.
+/// Every process of the machine is read when a job ends, so there is room for all of it before it is read, and its
+/// size is not asked for. Its 52 numbers and the name have less than 1,300 bytes.
 fn stat_text(pid: i32) -> Option<Vec<u8>> {
-    let mut text = vec![0; 2048];
-    let length = File::open(format!("/proc/{pid}/stat"))
-        .and_then(|mut file| file.read(&mut text))
-        .ok()?;
-    text.truncate(length);
+    let mut text = Vec::with_capacity(2048);
+    let file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    file.take(u64::MAX).read_to_end(&mut text).ok()?;
     Some(text)
 }
 

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, pipe};
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -101,7 +101,7 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
         Fork::Child { inside } => {
             let streams = [stdin.as_fd(), out.as_fd(), err.as_fd()];
             let error = program.exec(streams, seat, inside);
-            nix::unistd::write(&failed, &(error as i32).to_ne_bytes()).ok();
+            (&failed).write_all(&(error as i32).to_ne_bytes()).ok();
             // SAFETY: ends the process without the parent's handlers.
             #[expect(unsafe_code, reason = "see above")]
             unsafe {
