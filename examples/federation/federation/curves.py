@@ -90,17 +90,17 @@ class Curves:
         """Rounds to the target of each seed."""
         return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches, kept).values()]
 
-    def seen(self, setting: Setting) -> float:
-        """Rounds to the target at the reference size in the runs that chose its learning rate. A user knows this
-        before any plan is made."""
+    def seen(self, setting: Setting, batch: int = REFERENCE) -> float:
+        """Rounds to the target at a batch size in the runs that chose its learning rate. A user knows this before any
+        plan is made."""
         def train() -> float:
-            reference = [REFERENCE] * setting.clients
-            rate = self.rate(setting, reference)
-            curves = self._trained(setting, net.Local(reference, self.epochs),
+            batches = [batch] * setting.clients
+            rate = self.rate(setting, batches)
+            curves = self._trained(setting, net.Local(batches, self.epochs),
                                    [net.Repetition(seed, rate) for seed in TUNING_SEEDS])
             return statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves)
 
-        return self._remember(f"seen-{setting.name()}", train)
+        return self._remember(f"seen-{setting.name()}-{batch}", train)
 
     def phi(self, setting: Setting) -> dict[str, float]:
         """The noise scale that workers measure in a first run at the reference size."""

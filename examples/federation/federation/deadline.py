@@ -11,7 +11,7 @@ from federation import law, pipe
 from federation.clock import Clock, Gives, finishing, stages
 from federation.curves import SEEDS
 from federation.pipe import Round
-from federation.schemes import PROGRESS, Schemes, kept_size
+from federation.schemes import PROGRESS, Schemes, kept_size, worth_of
 
 PART = 0.5
 """The deadline, as a fraction of the round that waits for all."""
@@ -81,7 +81,7 @@ def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: fl
     the contributions of the others."""
     tasks = clock.mix.tasks
     known = {t: at_one_rate(known, clock.curves.phi(clock.mix.setting(t))["pooled"], sizes[t])
-             for t, known in schemes.known().items()}
+             for t, known in schemes.learnt().items()}
     rows = [clock.rows(k, tasks) for k in range(len(clock.mix.clients))]
     all_rows = {t: sum(own[t] for own in rows) for t in tasks}
     counted = {t: sum(own[t] / c.speed for own, c in zip(rows, clock.mix.clients)) for t in tasks}
@@ -107,9 +107,11 @@ def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: fl
 
 def at_one_rate(known: Mapping, phi: float, batch: int) -> dict:
     """What a workload says of a task whose clients share the learning rate that suits one batch size. It is too large
-    for a smaller batch, so late clients may only have larger ones, and these do not get a larger rate."""
+    for a smaller batch, so late clients may only have larger ones, and these do not get a larger rate. Their samples
+    are worth what the law says at this rate, but no more than with the best rate of their own."""
     sizes = [b for b in known["batch_sizes"] if b >= batch]
-    table = [{"batch": b, "progress": law.worth(phi, b, batch, 1.0, lambda _: 1.0)} for b in sizes]
+    table = [{"batch": b, "progress": min(law.worth(phi, b, batch, 1.0, lambda _: 1.0),
+                                          worth_of(known, b) / worth_of(known, batch))} for b in sizes]
     # A table needs two rows. For the second, assume the worst: the worth of a sample falls in proportion to the
     # batch.
     if len(table) == 1:

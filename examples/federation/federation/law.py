@@ -1,5 +1,5 @@
 """The noise scale that fits trainings best, by the law that rounds (or samples) to a target are in proportion to phi
-+ B; and what a sample is worth if learning rates have a maximum."""
++ B; what a sample is worth if learning rates have a maximum; and what it is worth according to rounds alone."""
 from __future__ import annotations
 
 import math
@@ -55,6 +55,21 @@ def worth(phi: float, batch: int, reference: int, rate: float, most: Callable[[i
         return taken * (1 - taken / best / 2)
 
     return step(batch) / batch / (step(reference) / reference)
+
+
+def learnt(rounds: Mapping[int, float], reference: int) -> dict:
+    """What a workload says of a task whose rounds to the target were seen at several batch sizes. Sizes that missed
+    the target are left out.
+
+    A larger batch needs no fewer rounds, so where counts say so, by their luck, they are levelled: the least-squares
+    fit of their logarithms among non-decreasing ones (Robertson, Wright, Dykstra 1988, theorem 1.4.4)."""
+    sizes = sorted(b for b, n in rounds.items() if n < math.inf)
+    logs = [math.log(rounds[b]) for b in sizes]
+    levels = {b: math.exp(max(min(statistics.mean(logs[j:k + 1]) for k in range(i, len(logs))) for j in range(i + 1)))
+              for i, b in enumerate(sizes)}
+    table = [{"batch": b, "progress": levels[reference] / n} for b, n in levels.items()]
+    return {"efficiency": {"table": table, "source": "learnt"}, "rounds_to_target": levels[reference],
+            "batch": reference, "batch_sizes": sizes}
 
 
 def bounded(known: Mapping, rate: float, most: Callable[[int], float], sizes: Sequence[int]) -> dict:

@@ -14,10 +14,10 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from federation import net, pipe
-from federation.clock import Gives
+from federation import law, net, pipe
+from federation.clock import Gives, finishing
 from federation.curves import SEEDS, TARGETS, Curves, Setting
-from federation.noise import REFERENCE, known
+from federation.noise import REFERENCE
 from federation.pipe import Task
 from federation.place import BATCHES, DOWN_BPS, EPOCHS, SEEDS_PLAYED, SITES, SPLIT, TASKS, UP_BPS, WIDTH
 
@@ -82,8 +82,23 @@ class Place:
     def gives(self, scheme: Scheme, site: int, active: Sequence[Task]) -> Gives:
         if not scheme.planned or len(active) == 1:
             return {t: (scheme.sizes[t], 100.0) for t in active}
-        plan = pipe.solve([self.adapted(site, {t: {"batch_sizes": [b]} for t, b in scheme.sizes.items()})], active, ["--objective", "round", "--batch", "free"])[0]
+        fixed = {t: {"batch_sizes": [b]} for t, b in scheme.sizes.items()}
+        plan = pipe.solve([self.adapted(site, fixed)], active, ["--objective", "round", "--batch", "free"])[0]
         return pipe.gives_of(plan)
+
+    def planned(self, scheme: Scheme, active: Sequence[Task]) -> list[tuple[Gives, dict]]:
+        """What each site gives to the tasks, and its timeline."""
+        gives = [self.gives(scheme, site, active) for site in range(SITES)]
+        return [(g, self.timeline(scheme, site, g)) for site, g in enumerate(gives)]
+
+    def foretold(self, scheme: Scheme) -> float:
+        """Seconds to the last target, before anything is trained: the rounds of the runs that chose the learning
+        rates, and the lengths of the timelines."""
+        def length(active: frozenset[Task]) -> float:
+            return longest(self.planned(scheme, [t for t in TASKS if t in active]))
+
+        rounds = {t: self.curves.seen(self.setting(t), scheme.sizes[t]) for t in TASKS}
+        return max(finishing(rounds, length).values())
 
     def timeline(self, scheme: Scheme, site: int, gives: Gives) -> dict:
         """Order and length of a site's round, predicted."""
@@ -122,6 +137,11 @@ def transfer(source: pathlib.Path, target: pathlib.Path, bits_per_s: float) -> N
             b.write(piece)
             moved += len(piece)
             time.sleep(max(0.0, 8 * moved / bits_per_s - (time.monotonic() - begun)))
+
+
+def longest(sites: Sequence[tuple[Gives, Mapping]]) -> float:
+    """Predicted seconds of a round, which ends with its slowest site."""
+    return max(timeline["makespan_s"] for _, timeline in sites)
 
 
 class Site:
@@ -192,15 +212,14 @@ def played(place: Place, scheme: Scheme, seed: int) -> dict:
     now = planned = 0.0
     while active:
         if not sites:
-            all_gives = [place.gives(scheme, k, active) for k in range(SITES)]
-            timelines = [place.timeline(scheme, k, g) for k, g in enumerate(all_gives)]
-            sites = [Site(place, k, g, t, scheme.in_turns) for k, (g, t) in enumerate(zip(all_gives, timelines))]
+            now_planned = place.planned(scheme, active)
+            sites = [Site(place, k, gives, timeline, scheme.in_turns) for k, (gives, timeline) in enumerate(now_planned)]
         for task in active:
             save(place.folder / f"{task}.npz", weights[task])
         seconds = _together(sites, place, number, seed, rates)
         number, now = number + 1, now + max(seconds)
-        planned += max(t["makespan_s"] for t in timelines)
-        lengths.append((max(t["makespan_s"] for t in timelines), max(seconds)))
+        planned += longest(now_planned)
+        lengths.append((longest(now_planned), max(seconds)))
         for task in list(active):
             weights[task] = net.average([read(place.folder / f"{task}-{k}.npz") for k in range(SITES)],
                                         [place.samples(task, k) for k in range(SITES)])
@@ -236,11 +255,7 @@ def _together(sites: Sequence[Site], place: Place, number: int, seed: int,
 def by_progress(place: Place) -> dict[Task, int]:
     """The batch sizes with which the slower site expects to reach all targets soonest; the server gives them to all
     sites."""
-    told = {}
-    for task in TASKS:
-        setting = place.setting(task)
-        rows = [n * EPOCHS for n in place.curves.rows(setting)]
-        told[task] = known(place.curves.phi(setting)["pooled"], place.curves.seen(setting), BATCHES, rows)
+    told = {t: law.learnt({b: place.curves.seen(place.setting(t), b) for b in BATCHES}, REFERENCE) for t in TASKS}
     plans = pipe.solve([place.adapted(k, told) for k in range(SITES)], TASKS, ["--objective", "progress-last"])
     return {t: b for t, (b, _) in pipe.gives_of(max(plans, key=lambda p: p["target"]["together_s"])).items()}
 
@@ -254,10 +269,11 @@ def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
     schemes = [Scheme("one after another", progress, False, True), Scheme("100 % each", reference, False),
                Scheme("plan by samples", {t: b for t, (b, _) in pipe.gives_of(free).items()}, True),
                Scheme("plan by progress", progress, True)]
+    foretold = {scheme.name: place.foretold(scheme) for scheme in schemes}
     rows = []
     # Seed by seed, so that other load on the machine affects all schemes alike.
     for seed, scheme in itertools.product(SEEDS_PLAYED, schemes):
-        rows.append(played(place, scheme, seed))
+        rows.append({**played(place, scheme, seed), "foretold_s": foretold[scheme.name]})
         print(f"live, {scheme.name} {dict(scheme.sizes)}, seed {seed}: {rows[-1]['rounds']} rounds, predicted "
               f"{rows[-1]['predicted_s']:.1f} s, real {rows[-1]['real_s']:.1f} s", file=sys.stderr, flush=True)
     return rows

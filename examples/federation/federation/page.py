@@ -11,7 +11,7 @@ from federation import law
 from federation.clock import Mix
 from federation.curves import BATCHES, RATES, TARGETS, Curves
 from federation.noise import REFERENCE, leaves_steps
-from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES
+from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, NORMS, PROGRESS, SAMPLES
 
 GOALS = {"over_hindsight_median": 1.05, "over_hindsight_worst": 1.25, "over_samples_plan_median": 0.6,
          "over_one_after_another_idle_median": 0.85}
@@ -22,8 +22,10 @@ IDLE = 0.85
 rounds of one after another. It depends on the devices alone, not on any training or plan. If sharing cannot gain as
 much as the goal requires, no plan can."""
 
-WITHOUT = {"any_rate": ANY_RATE, "any_size": ANY_SIZE}
-"""The plan by progress without one of its bounds, by the name of its figures."""
+BY_SCALE = {"norms": (NORMS, "the plan by noise scale"),
+            "any_rate": (ANY_RATE, "the same without the end of the sweep of learning rates"),
+            "any_size": (ANY_SIZE, "the same without the bound on steps")}
+"""Plans by noise scale, by the name of their figures."""
 
 
 def noise_rows(mixes: Sequence[Mix], curves: Curves) -> list[dict]:
@@ -72,7 +74,7 @@ def summary(results: Mapping) -> dict:
         return round(join(r[name] for r in rows), 3)
 
     short = [{**{k: r[k] for k in ("mix", "best_in_hindsight")},
-              **{k: round(r[k], 3) for k in ("over_hindsight", "over_samples_plan", "over_one_after_another")},
+              **{k: round(r[k], 3) for k in ("over_hindsight", "over_samples_plan", "over_single", "over_one_after_another")},
               "phi": {t: round(p, 1) for t, p in r["phi"].items()},
               "seconds": {s: {at: None if o["seconds"] is None else round(o["seconds"], 1) for at, o in of.items()}
                           for s, of in r["schemes"].items()},
@@ -85,22 +87,26 @@ def summary(results: Mapping) -> dict:
             if math.isfinite(d["deadline"]["seconds"])]
     advice = [d[advised(d)]["seconds"] / d["wait_for_all"]["seconds"] for d in results["deadline"]]
     idle = [r for r in rows if _shared(r) <= IDLE]
-    without = {key: [_over_hindsight(r, scheme) for r in rows] for key, scheme in WITHOUT.items()}
+    by_scale = {key: [_over_hindsight(r, scheme) for r in rows] for key, (scheme, _) in BY_SCALE.items()}
     return {"command": results["command"], "tools": results["tools"], "inputs_sha256": results["inputs_sha256"],
             "program_sha256": results["program_sha256"], "devices": results["devices"], "mixes": len(rows),
             "all_mixes": results["all_mixes"],
             "over_hindsight_median": ratio("over_hindsight", statistics.median),
             "over_hindsight_worst": ratio("over_hindsight", max),
             "over_samples_plan_median": ratio("over_samples_plan", statistics.median),
+            "over_single_median": ratio("over_single", statistics.median), "over_single_worst": ratio("over_single", max),
             "over_one_after_another_median": ratio("over_one_after_another", statistics.median),
             "over_one_after_another_idle_median": middle(r["over_one_after_another"] for r in idle), "idle_mixes": len(idle),
             "best_over_one_after_another_median": middle(
                 r["over_one_after_another"] / r["over_hindsight"] for r in rows),
             "over_crossed_median": ratio("over_crossed", statistics.median), "over_crossed_worst": ratio("over_crossed", max),
             "one_after_another_crossed_median": ratio("one_after_another_crossed", statistics.median),
-            **{f"{key}_over_hindsight_median": round(statistics.median(lost), 3) for key, lost in without.items()},
-            **{f"{key}_over_hindsight_worst": round(max(lost), 3) for key, lost in without.items()},
+            **{f"{key}_over_hindsight_median": round(statistics.median(lost), 3) for key, lost in by_scale.items()},
+            **{f"{key}_over_hindsight_worst": round(max(lost), 3) for key, lost in by_scale.items()},
             "live_predicted_over_real": middle(r["predicted_over_real"] for r in live),
+            "live_foretold_over_real_least": min((r["foretold_over_real"] for r in live), default=None),
+            "live_foretold_over_real_most": max((r["foretold_over_real"] for r in live), default=None),
+            "live_pairs": len(live) * (len(live) - 1) // 2, "live_pairs_apart": len(apart(live)),
             "live_order_kept": order_kept(live), "phi_measured_over_rounds": by_task,
             "phi_agrees": sum(n["agrees"] for n in results["noise"]), "phi_settings": len(results["noise"]),
             "deadline_over_waiting_median": middle(
@@ -184,20 +190,22 @@ def live_means(rows: Sequence[Mapping]) -> list[dict]:
     means = []
     for name in dict.fromkeys(r["scheme"] for r in rows):
         own = [r for r in rows if r["scheme"] == name]
-        told = {k: statistics.mean(r[k] for r in own) for k in ("rounds", "predicted_s", "real_s")}
-        real = [r["real_s"] for r in own]
+        told = {k: statistics.mean(r[k] for r in own) for k in ("rounds", "foretold_s", "predicted_s", "real_s")}
         means.append({"scheme": name, "batch": own[0]["batch"], **{k: round(v, 1) for k, v in told.items()},
-                      "least_s": round(min(real), 1), "most_s": round(max(real), 1),
-                      "predicted_over_real": round(told["predicted_s"] / told["real_s"], 3)})
+                      "real_by_seed_s": [round(r["real_s"], 2) for r in own],
+                      **{f"{k}_over_real": round(told[f"{k}_s"] / told["real_s"], 3) for k in ("foretold", "predicted")}})
     return means
 
 
-def order_kept(live: Sequence[Mapping]) -> bool:
-    """Whether the schemes end in the order that was predicted."""
-    def order(key: str) -> list[str]:
-        return [r["scheme"] for r in sorted(live, key=lambda r: r[key])]
+def apart(live: Sequence[Mapping]) -> list[tuple[Mapping, Mapping]]:
+    """The pairs of schemes, the sooner one first, that end in the same order with every seed."""
+    return [(a, b) for a in live for b in live
+            if a is not b and all(x < y for x, y in zip(a["real_by_seed_s"], b["real_by_seed_s"]))]
 
-    return order("predicted_s") == order("real_s")
+
+def order_kept(live: Sequence[Mapping]) -> bool:
+    """Whether no two schemes that end in one order with every seed were foretold in the other."""
+    return all(a["foretold_s"] <= b["foretold_s"] for a, b in apart(live))
 
 
 def write(results: Mapping, folder: pathlib.Path) -> None:
@@ -236,9 +244,10 @@ simulated GPUs.
 
 Time to target is the time until all tasks of a mix have reached their test accuracies, a mean over five seeds.
 In the plan by progress, each client proposes what `mt-solve --objective progress-last` plans for it, and the server
-takes the proposal with the earliest predicted time to target. It knows the noise scales that workers measured in a
-first run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32, but
-not the curves by which it is judged."""
+takes the proposal with the earliest predicted time to target. It knows how many rounds the runs took that chose the
+learning rate of each batch size, two seeds each, but not the curves by which it is judged, which have other seeds.
+The plan by noise scale has no runs at other sizes than 32: it knows the noise scale that workers measured there in a
+first run of three rounds."""
 
 
 def _goals(told: Mapping) -> str:
@@ -250,16 +259,21 @@ def _goals(told: Mapping) -> str:
             if told[k] is not None]
     rows.append([f"the same, median of all mixes (the best in hindsight: {told['best_over_one_after_another_median']:.3f})",
                  f"{told['over_one_after_another_median']:.3f}", "-", ""])
-    for bound, what in (("any_rate", "without the end of the sweep of learning rates"),
-                        ("any_size", "without the bound on steps")):
-        rows += [[f"{names['over_hindsight_median']}, {what}" if k.endswith("median") else f"the same, worst mix, {what}",
-                  f"{told[f'{bound}_{k}']:.3f}", f"at most {GOALS[k]}", _met(told[f"{bound}_{k}"] <= GOALS[k])]
-                 for k in ("over_hindsight_median", "over_hindsight_worst")]
-    live = told["live_predicted_over_real"]
-    if live is not None:
-        rows.append(["live: predicted over real, median of schemes", f"{live:.3f}", "0.75 to 1.25",
-                     _met(0.75 <= live <= 1.25)])
-        rows.append(["live: the schemes end in the predicted order", "yes" if told["live_order_kept"] else "no", "yes",
+    rows.append(["each task's best size alone, 100 % each, median (worst)",
+                 f"{told['over_single_median']:.3f} ({told['over_single_worst']:.3f})", "-", ""])
+    for key, (_, what) in BY_SCALE.items():
+        rows += [[f"{what} over the best in hindsight, {join}", f"{told[f'{key}_{k}']:.3f}", f"at most {GOALS[k]}",
+                  _met(told[f"{key}_{k}"] <= GOALS[k])]
+                 for k, join in (("over_hindsight_median", "median"), ("over_hindsight_worst", "worst mix"))]
+    if told["live"]:
+        least, most = told["live_foretold_over_real_least"], told["live_foretold_over_real_most"]
+        rows.append(["live: time to target foretold before the run over real, all schemes", f"{least:.3f} to {most:.3f}",
+                     "0.75 to 1.25", _met(0.75 <= least and most <= 1.25)])
+        rows.append(["live: rounds taken times predicted length over real, median of schemes",
+                     f"{told['live_predicted_over_real']:.3f}", "0.75 to 1.25",
+                     _met(0.75 <= told["live_predicted_over_real"] <= 1.25)])
+        rows.append([f"live: the {told['live_pairs_apart']} of {told['live_pairs']} pairs of schemes that end in one "
+                     "order with every seed were foretold in it", "yes" if told["live_order_kept"] else "no", "yes",
                      _met(told["live_order_kept"])])
     off = {t: r for t, r in told["phi_measured_over_rounds"].items() if not 0.5 <= r <= 2}
     rows.append(["noise scale measured over that from rounds, data sets beyond a factor of two",
@@ -312,11 +326,13 @@ def _losses(told: Mapping) -> str:
     return f"""## What each scheme loses
 
 Time to target relative to the best scheme and batch sizes in hindsight. Only the rows *as planned* and those at
-the reference size, 32, could have been chosen beforehand. The largest size is 256. The plan by progress excludes batch sizes
-above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up; *any
-batch size* is the same plan without that bound. The plan also knows that the sweep of learning rates ends at \
+the reference size, 32, could have been chosen beforehand. The largest size is 256. *Each task's best size alone* is
+the trivial rival of the plan by progress: it has the same rounds, but no model of co-runs, and takes for each task
+the size that reaches its target soonest where it has the devices for itself. The plan by noise scale excludes batch
+sizes above 32 at which clients make fewer than 6.6 steps per round, since momentum is then not even half built up;
+*any batch size* is the same plan without that bound. It also knows that the sweep of learning rates ends at \
 {max(told['learning_rates']):g}: a batch size that needs a larger rate is worth less than the noise \
-scale says; *any learning rate* is the plan by the noise scale alone.
+scale says; *any learning rate* is the plan without that.
 
 {_table(["scheme", "batch sizes", "median", "worst"], rows)}"""
 
@@ -331,7 +347,7 @@ def _noise(told: Mapping) -> str:
 
 Rounds to the target (test accuracy: {targets}; mean of five seeds), the noise scale phi that fits them best
 (rounds in proportion to phi + B), and the scales that workers measured in the first run: that of the
-federation's gradient, which plans use, and that of each client's own gradient. Measured scale relative to the
+federation's gradient, which plans by noise scale use, and that of each client's own gradient. Measured scale relative to the
 scale from rounds, median over the settings of a data set: {medians}.
 
 *With enough steps* fits only sizes at which clients make at least 6.6 steps per round. In brackets is the 95 %
@@ -393,7 +409,8 @@ def _late(told: Mapping) -> str:
 The deadline is half the length of a round that waits for all clients; the batch sizes are those of the plan by progress. `mt-overlap
 --federation --deadline` gives the fraction of its samples that a late client can train on in time; this is also
 its weight in averages. If they are re-planned, late clients get the batch sizes and shares with the earliest
-predicted targets, given the value of their samples at the learning rate that all clients share. The fraction
+predicted targets, given the value of their samples at the learning rate that all clients share: by the noise
+scale, and no more than by the rounds at a rate of their own. The fraction
 that they train on follows from measured rates, as for the deadline. Medians relative to waiting: deadline {told['deadline_over_waiting_median']:.3f}, re-planned \
 {told['replanned_over_waiting_median']:.3f}.
 Re-planned over deadline: median {told['replanned_over_deadline_median']:.3f}, \
@@ -409,30 +426,24 @@ def _live(told: Mapping) -> str:
     if not told["live"]:
         return ""
     rows = [[r["scheme"], ", ".join(f"{t} {b}" for t, b in r["batch"].items()), f"{r['rounds']:g}",
-             f"{r['predicted_s']:.1f}", f"{r['real_s']:.1f}", _between(r), f"{r['predicted_over_real']:.2f}"]
-            for r in told["live"]]
-    times = [r["real_s"] for r in told["live"]]
-    apart, round_s = max(times) - min(times), max(r["real_s"] / r["rounds"] for r in told["live"])
-    # Where as little as a round of one seed could exchange the first and the last, the order says nothing.
-    sure = ", so any other order was possible" if apart < round_s / 2 else ""
+             f"{r['foretold_s']:.1f}", f"{r['predicted_s']:.1f}", f"{r['real_s']:.1f}",
+             f"{min(r['real_by_seed_s']):.1f} to {max(r['real_by_seed_s']):.1f}", f"{r['foretold_over_real']:.2f}",
+             f"{r['predicted_over_real']:.2f}"] for r in told["live"]]
+    pairs = "; ".join(f"{a['scheme']} before {b['scheme']}" for a, b in apart(told["live"])) or "none"
     return f"""## Live
 
 Two sites, each one processor of this machine, with three processes per site under CPU quotas (`mt-launch exec`)
-and transfers of limited rate. Times are wall-clock, means of one run with each of two seeds. *Predicted* is the
-number of rounds that the run took, multiplied by the length of the timeline from a profile taken just before.
-It was run with the tools and sources of `{told['live_program']}`.
+and transfers of limited rate. Times are wall-clock, means of one run with each of \
+{len(told['live'][0]['real_by_seed_s'])} seeds. *Foretold*, before anything was trained, is the number of rounds of the
+runs that chose the learning rates, multiplied by the length of the timeline from a profile taken just before;
+*predicted* is the same with the number of rounds that the run took. It was run with the tools and sources of
+`{told['live_program']}`.
 
-{_table(["scheme", "batch sizes", "rounds", "predicted, s", "real, s", "least to most, s", "predicted / real"], rows)}
+{_table(["scheme", "batch sizes", "rounds", "foretold, s", "predicted, s", "real, s", "least to most, s",
+         "foretold / real", "predicted / real"], rows)}
 
-**How sure the order is.** All schemes end within {apart:.1f} s of each other, {100 * apart / min(times):.0f} % of the \
-time; one round more
-or less with one seed moves a mean by {round_s / 2:.1f} s{sure}. Rounds are as long as planned, within \
-{100 * max(abs(1 - r["predicted_over_real"]) for r in told["live"]):.1f} %."""
-
-
-def _between(row: Mapping) -> str:
-    """The spread over seeds, where it was kept."""
-    return f"{row['least_s']:.1f} to {row['most_s']:.1f}" if "least_s" in row else "not kept"
+**How sure the order is.** In one order with every seed: {pairs}. The other pairs change their order from seed to
+seed."""
 
 
 def _scaled(told: Mapping) -> str:

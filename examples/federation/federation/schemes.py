@@ -19,10 +19,15 @@ FIXED = {"equal shares": lambda n: 100 / n, "100 % each": lambda n: 100.0,
 IN_TURNS = "one after another"
 SAMPLES = "plan by samples"
 PROGRESS = "plan by progress"
-ANY_SIZE = "plan by progress, any batch size"
+"""By the rounds of the runs that chose learning rates."""
+NORMS = "plan by noise scale"
+"""By the noise scale that workers measure at the reference size, for those who have no runs at other sizes."""
+ANY_SIZE = "plan by noise scale, any batch size"
 """The same without the bound on steps, which leaves momentum enough steps to build up."""
-ANY_RATE = "plan by progress, any learning rate"
+ANY_RATE = "plan by noise scale, any learning rate"
 """The same as if the sweep of learning rates had no end."""
+SINGLE = "each task's best size alone, 100 % each"
+"""The trivial rival of the plan by progress: it has the same rounds, and no model of co-runs."""
 
 
 class Outcome(NamedTuple):
@@ -108,7 +113,27 @@ class Schemes:
         """Shares of mt-solve for the shortest round, with given batch sizes."""
         return self.clock.judge(SAMPLES, self.shares_planned, sizes)
 
-    def known(self, steps: bool = True, rates: bool = True) -> dict[Task, dict]:
+    def learnt(self) -> dict[Task, dict]:
+        """What a user knows of each task after the runs that chose the learning rate of each batch size."""
+        return {t: law.learnt({b: self.clock.curves.seen(self.mix.setting(t), b) for b in BATCHES}, REFERENCE)
+                for t in self.mix.tasks}
+
+    def single(self, known: Mapping[Task, Mapping]) -> Outcome:
+        """Each task at the batch size that reaches its target soonest where it has the devices for itself, by measured
+        rates; then all together at 100 %."""
+        sizes = {}
+        for task in self.mix.tasks:
+            tried = [self.clock.same({**{t: REFERENCE for t in self.mix.tasks}, task: b})
+                     for b in known[task]["batch_sizes"]]
+            only = frozenset([task])
+            length = self.clock.lengths(IN_TURNS, lambda wanted: self._fixed_shares(IN_TURNS, wanted),
+                                        [(only, s) for s in tried], in_turns=True)
+            sizes[task] = min((length[self.clock.key(IN_TURNS, only, s)] / worth_of(known[task], s[task][0]), s[task][0])
+                              for s in tried)[1]
+        whole = self.clock.same(sizes)
+        return Outcome(whole, self.fixed("100 % each", [whole])[0])
+
+    def measured(self, steps: bool = True, rates: bool = True) -> dict[Task, dict]:
         """What a user knows of each task after a first run at the reference size, with the bound on `steps` per round
         and with the end of the sweep of learning `rates`."""
         curves, found = self.clock.curves, {}

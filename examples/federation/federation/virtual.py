@@ -11,7 +11,7 @@ from federation.clock import Clock, Mix
 from federation.curves import Curves
 from federation.kept import hash_of, remembered
 from federation.pipe import Devices
-from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES, Outcome, Schemes
+from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, NORMS, PROGRESS, SAMPLES, SINGLE, Outcome, Schemes
 
 SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("digits", "satellite", "mnist"),
         ("letters", "satellite", "mnist"), ("digits", "letters", "satellite", "mnist"))
@@ -39,8 +39,12 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
     noise = {t: curves.phi(mix.setting(t)) for t in mix.tasks}
     seen = {t: curves.seen(mix.setting(t)) for t in mix.tasks}
     crossed = schemes.crossed(list(schemes.tried)), schemes.crossed([IN_TURNS])
-    for scheme in (PROGRESS, ANY_SIZE, ANY_RATE):
-        outcomes[scheme] = {"as planned": schemes.by_progress(schemes.known(scheme != ANY_SIZE, scheme != ANY_RATE))}
+    learnt = schemes.learnt()
+    outcomes[PROGRESS] = {"as planned": schemes.by_progress(learnt)}
+    outcomes[SINGLE] = {"as planned": schemes.single(learnt)}
+    for scheme in (NORMS, ANY_SIZE, ANY_RATE):
+        measured = schemes.measured(scheme != ANY_SIZE, scheme != ANY_RATE)
+        outcomes[scheme] = {"as planned": schemes.by_progress(measured)}
     seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
     drawn = {"one after another": (IN_TURNS, outcomes[IN_TURNS]["hindsight"]),
              "100 % each, batch 32": ("100 % each", outcomes["100 % each"]["reference"]),
@@ -72,6 +76,7 @@ def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") ->
     best = min(rivals, key=lambda scheme: rivals[scheme])
     return {"best_in_hindsight": best, "over_hindsight": ours / rivals[best],
             "over_samples_plan": ours / time(SAMPLES, "as planned"),
+            "over_single": ours / time(SINGLE, "as planned"),
             "over_one_after_another": ours / rivals[IN_TURNS]}
 
 

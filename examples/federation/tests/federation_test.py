@@ -96,6 +96,14 @@ class Noise(unittest.TestCase):
             self.assertAlmostEqual(one["rounds_to_target"], other["rounds_to_target"])
             self.assertEqual(other["batch_sizes"], [batch])
 
+    def test_rounds_that_were_seen_are_levelled_and_sizes_that_missed_the_target_left_out(self):
+        told = law.learnt({8: 4.0, 16: 3.0, 32: 3.0, 64: 6.0, 128: 12.0, 256: math.inf}, 32)
+        self.assertEqual(told["batch_sizes"], [8, 16, 32, 64, 128])
+        level = 36 ** (1 / 3)
+        self.assertAlmostEqual(told["rounds_to_target"], level)
+        for batch, rounds in {8: level, 16: level, 32: level, 64: 6, 128: 12}.items():
+            self.assertAlmostEqual(schemes.kept_size(told, batch)["rounds_to_target"], rounds)
+
     def test_the_best_by_other_seeds_has_no_luck(self):
         def ends(*seconds):
             return clock.Ends([{"a": s} for s in seconds])
@@ -177,6 +185,11 @@ class Tools(unittest.TestCase):
         by_hand = (1 - (1 + 90 / 256) / (1 + 90 / 64) / 2) / 0.5 / 4
         self.assertAlmostEqual(told["efficiency"]["table"][2]["progress"], by_hand)
         self.assertEqual(len(deadline.at_one_rate(known, 90.0, 256)["efficiency"]["table"]), 2)
+        # A size that needs many rounds even at its own best rate is worth no more at another.
+        seen = law.learnt({32: 5.0, 64: 5.0, 128: 6.0, 256: 100.0}, 32)
+        worth = [row["progress"] for row in deadline.at_one_rate(seen, 90.0, 64)["efficiency"]["table"]]
+        self.assertAlmostEqual(worth[1], law.worth(90.0, 128, 64, 1.0, lambda _: 1.0))
+        self.assertAlmostEqual(worth[2], 0.05)
 
     def test_what_is_foretold_is_read(self):
         note = "x\nmt-overlap: note: targets are reached in 203.2 s where all wait for the slowest; by the deadline, " \
@@ -204,15 +217,22 @@ class Tools(unittest.TestCase):
         found = virtual.ratios({"one after another": {"hindsight": told(20.0)},
                                 "100 % each": {"hindsight": told(10.0)},
                                 "plan by samples": {"hindsight": told(12.0), "as planned": told(None)},
+                                schemes.SINGLE: {"as planned": told(22.0)},
                                 "plan by progress": {"as planned": told(11.0)}})
         self.assertEqual(found, {"best_in_hindsight": "100 % each", "over_hindsight": 1.1, "over_samples_plan": 0.0,
-                                 "over_one_after_another": 0.55})
+                                 "over_single": 0.5, "over_one_after_another": 0.55})
 
     def test_the_order_of_schemes(self):
-        rows = [{"scheme": "a", "predicted_s": 1, "real_s": 2}, {"scheme": "b", "predicted_s": 2, "real_s": 3}]
+        rows = [{"scheme": "a", "foretold_s": 1, "real_by_seed_s": [2, 5]},
+                {"scheme": "b", "foretold_s": 2, "real_by_seed_s": [3, 6]}]
+        self.assertEqual(page.apart(rows), [(rows[0], rows[1])])
         self.assertTrue(page.order_kept(rows))
-        rows[1]["real_s"] = 1
+        rows[0]["foretold_s"] = 3
         self.assertFalse(page.order_kept(rows))
+        # With one seed the other is sooner: nothing is known of their order.
+        rows[1]["real_by_seed_s"] = [1, 6]
+        self.assertEqual(page.apart(rows), [])
+        self.assertTrue(page.order_kept(rows))
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ fn the_summary_of_the_federation_is_that_of_its_rows() {
     for name in [
         "over_hindsight",
         "over_samples_plan",
+        "over_single",
         "over_one_after_another",
     ] {
         let all = sorted(name);

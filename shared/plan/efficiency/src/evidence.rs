@@ -86,20 +86,21 @@ impl Evidence {
                 reason: None,
             };
         };
-        let learnt = shown.learnt();
+        let reached = shown.reached();
         let measured = shown.measured(task.reference());
-        let good = learnt.filter(|fit| !fit.at_limit || measured.is_err());
+        let at_limit = |fit: &Fit| matches!(fit, Fit::NoiseScale(scale) if scale.at_limit);
+        let good = fit(&reached).filter(|fit| !at_limit(fit) || measured.is_err());
         if let Some(fit) = good {
-            let limit = match fit.at_limit {
-                true => ", at the limit of what these batch sizes can show",
-                false => "",
-            };
             return Finding {
                 efficiency: fit.to_efficiency(),
                 reason: Some(format!(
-                    "noise scale {} from {} trainings to the same loss{limit}",
-                    with_interval(fit.samples, fit.interval),
-                    fit.trainings
+                    "{} from {} trainings to the same loss{}",
+                    described(&fit),
+                    reached.len(),
+                    match at_limit(&fit) {
+                        true => ", at the limit of what these batch sizes can show",
+                        false => "",
+                    }
                 )),
             };
         }
@@ -134,6 +135,22 @@ fn begin(size: &mut Option<Batch>, curve: &mut LossCurve, batch: Option<Batch>) 
     }
 }
 
+fn described(fit: &Fit) -> String {
+    match fit {
+        Fit::NoiseScale(scale) => {
+            format!(
+                "noise scale {}",
+                with_interval(scale.samples, scale.interval)
+            )
+        }
+        Fit::Table(rows) => {
+            let row = |(batch, progress): &(Batch, f64)| format!("{}: {progress:.3}", batch.get());
+            let rows: Vec<String> = rows.iter().map(row).collect();
+            format!("progress per sample by batch size: {},", rows.join(", "))
+        }
+    }
+}
+
 fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
     format!("{samples:.3} ({low:.3} to {high:.3}) samples")
 }
@@ -148,17 +165,18 @@ impl Shown {
         })
     }
 
-    fn learnt(&self) -> Option<Fit> {
+    /// The samples of each training to the lowest loss that all have reached.
+    fn reached(&self) -> Vec<Reached> {
         let falling = |(batch, curve): &(Batch, LossCurve)| Some((*batch, curve.falling()?));
         let falling: Vec<_> = self.curves.iter().filter_map(falling).collect();
-        // The lowest loss that every training has reached.
-        let target = falling.iter().map(|(_, f)| f.lowest()).reduce(f64::max)?;
+        let lowest = falling.iter().map(|(_, f)| f.lowest());
+        let target = lowest.fold(f64::NEG_INFINITY, f64::max);
         let reached = falling.iter().filter_map(|(batch, falling)| {
             Some(Reached {
                 batch: *batch,
                 samples: falling.reaches(target)?,
             })
         });
-        fit(&reached.collect::<Vec<_>>())
+        reached.collect()
     }
 }

@@ -1,6 +1,9 @@
-use doc::{Efficiency, EfficiencySource};
+use std::collections::BTreeMap;
+
+use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
 use units::Batch;
 
+use crate::law::levelled;
 use crate::noise::{around, efficiency, student};
 
 /// Samples that one training took to the loss that all reached.
@@ -12,17 +15,25 @@ pub struct Reached {
     pub samples: f64,
 }
 
+/// The value of a sample at each batch size, learnt from trainings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fit {
+    /// By the law, from two batch sizes (or more than a table may have).
+    NoiseScale(FittedScale),
+    /// From three batch sizes or more: their progress per sample, relative to that of the smallest. Sizes ascend,
+    /// progress never rises.
+    Table(Vec<(Batch, f64)>),
+}
+
 /// A noise scale learnt from trainings.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fit {
+pub struct FittedScale {
     /// `phi` in samples.
     pub samples: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],
     /// The best noise scale is beyond what these batch sizes can show, so it is at the limit.
     pub at_limit: bool,
-    /// Number of trainings that it is based on.
-    pub trainings: usize,
 }
 
 /// Prior relative error (standard deviation of the logarithm) of the samples that one training takes to a loss:
@@ -37,24 +48,45 @@ const BEYOND: f64 = 30.0;
 /// Points of the search in the logarithm of `phi`: 2 % apart where sizes span a factor of a thousand.
 const POINTS: u32 = 700;
 
-/// Fits the noise scale to the samples of trainings at two or more batch sizes to the same loss. By the law a
-/// training needs `n = c (phi + B)` samples. Errors are relative, so this is least squares on logarithms, with `c`
-/// the mean for every `phi`. The interval is that of the likelihood ratio.
+/// Learns the value of a sample from the samples that trainings took to the same loss; `None` with fewer than two
+/// batch sizes. Errors are relative, so both ways are least squares on logarithms.
 ///
-/// `None` with fewer than two batch sizes.
+/// Two sizes determine the two constants of the law, and not more. From three on, a table is more accurate: where
+/// large batches leave few steps per round, or learning rates have a maximum, trainings do not follow the law. In 16
+/// federations (examples/federation), errors of the rounds of other seeds were 0.15 by tables and 0.30 by the law
+/// (root mean square of the logarithm, two trainings at each of six sizes), and tables were closer in each of the 16.
 #[must_use]
 pub fn fit(trainings: &[Reached]) -> Option<Fit> {
-    let usable = |r: &&Reached| r.samples.is_finite() && r.samples > 0.0;
-    let rows: Vec<(f64, f64)> = trainings
-        .iter()
-        .filter(usable)
-        .map(|r| (r.batch.as_f64(), r.samples.ln()))
-        .collect();
-    let least = rows.iter().map(|r| r.0).fold(f64::INFINITY, f64::min);
-    let most = rows.iter().map(|r| r.0).fold(0.0, f64::max);
-    if least >= most {
-        return None;
+    let mut sizes: BTreeMap<Batch, Vec<f64>> = BTreeMap::new();
+    for reached in trainings {
+        if reached.samples.is_finite() && reached.samples > 0.0 {
+            let logs = sizes.entry(reached.batch).or_default();
+            logs.push(reached.samples.ln());
+        }
     }
+    match sizes.len() {
+        0 | 1 => None,
+        3..=Efficiency::MOST_ROWS => Some(Fit::Table(table(&sizes))),
+        _ => noise_scale(&sizes).map(Fit::NoiseScale),
+    }
+}
+
+/// Progress per sample is one over samples. A larger batch makes no more, so rises are the luck of trainings.
+fn table(sizes: &BTreeMap<Batch, Vec<f64>>) -> Vec<(Batch, f64)> {
+    let levels = levelled(sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len())));
+    let first = levels.first().copied().unwrap_or_default();
+    let progress = levels.iter().map(|level| (level - first).exp());
+    sizes.keys().copied().zip(progress).collect()
+}
+
+/// By the law a training needs `n = c (phi + B)` samples; `c` is the mean for every `phi`. The interval is that of the
+/// likelihood ratio.
+fn noise_scale(sizes: &BTreeMap<Batch, Vec<f64>>) -> Option<FittedScale> {
+    let rows: Vec<(f64, f64)> = sizes
+        .iter()
+        .flat_map(|(batch, logs)| logs.iter().map(|log| (batch.as_f64(), *log)))
+        .collect();
+    let (least, most) = (rows.first()?.0, rows.last()?.0);
     let squares = |phi: f64| -> f64 {
         let residual = |row: &(f64, f64)| row.1 - (phi + row.0).ln();
         let mean = rows.iter().map(residual).sum::<f64>() / rows.len() as f64;
@@ -93,11 +125,10 @@ pub fn fit(trainings: &[Reached]) -> Option<Fit> {
             ends[1]
         },
     ];
-    Some(Fit {
+    Some(FittedScale {
         samples: phi,
         interval,
         at_limit: index == 0 || index == POINTS as usize,
-        trainings: rows.len(),
     })
 }
 
@@ -105,7 +136,15 @@ impl Fit {
     /// In the form of a workload.
     #[must_use]
     pub fn to_efficiency(&self) -> Option<Efficiency> {
-        efficiency(self.samples, self.interval, EfficiencySource::Learnt)
+        match self {
+            Self::NoiseScale(scale) => {
+                efficiency(scale.samples, scale.interval, EfficiencySource::Learnt)
+            }
+            Self::Table(rows) => Some(Efficiency {
+                curve: EfficiencyCurve::Progress(rows.clone()),
+                source: EfficiencySource::Learnt,
+            }),
+        }
     }
 }
 
@@ -121,42 +160,56 @@ mod tests {
         rows.iter().map(row).collect()
     }
 
+    fn scale(rows: &[(u64, f64)]) -> FittedScale {
+        match fit(&reached(rows)) {
+            Some(Fit::NoiseScale(scale)) => scale,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn trainings_that_follow_the_law_give_its_noise_scale() {
-        let exact: Vec<(u64, f64)> = [8, 32, 128, 512]
-            .map(|b| (b, 70.0 * (60.0 + b as f64)))
-            .to_vec();
-        let fit = fit(&reached(&exact)).unwrap();
+    fn two_sizes_that_follow_the_law_give_its_noise_scale() {
+        let at = |b: u64| (b, 70.0 * (60.0 + b as f64));
+        let fit = scale(&[at(8), at(128), at(8)]);
         assert!((fit.samples / 60.0 - 1.0).abs() < 0.02, "{fit:?}");
         assert!(fit.interval[0] < 60.0 && 60.0 < fit.interval[1] && !fit.at_limit);
     }
 
     #[test]
-    fn the_rounds_of_three_data_sets() {
-        // Rounds to a target accuracy at batch sizes 8 to 256, and what the law should give for them.
-        let sizes = [8, 16, 32, 64, 128, 256];
-        for (rounds, low, high) in [
-            ([4.0, 5.0, 5.0, 10.0, 20.0, 46.0], 10.0, 40.0),
-            ([7.5, 8.5, 8.0, 8.5, 12.0, 27.0], 60.0, 190.0),
-            ([4.0, 3.0, 3.0, 4.5, 10.0, 12.5], 30.0, 80.0),
-        ] {
-            let rows: Vec<(u64, f64)> = sizes.into_iter().zip(rounds).collect();
-            let fit = fit(&reached(&rows)).unwrap();
-            assert!((low..high).contains(&fit.samples), "{fit:?}");
+    fn three_sizes_give_a_table_in_which_luck_is_levelled() {
+        // The mean of the logarithms of 4 and 9 is that of 6, and of 6, 4, 9 as well.
+        let rows = [(8, 6.0), (16, 4.0), (16, 9.0), (32, 3.0), (64, 12.0)];
+        let Some(Fit::Table(table)) = fit(&reached(&rows)) else {
+            panic!("no table");
+        };
+        let level = (6.0_f64 * 4.0 * 9.0 * 3.0).powf(0.25);
+        for (row, (batch, progress)) in
+            table
+                .iter()
+                .zip([(8, 1.0), (16, 1.0), (32, 1.0), (64, level / 12.0)])
+        {
+            assert_eq!(row.0.as_f64() as u64, batch);
+            assert!((row.1 - progress).abs() < 1e-12, "{table:?}");
         }
+    }
+
+    #[test]
+    fn more_sizes_than_a_table_has_rows_are_fitted_by_the_law() {
+        let many: Vec<(u64, f64)> = (1..=65).map(|b| (b, 60.0 + b as f64)).collect();
+        assert!((scale(&many).samples / 60.0 - 1.0).abs() < 0.02);
     }
 
     #[test]
     fn what_two_sizes_cannot_show_stands_at_the_limit() {
         // The same number of samples at both sizes: both batch sizes are far below the noise scale.
-        let level = fit(&reached(&[(32, 1000.0), (64, 1000.0)])).unwrap();
+        let level = scale(&[(32, 1000.0), (64, 1000.0)]);
         assert!(level.at_limit && level.samples > 1900.0, "{level:?}");
         assert!(
             level.interval[0] < 200.0,
             "two trainings say little: {level:?}"
         );
         // The same number of steps at both sizes: the larger batch gained nothing.
-        let steep = fit(&reached(&[(32, 1000.0), (64, 2000.0)])).unwrap();
+        let steep = scale(&[(32, 1000.0), (64, 2000.0)]);
         assert!(steep.at_limit && steep.samples < 1.1, "{steep:?}");
         for none in [
             &[(32, 1.0), (32, 2.0)][..],

@@ -44,9 +44,9 @@ impl Law {
                 samples: *samples,
                 interval: *interval,
             },
-            EfficiencyCurve::Progress(rows) => table(rows.iter().map(|&(b, p)| (b, p.ln()))),
+            EfficiencyCurve::Progress(rows) => table(rows, f64::ln),
             // A round trains on a fixed number of samples: progress per sample is one over rounds.
-            EfficiencyCurve::Rounds(rows) => table(rows.iter().map(|&(b, n)| (b, -n.ln()))),
+            EfficiencyCurve::Rounds(rows) => table(rows, |rounds| -rounds.ln()),
         };
         Self {
             reference: reference.as_f64(),
@@ -126,27 +126,45 @@ pub(crate) fn by_noise_scale(phi: f64, reference: f64, batch: f64) -> f64 {
     (phi + reference) / (phi + batch)
 }
 
-/// Rounds are whole numbers, so a table may rise slightly (`doc` bounds by how much). Rises are treated as noise and
-/// levelled: pool-adjacent-violators, the least-squares fit among non-increasing curves.
-fn table(rows: impl Iterator<Item = (Batch, f64)>) -> Curve {
-    // Blocks of rows: sum of logarithms, number of rows.
-    let mut blocks: Vec<(f64, usize)> = Vec::new();
-    let mut sizes = Vec::new();
-    for (batch, log_progress) in rows {
-        sizes.push(batch.as_f64().ln());
-        blocks.push((log_progress, 1));
+/// Rounds are whole numbers, so a table may rise slightly (`doc` bounds by how much). Rises are levelled.
+fn table(rows: &[(Batch, f64)], log_progress: impl Fn(f64) -> f64) -> Curve {
+    let levels = levelled(rows.iter().map(|row| (log_progress(row.1), 1)));
+    let sizes = rows.iter().map(|row| row.0.as_f64().ln());
+    Curve::Table(sizes.zip(levels).collect())
+}
+
+/// The least-squares fit among non-increasing sequences (pool-adjacent-violators): rises are treated as noise. Each
+/// item is the sum of some values, and their number; the result has one level for each item.
+pub(crate) fn levelled(items: impl Iterator<Item = (f64, usize)>) -> Vec<f64> {
+    struct Block {
+        sum: f64,
+        values: usize,
+        items: usize,
+    }
+    let mean = |block: &Block| block.sum / block.values as f64;
+    let mut blocks: Vec<Block> = Vec::new();
+    for (sum, values) in items {
+        blocks.push(Block {
+            sum,
+            values,
+            items: 1,
+        });
         while let [.., before, last] = blocks.as_slice()
-            && last.0 / last.1 as f64 > before.0 / before.1 as f64
+            && mean(last) > mean(before)
         {
-            let merged = (before.0 + last.0, before.1 + last.1);
+            let merged = Block {
+                sum: before.sum + last.sum,
+                values: before.values + last.values,
+                items: before.items + last.items,
+            };
             blocks.truncate(blocks.len() - 2);
             blocks.push(merged);
         }
     }
-    let levels = blocks
-        .iter()
-        .flat_map(|&(sum, rows)| std::iter::repeat_n(sum / rows as f64, rows));
-    Curve::Table(sizes.into_iter().zip(levels).collect())
+    let levels = blocks.iter().map(|b| (mean(b), b.items));
+    levels
+        .flat_map(|(level, items)| std::iter::repeat_n(level, items))
+        .collect()
 }
 
 /// Logarithm of the progress per sample at a batch size: linear between two rows in both logarithms, like the law on

@@ -10,7 +10,7 @@ use doc::{
 };
 use units::{Batch, TaskId};
 
-use self::learnt::{Learnt, learnt};
+use self::learnt::{Learnt, Scale as FittedScale, learnt};
 use self::student::student;
 use crate::judge::Judge;
 
@@ -168,10 +168,13 @@ pub fn of_model(
             match learnt(runs, &task.id) {
                 None if declared.efficiency.as_ref() == Some(claimed) => {}
                 None => j.contradiction("efficiency", "learnt", truth),
-                Some(own) if own.at_limit && measured(task, profile, runs).is_some() => {
+                Some(Learnt::Table(own)) => judge_table(&claimed.curve, &own, j),
+                Some(Learnt::Scale(own))
+                    if own.at_limit && measured(task, profile, runs).is_some() =>
+                {
                     j.contradiction("efficiency", "learnt", "norms of gradients say more");
                 }
-                Some(own) => judge_learnt(&claimed.curve, &own, j),
+                Some(Learnt::Scale(own)) => judge_scale(&claimed.curve, &own, j),
             }
         }
         EfficiencySource::Measured => {
@@ -185,7 +188,8 @@ pub fn of_model(
                 }
                 return;
             };
-            if learnt(runs, &task.id).is_some_and(|learnt| !learnt.at_limit) {
+            let at_limit = |own: &Learnt| matches!(own, Learnt::Scale(scale) if scale.at_limit);
+            if learnt(runs, &task.id).is_some_and(|own| !at_limit(&own)) {
                 j.contradiction("efficiency", "measured", "runs to the same loss give one");
             }
             if let EfficiencyCurve::NoiseScale { samples, interval } = &claimed.curve {
@@ -214,7 +218,7 @@ fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Sc
 
 /// The search tries noise scales one step apart, so the scale and its interval may differ by a step from the true
 /// ones.
-fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
+fn judge_scale(claimed: &EfficiencyCurve, own: &FittedScale, j: &mut Judge) {
     let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {
         return j.contradiction("efficiency", "learnt", "a noise scale");
     };
@@ -230,6 +234,27 @@ fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
         // The interval's bounds depend on the misfit at a noise scale that may be off by a step.
         within("interval", low, own.interval[0], 2.0 * step);
         within("interval", high, own.interval[1], 2.0 * step);
+    });
+}
+
+fn judge_table(claimed: &EfficiencyCurve, own: &[(u32, f64)], j: &mut Judge) {
+    let EfficiencyCurve::Progress(rows) = claimed else {
+        let problem = "progress at three batch sizes or more";
+        return j.contradiction("efficiency", "learnt", problem);
+    };
+    let sizes = |batches: &mut dyn Iterator<Item = u32>| {
+        let told: Vec<String> = batches.map(|b| b.to_string()).collect();
+        told.join(", ")
+    };
+    j.field("efficiency", |j| {
+        let claimed = sizes(&mut rows.iter().map(|r| r.0.get()));
+        let shown = sizes(&mut own.iter().map(|r| r.0));
+        j.same("table", claimed, shown);
+        j.field("table", |j| {
+            for (i, (claimed, own)) in rows.iter().zip(own).enumerate() {
+                j.index(i, |j| near(j, "progress", claimed.1, own.1));
+            }
+        });
     });
 }
 

@@ -4,8 +4,6 @@ use crate::checker::positive;
 use crate::wire;
 use crate::{Checker, Code, EfficiencySource};
 
-/// A table has at most a row for each batch size of a task.
-const MAX_ROWS: usize = 64;
 /// How much more progress per sample a larger batch size may show than a smaller one. In theory it never
 /// makes more. Rounds are counted, so that real tables rise a little: of three data sets two did, by
 /// at most 1.33 (4 rounds at batch size 8, 3 at 16). More than this is a typing error or a learning
@@ -49,6 +47,8 @@ impl Efficiency {
     /// Largest plausible noise scale, in samples. The largest known one is about 10^7 (Dota 2; McCandlish et al.
     /// 2018, figure 4); beyond 10^9 no batch size makes a difference.
     pub const LARGEST_NOISE_SCALE: f64 = 1e9;
+    /// A table has at most a row for each batch size of a task.
+    pub const MOST_ROWS: usize = 64;
 
     pub(crate) fn from_wire(wire: &wire::Efficiency, c: &mut Checker) -> Option<Self> {
         let curve = match (wire.noise_scale, wire.table.as_slice()) {
@@ -150,7 +150,7 @@ fn noise_scale(
 }
 
 fn table(wire: &[wire::EfficiencyRow], c: &mut Checker) -> Option<EfficiencyCurve> {
-    if wire.len() < 2 || wire.len() > MAX_ROWS {
+    if wire.len() < 2 || wire.len() > Efficiency::MOST_ROWS {
         let code = if wire.len() < 2 {
             Code::TooFew
         } else {

@@ -1,7 +1,7 @@
 //! Properties of every law.
 
 use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
-use efficiency::{Law, Reached, fit};
+use efficiency::{Fit, Law, Reached, fit};
 use proptest::prelude::*;
 use units::Batch;
 
@@ -64,12 +64,19 @@ proptest! {
 
     #[test]
     fn what_follows_the_law_is_fitted_by_it(phi in 5.0..500.0_f64, unit in 1e-3..1e6_f64) {
-        let trainings = [8, 64, 512].map(|size| Reached {
+        let at = |size: u64| Reached {
             batch: batch(size),
             samples: unit * (phi + size as f64),
-        });
-        let fit = fit(&trainings).unwrap();
-        prop_assert!((fit.samples / phi - 1.0).abs() < 0.02, "{fit:?}");
-        prop_assert!(fit.interval[0] <= phi && phi <= fit.interval[1]);
+        };
+        let two = fit(&[at(8), at(512)]).unwrap();
+        let Fit::NoiseScale(scale) = &two else { panic!("{two:?}") };
+        prop_assert!((scale.samples / phi - 1.0).abs() < 0.02, "{two:?}");
+        prop_assert!(scale.interval[0] <= phi && phi <= scale.interval[1]);
+        // A table says the same of every size that it was made from.
+        let known = fit(&[at(8), at(64), at(512)]).unwrap().to_efficiency().unwrap();
+        let (table, law) = (Law::new(&known, batch(64)), Law::of_noise_scale(phi, batch(64)));
+        for size in [8, 64, 512].map(batch) {
+            prop_assert!((table.at(size) / law.at(size) - 1.0).abs() < 1e-9);
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Recomputes the noise scale from trainings at several batch sizes: the samples that each took to the lowest loss
-//! that all reached, and the law that fits them.
+//! Recomputes what trainings at several batch sizes say of the value of a sample: the samples that each took to the
+//! lowest loss that all reached, and the law or the table that fits them.
 
 use std::collections::BTreeMap;
 
-use doc::{EventPayload, RunEvent};
+use doc::{Efficiency, EventPayload, RunEvent};
 use units::TaskId;
 
 use super::student::student;
@@ -22,7 +22,13 @@ const FINER: usize = 8;
 const EQUAL: f64 = 1e-12;
 
 /// Result of the trainings.
-pub struct Learnt {
+pub enum Learnt {
+    Scale(Scale),
+    /// Batch size, and progress per sample relative to that of the smallest.
+    Table(Vec<(u32, f64)>),
+}
+
+pub struct Scale {
     pub phi: f64,
     pub interval: [f64; 2],
     /// It is at the end of the searched range.
@@ -145,18 +151,47 @@ fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
     all.iter().filter_map(row).filter(|r| r.1 > 0.0).collect()
 }
 
-/// The noise scale for which `c (phi + B)` is closest to the trainings' samples to a loss, in logarithms, with its
-/// likelihood-ratio interval.
+/// Two batch sizes give a noise scale; three and more give a table, up to the rows that one may have.
 pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     let rows = trainings(runs, id);
-    let sizes: BTreeMap<u64, ()> = rows.iter().map(|r| (r.0 as u64, ())).collect();
-    let (least, most) = (
-        *sizes.keys().next()? as f64,
-        *sizes.keys().next_back()? as f64,
-    );
-    if sizes.len() < 2 {
-        return None;
+    let mut sizes: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (batch, samples) in &rows {
+        sizes.entry(*batch as u32).or_default().push(samples.ln());
     }
+    match sizes.len() {
+        0 | 1 => None,
+        2 => scale(&rows).map(Learnt::Scale),
+        n if n > Efficiency::MOST_ROWS => scale(&rows).map(Learnt::Scale),
+        _ => Some(Learnt::Table(table(&sizes))),
+    }
+}
+
+/// The non-decreasing logarithms of samples that are closest to those of the trainings: at each size, the highest of
+/// the lowest means over runs of sizes around it (Robertson, Wright, Dykstra 1988, theorem 1.4.4).
+fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<(u32, f64)> {
+    let logs: Vec<&Vec<f64>> = sizes.values().collect();
+    let mean = |from: usize, to: usize| {
+        let own = logs[from..=to].iter().copied().flatten();
+        let count = logs[from..=to].iter().map(|l| l.len()).sum::<usize>();
+        own.sum::<f64>() / count as f64
+    };
+    let level = |i: usize| {
+        let lowest = |from: usize| {
+            (i..logs.len())
+                .map(|to| mean(from, to))
+                .fold(f64::MAX, f64::min)
+        };
+        (0..=i).map(lowest).fold(f64::MIN, f64::max)
+    };
+    let row = |(i, batch): (usize, &u32)| (*batch, (level(0) - level(i)).exp());
+    sizes.keys().enumerate().map(row).collect()
+}
+
+/// The noise scale for which `c (phi + B)` is closest to the trainings' samples to a loss, in logarithms, with its
+/// likelihood-ratio interval.
+fn scale(rows: &[(f64, f64)]) -> Option<Scale> {
+    let least = rows.iter().map(|r| r.0).fold(f64::INFINITY, f64::min);
+    let most = rows.iter().map(|r| r.0).fold(0.0, f64::max);
     let misfit = |phi: f64| {
         let off: Vec<f64> = rows.iter().map(|(b, n)| n.ln() - (phi + b).ln()).collect();
         let (n, sum) = (off.len() as f64, off.iter().sum::<f64>());
@@ -184,7 +219,7 @@ pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     } else {
         at(last)
     };
-    Some(Learnt {
+    Some(Scale {
         phi,
         interval: [low, high],
         at_limit: best < FINER / 2 || best > points - FINER / 2,
