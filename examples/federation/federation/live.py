@@ -22,6 +22,8 @@ from federation.pipe import Task
 from federation.place import BATCHES, DOWN_BPS, EPOCHS, SEEDS_PLAYED, SITES, SPLIT, TASKS, UP_BPS, WIDTH
 
 CHUNK = 4096
+ROUND, PROGRESS = "round", "progress-last"
+"""Objectives of mt-solve."""
 Rates = Mapping[pipe.Corun, Mapping[Task, float]]
 
 
@@ -33,26 +35,30 @@ class Scheme(NamedTuple):
     planned: bool
     """Shares by mt-solve; otherwise 100 % for each task."""
     in_turns: bool = False
+    objective: str = PROGRESS
+    """That of the profile whose model plans it: mt-profile measures the co-runs that matter to an objective."""
 
 
 class Place:
-    """The model of a site, its data and its learning curves."""
+    """The models of a site by objective, its data and its learning curves."""
 
     def __init__(self, inputs: pathlib.Path, folder: pathlib.Path) -> None:
         self.folder, self.inputs = folder, inputs
         self.folder.mkdir(parents=True, exist_ok=True)
         self.curves = Curves(self.inputs, folder / "curves", width=WIDTH, epochs=EPOCHS)
-        self.model = self._profiled()
+        self.learnt = {t: law.learnt({b: self.curves.seen(self.setting(t), b) for b in BATCHES}, REFERENCE)
+                       for t in TASKS}
+        self.models = {ROUND: self._profiled(ROUND, {}), PROGRESS: self._profiled(PROGRESS, self.learnt)}
 
     def setting(self, task: Task) -> Setting:
         return Setting(task, SITES, SPLIT)
 
-    def workload(self) -> dict:
+    def workload(self, known: Mapping[Task, Mapping]) -> dict:
         return {"schema": "mt.workload/1", "id": "live", "device": {"kind": "cpu"},
                 "link": {"down_bps": DOWN_BPS[0], "up_bps": UP_BPS[0]},
                 "tasks": [{"id": t, "batch_sizes": list(BATCHES), "samples": self.samples(t, 0),
                            "update_bytes": {"down": self.bytes_of(t), "up": self.bytes_of(t)},
-                           "job": {"argv": client(t, 0, self.inputs), "pool": True}} for t in TASKS]}
+                           "job": {"argv": client(t, 0, self.inputs), "pool": True}, **known.get(t, {})} for t in TASKS]}
 
     def samples(self, task: Task, site: int) -> int:
         return EPOCHS * self.curves.rows(self.setting(task))[site]
@@ -64,26 +70,27 @@ class Place:
         save(path, [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [0], WIDTH)])
         return path.stat().st_size
 
-    def _profiled(self) -> dict:
+    def _profiled(self, objective: str, known: Mapping[Task, Mapping]) -> dict:
         """The speed of a site's processor, measured just before; it includes the effect of other load on the
         machine."""
-        profile = pipe.run(["taskset", "-c", "0", "mt-profile", "--batch", "free", "--window", "0.5", "--max-window",
-                            "1.5", "--budget", "10", "-"], json.dumps(self.workload()))
+        profile = pipe.run(["taskset", "-c", "0", "mt-profile", "--objective", objective, "--batch", "free", "--window",
+                            "0.5", "--max-window", "1.5", "--budget", "30", "-"], json.dumps(self.workload(known)))
         return json.loads(pipe.run(["mt-fit"], profile))
 
-    def adapted(self, site: int, changed: Mapping[Task, Mapping]) -> dict:
+    def adapted(self, objective: str, site: int, changed: Mapping[Task, Mapping]) -> dict:
         """The model with a site's volumes and link, and with changes to its tasks."""
-        work = dict(self.model["workload"])
+        model = self.models[objective]
+        work = dict(model["workload"])
         work["link"] = {"down_bps": DOWN_BPS[site], "up_bps": UP_BPS[site]}
         work["tasks"] = [{**t, "samples": self.samples(t["id"], site),
                           **changed.get(t["id"], {})} for t in work["tasks"]]
-        return {**self.model, "workload": work}
+        return {**model, "workload": work}
 
     def gives(self, scheme: Scheme, site: int, active: Sequence[Task]) -> Gives:
         if not scheme.planned or len(active) == 1:
             return {t: (scheme.sizes[t], 100.0) for t in active}
         fixed = {t: {"batch_sizes": [b]} for t, b in scheme.sizes.items()}
-        plan = pipe.solve([self.adapted(site, fixed)], active, ["--objective", "round", "--batch", "free"])[0]
+        plan = pipe.solve([self.adapted(scheme.objective, site, fixed)], active, ["--objective", ROUND, "--batch", "free"])[0]
         return pipe.gives_of(plan)
 
     def planned(self, scheme: Scheme, active: Sequence[Task]) -> list[tuple[Gives, dict]]:
@@ -103,7 +110,7 @@ class Place:
     def timeline(self, scheme: Scheme, site: int, gives: Gives) -> dict:
         """Order and length of a site's round, predicted."""
         coruns = pipe.subsets(gives, TASKS)
-        rates = pipe.predict(self.model, coruns, self.folder / "coruns.csv")
+        rates = pipe.predict(self.models[scheme.objective], coruns, self.folder / "coruns.csv")
         table = [{"active": [t for t, _, _ in c],
                   "samples_per_s": {t: rates[((t, b, s),)][t] / len(c) if scheme.in_turns else rates[c][t]
                                     for t, b, s in c}} for c in coruns]
@@ -255,19 +262,18 @@ def _together(sites: Sequence[Site], place: Place, number: int, seed: int,
 def by_progress(place: Place) -> dict[Task, int]:
     """The batch sizes with which the slower site expects to reach all targets soonest; the server gives them to all
     sites."""
-    told = {t: law.learnt({b: place.curves.seen(place.setting(t), b) for b in BATCHES}, REFERENCE) for t in TASKS}
-    plans = pipe.solve([place.adapted(k, told) for k in range(SITES)], TASKS, ["--objective", "progress-last"])
+    plans = pipe.solve([place.adapted(PROGRESS, k, {}) for k in range(SITES)], TASKS, ["--objective", PROGRESS])
     return {t: b for t, (b, _) in pipe.gives_of(max(plans, key=lambda p: p["target"]["together_s"])).items()}
 
 
 def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
     """The rows of the live comparison; its processes exchange files in `folder`."""
     place = Place(inputs, folder)
-    free = pipe.solve([place.adapted(0, {})], TASKS, ["--objective", "round", "--batch", "free"])[0]
+    free = pipe.solve([place.adapted(ROUND, 0, {})], TASKS, ["--objective", ROUND, "--batch", "free"])[0]
     reference = {t: REFERENCE for t in TASKS}
     progress = by_progress(place)
     schemes = [Scheme("one after another", progress, False, True), Scheme("100 % each", reference, False),
-               Scheme("plan by samples", {t: b for t, (b, _) in pipe.gives_of(free).items()}, True),
+               Scheme("plan by samples", {t: b for t, (b, _) in pipe.gives_of(free).items()}, True, objective=ROUND),
                Scheme("plan by progress", progress, True)]
     foretold = {scheme.name: place.foretold(scheme) for scheme in schemes}
     rows = []

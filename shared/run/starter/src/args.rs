@@ -20,9 +20,10 @@ pub struct RunArgs {
     /// Start over in the folder of an earlier run; its documents are removed
     #[arg(long, conflicts_with = "resume")]
     pub force: bool,
-    /// Objective of the profile and of the plan
-    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = cli::ObjectiveArg::Round)]
-    pub objective: cli::ObjectiveArg,
+    /// Objective of the profile and of the plan; default: progress if it is known what samples are worth,
+    /// else round
+    #[arg(long, value_enum, value_name = "OBJECTIVE")]
+    pub objective: Option<cli::ObjectiveArg>,
     /// Configurations to measure; default: as mt-profile chooses
     #[arg(long, value_name = "N")]
     pub budget: Option<u32>,

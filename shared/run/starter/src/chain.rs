@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cli::{Console, Exit, Failure, Input, Output};
+use cli::{Console, Exit, Failure, Input, ObjectiveArg, Output};
 use doc::{Any, EventPayload, Plan, Profile};
 use jobs::Signals;
 use units::Seconds;
@@ -92,10 +92,10 @@ impl Chain<'_> {
     /// Profiles, fits, plans and orders.
     fn plan(&mut self) -> Result<(), Failure> {
         let args = self.args;
-        let objective = word(args.objective);
+        let objective = self.objective();
         let workload = args.workload.display().to_string();
         let samples = self.at("profile.ndjson");
-        let mut profile = vec![workload, "--objective".to_owned(), objective.clone()];
+        let mut profile = vec![workload, "--objective".to_owned(), word(objective)];
         let mut option = |name: &str, value: Option<String>| {
             profile.extend(value.into_iter().flat_map(|v| [format!("--{name}"), v]));
         };
@@ -118,13 +118,27 @@ impl Chain<'_> {
         self.stages.begin("learn");
         self.stages.run("fit", &[&samples, "-o", &model])?;
         self.stages.begin("plan");
-        self.stages
-            .run("solve", &[&model, "--objective", &objective, "-o", &plan])?;
+        // Without a wish, mt-solve plans for progress also where only the measurement showed what samples are worth.
+        let wish = args.objective.map(word);
+        let mut solve = vec![model.as_str(), "-o", &plan];
+        solve.extend(wish.iter().flat_map(|wish| ["--objective", wish]));
+        self.stages.run("solve", &solve)?;
         if let (Some(cost), Some(Any::Plan(plan))) = (cost, self.read("plan.json")?) {
             self.pay_off(&plan, cost);
         }
         self.stages.begin("order");
         self.stages.run("overlap", &[&plan, "-o", &timeline])
+    }
+
+    /// What the profile is for. A workload that cannot be read is left to mt-profile.
+    fn objective(&self) -> ObjectiveArg {
+        let usual = || match read(&self.args.workload, self.console) {
+            Ok(Some(Any::Workload(workload))) if workload.knows_efficiency() => {
+                ObjectiveArg::Progress
+            }
+            _ => ObjectiveArg::Round,
+        };
+        self.args.objective.unwrap_or_else(usual)
     }
 
     /// No verdict without evidence.
@@ -139,17 +153,29 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Reports the cost of measuring, and after how many rounds of the plan it is recovered.
+    /// Reports the cost of measuring, and what the plan saves on the way to its targets, or after how many rounds of
+    /// the plan it is recovered.
     fn pay_off(&self, plan: &Plan, cost: Seconds) {
-        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
-        if let Some(paid) = verdict.and_then(|verdict| verdict.pay_off(cost)) {
-            let simulated = plan.model.as_ref().is_some_and(|m| m.device.simulated);
-            let time = if simulated { "simulated" } else { "device" };
-            self.console.say(&format!(
-                "measuring took {:.1} s of {time} time: paid {paid}",
-                cost.get()
-            ));
-        }
+        let Some(found) = plan.feasible() else { return };
+        let paid = match (&found.target, &found.verdict) {
+            (Some(target), _) => match target.one_after_another.get() - target.together.get() {
+                saved if saved > 0.0 => {
+                    format!("the plan saves {saved:.1} s to target against one after another")
+                }
+                _ => "the plan saves nothing to target against one after another".to_owned(),
+            },
+            (None, Some(verdict)) => match verdict.pay_off(cost) {
+                Some(paid) => format!("paid {paid}"),
+                None => return,
+            },
+            (None, None) => return,
+        };
+        let simulated = plan.model.as_ref().is_some_and(|m| m.device.simulated);
+        let time = if simulated { "simulated" } else { "device" };
+        self.console.say(&format!(
+            "measuring took {:.1} s of {time} time: {paid}",
+            cost.get()
+        ));
     }
 
     /// Launches the best way that the plan knows; adds its reports.

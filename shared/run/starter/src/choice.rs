@@ -1,7 +1,7 @@
 //! Which way of running the tasks is launched: the best that the plan knows.
 
 use doc::{Answer, Baseline, ByHand, Choice, Given, Plan, WorkKind};
-use units::Share;
+use units::{Batch, Share, TaskId};
 
 /// A way of running the tasks of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,9 +15,9 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The best according to the plan's own verdict. If the plan has another objective than the time of a round, the
-    /// plan itself: the verdict then compares times that the user did not request. The same holds on several GPUs,
-    /// because schemes do not say which task goes where.
+    /// The best according to the plan's own verdict, on the time to target or on that of a round. If the plan has
+    /// another objective, the plan itself: the verdict then compares times that the user did not request. The same holds
+    /// on several GPUs, because schemes do not say which task goes where.
     #[must_use]
     pub fn best(plan: &Plan) -> Self {
         let Some(found) = plan.feasible() else {
@@ -27,10 +27,19 @@ impl Scheme {
             .tasks
             .iter()
             .any(|task| task.gpu.is_some_and(|gpu| gpu > 0));
+        if several || plan.tasks.len() < 2 {
+            return Self::Planned;
+        }
+        if let Some(target) = &found.target {
+            return match target.share {
+                true => Self::Planned,
+                false => Self::OneByOne,
+            };
+        }
         let Some(verdict) = found.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
             return Self::Planned;
         };
-        if several || plan.tasks.len() < 2 || found.objective.kind != doc::ObjectiveKind::Round {
+        if found.objective.kind != doc::ObjectiveKind::Round {
             return Self::Planned;
         }
         let equal = verdict.best_static.and_then(|(scheme, time)| {
@@ -53,31 +62,44 @@ impl Scheme {
     /// What is launched and why, in one line.
     #[must_use]
     pub fn reason(&self, plan: &Plan) -> String {
-        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
-        let Some(verdict) = verdict else {
-            return "launching the plan".to_owned();
-        };
-        let planned = verdict.together.get();
-        match self {
-            Self::Planned => "launching the plan".to_owned(),
-            Self::Static(baseline) => {
+        let found = plan.feasible();
+        let target = found.and_then(|found| found.target.as_ref());
+        let verdict = found.and_then(|found| found.verdict.as_ref());
+        match (self, target, verdict) {
+            (Self::OneByOne, Some(target), _) => format!(
+                "launching one task after another: {:.1} s to target predicted, {:.1} s together",
+                target.one_after_another.get(),
+                target.together.get()
+            ),
+            (Self::OneByOne, None, Some(verdict)) => format!(
+                "launching one task after another: {:.1} s predicted, {:.1} s together",
+                verdict.one_after_another.get(),
+                verdict.together.get()
+            ),
+            (Self::Static(baseline), _, Some(verdict)) => {
+                let planned = verdict.together.get();
                 let time = verdict.best_static.map_or(planned, |(_, time)| time.get());
                 format!(
                     "launching equal shares ({}): {time:.1} s predicted, {planned:.1} s by the plan's shares",
                     baseline.name.name()
                 )
             }
-            Self::OneByOne => format!(
-                "launching one task after another: {:.1} s predicted, {planned:.1} s together",
-                verdict.one_after_another.get()
-            ),
+            _ => "launching the plan".to_owned(),
         }
     }
 
     /// The plan with the shares of this scheme instead of its own, like a hand-written one.
     #[must_use]
     pub fn plan(&self, plan: &Plan) -> Plan {
-        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
+        let found = plan.feasible();
+        let alone = |task: &TaskId| -> Option<Batch> {
+            if let Some(target) = found.and_then(|found| found.target.as_ref()) {
+                let mut tasks = target.tasks.iter();
+                return tasks.find(|t| t.id == *task).map(|t| t.alone_batch);
+            }
+            let mut tasks = found?.verdict.as_ref()?.tasks.iter();
+            tasks.find(|t| t.id == *task).map(|t| t.batch)
+        };
         let given = |index: usize| -> Given {
             let task = &plan.tasks[index].id;
             let known = plan.given(index);
@@ -88,10 +110,7 @@ impl Scheme {
                     let choice = baseline.tasks.iter().find(of);
                     (choice.map(|c| c.batch), choice.map(|c| c.share))
                 }
-                Self::OneByOne => {
-                    let alone = verdict.and_then(|v| v.tasks.iter().find(|t| t.id == *task));
-                    (alone.map(|t| t.batch).or(known.batch), Some(Share::FULL))
-                }
+                Self::OneByOne => (alone(task).or(known.batch), Some(Share::FULL)),
             };
             Given {
                 batch,
