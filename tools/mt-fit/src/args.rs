@@ -10,9 +10,9 @@ use predict::Method;
 /// any co-run, with its uncertainty. Runs (mt-launch) after a profile improve its model, because steady
 /// training under known shares is a measurement; a run without a profile before it gets a model of its own.
 /// Measurements that are zero or clearly wrong are left out. What a sample is worth at each batch size
-/// (`efficiency`) is learnt from runs at several batch sizes that reached the same loss; otherwise from
-/// reported gradient norms; otherwise it is taken from the workload. What was learnt, and whether more
-/// samples would help, is reported on standard error.
+/// (`efficiency`) is learnt from runs at several batch sizes that reached the same loss; otherwise it is
+/// the workload's table; otherwise it follows from reported gradient norms; otherwise it is the workload's
+/// noise scale. What was learnt, and whether more samples would help, is reported on standard error.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {

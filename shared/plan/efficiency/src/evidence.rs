@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use doc::{Efficiency, EventPayload, Profile, RunEvent, Task};
+use doc::{Efficiency, EfficiencyCurve, EventPayload, Profile, RunEvent, Task};
 use units::{Batch, TaskId};
 
 use crate::curve::LossCurve;
@@ -76,8 +76,9 @@ impl Evidence {
     }
 
     /// The efficiency of a task, from the best available source: trainings at several batch sizes to the same loss;
-    /// otherwise norms of gradients, from runs rather than from a profile (which only covers the first steps, while
-    /// the noise scale grows); otherwise the workload's declaration.
+    /// otherwise the workload's table, which trainings at several sizes have shown to its author, while norms come
+    /// from one; otherwise norms of gradients, from runs rather than from a profile (which only covers the first
+    /// steps, while the noise scale grows); otherwise the workload's noise scale.
     #[must_use]
     pub fn of_task(&self, task: &Task) -> Finding {
         let Some(shown) = self.tasks.get(&task.id) else {
@@ -89,7 +90,10 @@ impl Evidence {
         let reached = shown.reached();
         let measured = shown.measured(task.reference());
         let at_limit = |fit: &Fit| matches!(fit, Fit::NoiseScale(scale) if scale.at_limit);
-        let good = fit(&reached).filter(|fit| !at_limit(fit) || measured.is_err());
+        let has_table =
+            |known: &Efficiency| !matches!(known.curve, EfficiencyCurve::NoiseScale { .. });
+        let has_table = task.efficiency.as_ref().is_some_and(has_table);
+        let good = fit(&reached).filter(|fit| !at_limit(fit) || measured.is_err() && !has_table);
         if let Some(fit) = good {
             return Finding {
                 efficiency: fit.to_efficiency(),
@@ -105,6 +109,13 @@ impl Evidence {
             };
         }
         match measured {
+            Ok(noise) if has_table => Finding {
+                efficiency: None,
+                reason: Some(format!(
+                    "the workload's table is kept; norms of gradients say noise scale {}",
+                    with_interval(noise.samples, noise.interval)
+                )),
+            },
             Ok(noise) => Finding {
                 efficiency: noise.to_efficiency(),
                 reason: Some(format!(
@@ -113,7 +124,7 @@ impl Evidence {
                     noise.steps
                 )),
             },
-            Err(Unknown::NoNorms) => Finding {
+            Err(why) if has_table || why == Unknown::NoNorms => Finding {
                 efficiency: None,
                 reason: None,
             },

@@ -153,6 +153,8 @@ pub fn of_model(
     let Some(claimed) = &task.efficiency else {
         return;
     };
+    let table = |known: &Efficiency| !matches!(known.curve, EfficiencyCurve::NoiseScale { .. });
+    let has_table = declared.efficiency.as_ref().is_some_and(table);
     match claimed.source {
         EfficiencySource::Declared => {
             if declared.efficiency.as_ref() != Some(claimed) {
@@ -170,9 +172,10 @@ pub fn of_model(
                 None => j.contradiction("efficiency", "learnt", truth),
                 Some(Learnt::Table(own)) => judge_table(&claimed.curve, &own, j),
                 Some(Learnt::Scale(own))
-                    if own.at_limit && measured(task, profile, runs).is_some() =>
+                    if own.at_limit && (has_table || measured(task, profile, runs).is_some()) =>
                 {
-                    j.contradiction("efficiency", "learnt", "norms of gradients say more");
+                    let truth = "a table or norms of gradients say more";
+                    j.contradiction("efficiency", "learnt", truth);
                 }
                 Some(Learnt::Scale(own)) => judge_scale(&claimed.curve, &own, j),
             }
@@ -191,6 +194,9 @@ pub fn of_model(
             let at_limit = |own: &Learnt| matches!(own, Learnt::Scale(scale) if scale.at_limit);
             if learnt(runs, &task.id).is_some_and(|own| !at_limit(&own)) {
                 j.contradiction("efficiency", "measured", "runs to the same loss give one");
+            }
+            if has_table {
+                j.contradiction("efficiency", "measured", "the workload has a table");
             }
             if let EfficiencyCurve::NoiseScale { samples, interval } = &claimed.curve {
                 let factor = own.half_width.exp().min(100.0);
