@@ -230,6 +230,20 @@ impl UpdateBytes {
 }
 
 impl Task {
+    /// Rounds to the target at the reference size: as given, otherwise those of a table of rounds; `None` if neither
+    /// says so.
+    #[must_use]
+    pub fn rounds_at_reference(&self) -> Option<f64> {
+        let row = || match &self.efficiency.as_ref()?.curve {
+            EfficiencyCurve::Rounds(rows) => rows
+                .iter()
+                .find(|row| row.0 == self.reference())
+                .map(|row| row.1),
+            _ => None,
+        };
+        self.rounds_to_target.or_else(row)
+    }
+
     /// The batch size that `rounds_to_target` holds for, and that a plan keeps where no efficiency is
     /// known.
     ///

@@ -38,7 +38,7 @@ impl Progress {
     pub fn of_task(task: &doc::Task) -> Self {
         Self {
             law: Law::of_task(task),
-            rounds: task.rounds_to_target.unwrap_or(1.0),
+            rounds: task.rounds_at_reference().unwrap_or(1.0),
             part: 1.0,
             reference: Some(task.reference()),
         }

@@ -52,8 +52,8 @@ pub enum ObjectiveKind {
     /// trained on its samples, without transfers.
     Round,
     /// If every task has samples: minus the weighted mean of the tasks' times to target in seconds. Task i
-    /// takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 if not
-    /// given), each as long as a round of the tasks that have not reached their targets. Otherwise the
+    /// takes `n_i = N_i / E_i(B_i)` rounds (`N_i` at the reference batch size, by `rounds_to_target` or a table
+    /// of rounds, otherwise 1), each as long as a round of the tasks that have not reached their targets. Otherwise the
     /// weighted mean of progress per second over the highest progress of the task alone, `P_i E_i(B_i) /
     /// max_B S_i(B) E_i(B)`.
     Progress,

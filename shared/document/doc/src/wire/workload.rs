@@ -176,8 +176,8 @@ pub struct Task {
     /// The value of a sample at each batch size; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<Efficiency>,
-    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: there is no
-    /// known target, and progress is counted per second.
+    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: those of a table of
+    /// rounds in `efficiency`, otherwise 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_to_target: Option<f64>,
     /// Samples to train on in one round: the local data volume.

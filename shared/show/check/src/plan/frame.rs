@@ -292,7 +292,7 @@ impl Frame<'_> {
     /// Rounds of a task to its target.
     pub fn rounds(&self, task: usize, batch: Batch) -> f64 {
         let task = &self.workload.tasks[task];
-        task.rounds_to_target.unwrap_or(1.0) / efficiency(task, batch)
+        task.rounds_at_reference().unwrap_or(1.0) / efficiency(task, batch)
     }
 
     /// Weight of a task in a mean over all.

@@ -115,7 +115,7 @@ fn tasks(workload: &Workload) -> Table {
             listed(&task.batch_sizes).into(),
             Cell::count(task.batch.map(|b| u64::from(b.get()))),
             Cell::text(task.efficiency.as_ref().map(efficiency)),
-            Cell::number(task.rounds_to_target),
+            Cell::number(task.rounds_at_reference()),
             Cell::count(task.samples.map(units::Samples::get)),
             Cell::number(task.update_bytes.map(|b| mb(b.down))),
             Cell::number(task.update_bytes.map(|b| mb(b.up))),
