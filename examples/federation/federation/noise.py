@@ -54,7 +54,7 @@ class Noise(NamedTuple):
     alone: float
     """Each client with its own loss."""
     pooled: float
-    """With the federation's loss, where differences between clients are noise, too. Plans use this one."""
+    """With the federation's loss, where differences between clients are noise, too. Plans by noise scale use it."""
 
 
 def halves(weights: net.Weights, x: np.ndarray, y: np.ndarray) -> tuple[float, float, net.Weights]:

@@ -151,6 +151,10 @@ def plan(r: Round, rates: Mapping[Corun, Mapping[Task, float]], in_turns: bool) 
     return {"schema": "mt.plan/1", "link": planned_link(r.client), "tasks": tasks, "rates": table}
 
 
+UNPROVEN = ["--search", "local"]
+"""For predictions that are only compared: a proof of shares enumerates them, which takes ten seconds for four tasks."""
+
+
 def solve(models: Sequence[Mapping], only: Sequence[Task], options: Sequence[str]) -> list[dict]:
     """The plans of mt-solve for the tasks `only` of each model."""
     if not models:

@@ -216,7 +216,7 @@ class Schemes:
         answers = pipe.solve([pipe.adapted(
             self.models[self.mix.clients[k].gpu], self.mix.clients[k], self.clock.rows(k, self.mix.tasks),
             {t: {**known[t], **kept_size(known[t], wholes[n][t][k])} for t in self.mix.tasks})
-            for n, k in asked], self.mix.tasks, options)
+            for n, k in asked], self.mix.tasks, [*options, *pipe.UNPROVEN])
         worst = [0.0] * len(wholes)
         for (n, k), plan in zip(asked, answers):
             worst[n] = max(worst[n], plan["target"]["together_s"] / self.mix.clients[k].speed)
