@@ -140,7 +140,8 @@ impl Fit {
             Self::NoiseScale(scale) => {
                 efficiency(scale.samples, scale.interval, EfficiencySource::Learnt)
             }
-            Self::Table(rows) => Some(Efficiency {
+            // A workload has no smaller progress than this.
+            Self::Table(rows) => rows.iter().all(|row| row.1 > 1e-9).then(|| Efficiency {
                 curve: EfficiencyCurve::Progress(rows.clone()),
                 source: EfficiencySource::Learnt,
             }),
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn three_sizes_give_a_table_in_which_luck_is_levelled() {
-        // The mean of the logarithms of 4 and 9 is that of 6, and of 6, 4, 9 as well.
+        // 4 and 9 average to 6 in logarithms, which is level with 6; 3 then joins all of them.
         let rows = [(8, 6.0), (16, 4.0), (16, 9.0), (32, 3.0), (64, 12.0)];
         let Some(Fit::Table(table)) = fit(&reached(&rows)) else {
             panic!("no table");
