@@ -89,9 +89,9 @@ class Place:
     def gives(self, scheme: Scheme, site: int, active: Sequence[Task]) -> Gives:
         if not scheme.planned or len(active) == 1:
             return {t: (scheme.sizes[t], 100.0) for t in active}
-        fixed = {t: {"batch_sizes": [b]} for t, b in scheme.sizes.items()}
-        plan = pipe.solve([self.adapted(scheme.objective, site, fixed)], active, ["--objective", ROUND, "--batch", "free"])[0]
-        return pipe.gives_of(plan)
+        fixed = {t: {"batch_sizes": [b], "batch": b} for t, b in scheme.sizes.items()}
+        model = self.adapted(scheme.objective, site, fixed)
+        return pipe.gives_of(pipe.solve([model], active, ["--objective", ROUND, "--batch", "free"])[0])
 
     def planned(self, scheme: Scheme, active: Sequence[Task]) -> list[tuple[Gives, dict]]:
         """What each site gives to the tasks, and its timeline."""

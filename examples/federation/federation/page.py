@@ -5,13 +5,14 @@ import json
 import math
 import pathlib
 import statistics
+import textwrap
 from typing import Iterable, Mapping, Sequence
 
 from federation import law
 from federation.clock import Mix
 from federation.curves import BATCHES, RATES, TARGETS, Curves
 from federation.noise import REFERENCE, leaves_steps
-from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, NORMS, PROGRESS, SAMPLES
+from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, NORMS, PROGRESS, SAMPLES, SINGLE
 
 GOALS = {"over_hindsight_median": 1.05, "over_hindsight_worst": 1.25, "over_samples_plan_median": 0.6,
          "over_one_after_another_idle_median": 0.85}
@@ -22,10 +23,11 @@ IDLE = 0.85
 rounds of one after another. It depends on the devices alone, not on any training or plan. If sharing cannot gain as
 much as the goal requires, no plan can."""
 
-BY_SCALE = {"norms": (NORMS, "the plan by noise scale"),
-            "any_rate": (ANY_RATE, "the same without the end of the sweep of learning rates"),
-            "any_size": (ANY_SIZE, "the same without the bound on steps")}
-"""Plans by noise scale, by the name of their figures."""
+OTHERS = {"single": (SINGLE, "each task's best size alone, 100 % each"),
+          "norms": (NORMS, "plan by noise scale"),
+          "any_rate": (ANY_RATE, "plan by noise scale without the end of the sweep of learning rates"),
+          "any_size": (ANY_SIZE, "plan by noise scale without the bound on steps")}
+"""Other schemes that could be chosen beforehand, by the name of their figures."""
 
 
 def noise_rows(mixes: Sequence[Mix], curves: Curves) -> list[dict]:
@@ -87,7 +89,7 @@ def summary(results: Mapping) -> dict:
             if math.isfinite(d["deadline"]["seconds"])]
     advice = [d[advised(d)]["seconds"] / d["wait_for_all"]["seconds"] for d in results["deadline"]]
     idle = [r for r in rows if _shared(r) <= IDLE]
-    by_scale = {key: [_over_hindsight(r, scheme) for r in rows] for key, (scheme, _) in BY_SCALE.items()}
+    others = {key: [_over_hindsight(r, scheme) for r in rows] for key, (scheme, _) in OTHERS.items()}
     return {"command": results["command"], "tools": results["tools"], "inputs_sha256": results["inputs_sha256"],
             "program_sha256": results["program_sha256"], "devices": results["devices"], "mixes": len(rows),
             "all_mixes": results["all_mixes"],
@@ -101,8 +103,8 @@ def summary(results: Mapping) -> dict:
                 r["over_one_after_another"] / r["over_hindsight"] for r in rows),
             "over_crossed_median": ratio("over_crossed", statistics.median), "over_crossed_worst": ratio("over_crossed", max),
             "one_after_another_crossed_median": ratio("one_after_another_crossed", statistics.median),
-            **{f"{key}_over_hindsight_median": round(statistics.median(lost), 3) for key, lost in by_scale.items()},
-            **{f"{key}_over_hindsight_worst": round(max(lost), 3) for key, lost in by_scale.items()},
+            **{f"{key}_over_hindsight_median": round(statistics.median(lost), 3) for key, lost in others.items()},
+            **{f"{key}_over_hindsight_worst": round(max(lost), 3) for key, lost in others.items()},
             "live_predicted_over_real": middle(r["predicted_over_real"] for r in live),
             "live_foretold_over_real_least": min((r["foretold_over_real"] for r in live), default=None),
             "live_foretold_over_real_most": max((r["foretold_over_real"] for r in live), default=None),
@@ -224,7 +226,8 @@ def text(told: Mapping, drawn: Sequence[tuple[str, str]]) -> str:
     """The page; every figure of its tables is in the summary."""
     parts = [_head(told), _goals(told), _mixes(told), _losses(told), _noise(told), _alone(told), _late(told), _live(told),
              _scaled(told), "## Accuracy over seconds\n\n" + "\n\n".join(f"![{title}]({name})" for name, title in drawn)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    paragraphs = "\n\n".join(part for part in parts if part).split("\n\n")
+    return "\n\n".join(p if p[0] in "#|!" else textwrap.fill(p, 120, break_on_hyphens=False) for p in paragraphs) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -259,10 +262,10 @@ def _goals(told: Mapping) -> str:
             if told[k] is not None]
     rows.append([f"the same, median of all mixes (the best in hindsight: {told['best_over_one_after_another_median']:.3f})",
                  f"{told['over_one_after_another_median']:.3f}", "-", ""])
-    rows.append(["each task's best size alone, 100 % each, median (worst)",
+    rows.append(["each task's best size alone, 100 % each: median (worst mix)",
                  f"{told['over_single_median']:.3f} ({told['over_single_worst']:.3f})", "-", ""])
-    for key, (_, what) in BY_SCALE.items():
-        rows += [[f"{what} over the best in hindsight, {join}", f"{told[f'{key}_{k}']:.3f}", f"at most {GOALS[k]}",
+    for key, (_, what) in OTHERS.items():
+        rows += [[f"**{what}** over the best in hindsight, {join}", f"{told[f'{key}_{k}']:.3f}", f"at most {GOALS[k]}",
                   _met(told[f"{key}_{k}"] <= GOALS[k])]
                  for k, join in (("over_hindsight_median", "median"), ("over_hindsight_worst", "worst mix"))]
     if told["live"]:

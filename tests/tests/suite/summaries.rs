@@ -9,7 +9,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
 /// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
-const SENTENCES: [(&str, &str, &str); 12] = [
+const SENTENCES: [(&str, &str, &str); 14] = [
     (
         REGRET,
         REGRET_SUMMARY,
@@ -45,6 +45,23 @@ const SENTENCES: [(&str, &str, &str); 12] = [
         FEDERATION,
         FEDERATION_SUMMARY,
         "from {/mixes} of {/all_mixes} mixes",
+    ),
+    (
+        ACCURACY,
+        FEDERATION_SUMMARY,
+        "On {/mixes} federations, simulated but for the training, plans by the rounds that each batch size takes needed \
+         {/over_hindsight_median:2} times the time of the best shares and batch sizes in hindsight, in the median, and \
+         {/over_hindsight_worst:2} times at worst. Each task's best size alone, with 100 % each, needed \
+         {/single_over_hindsight_median:2} and {/single_over_hindsight_worst:2} times that time, plans by a noise scale \
+         measured at one size {/norms_over_hindsight_median:2} and {/norms_over_hindsight_worst:2} times.",
+    ),
+    (
+        "docs/federated.md",
+        FEDERATION_SUMMARY,
+        "On {/mixes} mixes of tasks and devices, plans by such tables took {/over_hindsight_median:2} times the time of \
+         the best shares and batch sizes in hindsight in the median, and {/over_hindsight_worst:2} times on the worst \
+         mix; plans by a noise scale from the first three rounds took {/norms_over_hindsight_median:2} and \
+         {/norms_over_hindsight_worst:2} times.",
     ),
     (
         SWEEP,
