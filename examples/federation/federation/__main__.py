@@ -11,6 +11,7 @@ from federation.clock import Clock
 from federation.curves import Curves
 from federation.kept import hash_of, programs, remembered, sources
 from federation.pipe import Devices
+from federation.place import SEEDS_PLAYED
 
 PAGE = pathlib.Path(__file__).resolve().parents[1]
 DEADLINES = 20
@@ -22,7 +23,7 @@ SCALED = 2
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="federation", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two mixes in place of twenty")
+    parser.add_argument("--quick", action="store_true", help="two mixes in place of twenty, and one seed live")
     parser.add_argument("--kept", action="store_true", help="play nothing more: a page of what is kept of this program")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("recorded", type=pathlib.Path)
@@ -65,7 +66,9 @@ def stages(args: argparse.Namespace) -> dict:
               for row in part(curves.kept / f"alone-{task}-{hash_of(sources('law', 'alone'))[:12]}.json",
                               lambda: [alone.row(task, curves.data(task))])]
     live_folder = kept("live", *training, *programs(), *sources("pipe", "live", "place", "client"))
-    real = part(live_folder.with_suffix(".json"), lambda: live.play(args.folder / "data", live_folder))
+    seeds = SEEDS_PLAYED[:1] if args.quick else SEEDS_PLAYED
+    real = part(live_folder.with_suffix(f".{len(seeds)}.json"),
+                lambda: live.play(args.folder / "data", live_folder, seeds))
     return {"command": "make federation" + (" QUICK=1" if args.quick else ""), "tools": pipe.version(),
             "inputs_sha256": hash_of([*data, table.read_bytes(), packages]), "program_sha256": simulated.kept.name,
             "devices": "recorded" if table == args.recorded else "synthetic", "all_mixes": 2 if args.quick else 20,

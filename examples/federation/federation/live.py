@@ -19,7 +19,7 @@ from federation.clock import Gives, finishing
 from federation.curves import SEEDS, TARGETS, Curves, Setting
 from federation.noise import REFERENCE
 from federation.pipe import Task
-from federation.place import BATCHES, DOWN_BPS, EPOCHS, SEEDS_PLAYED, SITES, SPLIT, TASKS, UP_BPS, WIDTH
+from federation.place import BATCHES, DOWN_BPS, EPOCHS, SITES, SPLIT, TASKS, UP_BPS, WIDTH
 
 CHUNK = 4096
 ROUND, PROGRESS = "round", "progress-last"
@@ -266,7 +266,7 @@ def by_progress(place: Place) -> dict[Task, int]:
     return {t: b for t, (b, _) in pipe.gives_of(max(plans, key=lambda p: p["target"]["together_s"])).items()}
 
 
-def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
+def play(inputs: pathlib.Path, folder: pathlib.Path, seeds: Sequence[int]) -> list[dict]:
     """The rows of the live comparison; its processes exchange files in `folder`."""
     place = Place(inputs, folder)
     free = pipe.solve([place.adapted(ROUND, 0, {})], TASKS, ["--objective", ROUND, "--batch", "free"])[0]
@@ -278,7 +278,7 @@ def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
     foretold = {scheme.name: place.foretold(scheme) for scheme in schemes}
     rows = []
     # Seed by seed, so that other load on the machine affects all schemes alike.
-    for seed, scheme in itertools.product(SEEDS_PLAYED, schemes):
+    for seed, scheme in itertools.product(seeds, schemes):
         rows.append({**played(place, scheme, seed), "foretold_s": foretold[scheme.name]})
         print(f"live, {scheme.name} {dict(scheme.sizes)}, seed {seed}: {rows[-1]['rounds']} rounds, predicted "
               f"{rows[-1]['predicted_s']:.1f} s, real {rows[-1]['real_s']:.1f} s", file=sys.stderr, flush=True)

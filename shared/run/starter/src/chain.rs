@@ -130,12 +130,17 @@ impl Chain<'_> {
         self.stages.run("overlap", &[&plan, "-o", &timeline])
     }
 
-    /// What the profile is for. A workload that cannot be read is left to mt-profile.
+    /// What the profile is for. A workload that cannot be read, or only once, is left to mt-profile.
     fn objective(&self) -> ObjectiveArg {
-        let usual = || match read(&self.args.workload, self.console) {
-            Ok(Some(Any::Workload(workload))) if workload.knows_efficiency() => {
-                ObjectiveArg::Progress
+        let known = || {
+            let file = Some(&self.args.workload).filter(|file| file.is_file())?;
+            match read(file, self.console) {
+                Ok(Some(Any::Workload(workload))) => Some(workload.knows_efficiency()),
+                _ => None,
             }
+        };
+        let usual = || match known() {
+            Some(true) => ObjectiveArg::Progress,
             _ => ObjectiveArg::Round,
         };
         self.args.objective.unwrap_or_else(usual)
