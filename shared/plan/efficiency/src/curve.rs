@@ -1,3 +1,5 @@
+use crate::level::{Level, levelled};
+
 /// Losses of one training over the samples that it has trained on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossCurve {
@@ -51,48 +53,21 @@ impl LossCurve {
         if self.points.len() < FEWEST_POINTS {
             return None;
         }
-        let mut levels: Vec<Level> = Vec::new();
-        for &(samples, loss) in &self.points {
-            levels.push(Level {
-                samples,
-                loss,
-                points: 1,
-            });
-            while let [.., before, last] = levels.as_slice()
-                && last.mean().1 >= before.mean().1
-            {
-                let merged = Level {
-                    samples: before.samples + last.samples,
-                    loss: before.loss + last.loss,
-                    points: before.points + last.points,
-                };
-                levels.truncate(levels.len() - 2);
-                levels.push(merged);
-            }
-        }
+        let mut levels = levelled(self.points.iter().map(|&(_, loss)| (loss, 1)));
         let mut dropped = 0;
         while let Some(last) = levels.last()
-            && dropped + last.points < FEWEST_AT_END
+            && dropped + last.items < FEWEST_AT_END
         {
-            dropped += last.points;
+            dropped += last.items;
             levels.pop();
         }
-        let levels: Vec<(f64, f64)> = levels.iter().map(Level::mean).collect();
+        let mut points = self.points.iter();
+        let mean = |level: &Level| {
+            let samples: f64 = points.by_ref().take(level.items).map(|p| p.0).sum();
+            (samples / level.items as f64, level.mean())
+        };
+        let levels: Vec<(f64, f64)> = levels.iter().map(mean).collect();
         (levels.len() > 1).then_some(Falling(levels))
-    }
-}
-
-/// Sums over neighbouring points.
-struct Level {
-    samples: f64,
-    loss: f64,
-    points: usize,
-}
-
-impl Level {
-    fn mean(&self) -> (f64, f64) {
-        let points = self.points as f64;
-        (self.samples / points, self.loss / points)
     }
 }
 

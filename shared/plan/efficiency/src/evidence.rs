@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use doc::{Efficiency, EfficiencyCurve, EventPayload, Profile, RunEvent, Task};
+use doc::{Efficiency, EventPayload, Profile, RunEvent, Task};
 use units::{Batch, TaskId};
 
 use crate::curve::LossCurve;
@@ -90,9 +90,7 @@ impl Evidence {
         let reached = shown.reached();
         let measured = shown.measured(task.reference());
         let at_limit = |fit: &Fit| matches!(fit, Fit::NoiseScale(scale) if scale.at_limit);
-        let has_table =
-            |known: &Efficiency| !matches!(known.curve, EfficiencyCurve::NoiseScale { .. });
-        let has_table = task.efficiency.as_ref().is_some_and(has_table);
+        let has_table = task.efficiency.as_ref().is_some_and(Efficiency::is_table);
         let good = fit(&reached).filter(|fit| !at_limit(fit) || measured.is_err() && !has_table);
         if let Some(fit) = good {
             return Finding {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
 use units::Batch;
 
-use crate::law::levelled;
+use crate::level::{Level, each, levelled};
 use crate::noise::{around, efficiency, student};
 
 /// Samples that one training took to the loss that all reached.
@@ -74,8 +74,8 @@ pub fn fit(trainings: &[Reached]) -> Option<Fit> {
 /// Progress per sample is one over samples. A larger batch makes no more, so rises are the luck of trainings.
 fn table(sizes: &BTreeMap<Batch, Vec<f64>>) -> Vec<(Batch, f64)> {
     let levels = levelled(sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len())));
-    let first = levels.first().copied().unwrap_or_default();
-    let progress = levels.iter().map(|level| (level - first).exp());
+    let first = levels.first().map_or(0.0, Level::mean);
+    let progress = each(&levels).map(|level| (level - first).exp());
     sizes.keys().copied().zip(progress).collect()
 }
 

@@ -1,6 +1,8 @@
 use doc::{Efficiency, EfficiencyCurve, Task};
 use units::Batch;
 
+use crate::level::{each, levelled};
+
 /// Progress of a sample at each batch size, relative to the reference size, where it is 1.
 ///
 /// By the gradient noise scale `phi` (McCandlish et al. 2018, equation 2.12 with D.1; Pollux, OSDI 2021,
@@ -130,41 +132,7 @@ pub(crate) fn by_noise_scale(phi: f64, reference: f64, batch: f64) -> f64 {
 fn table(rows: &[(Batch, f64)], log_progress: impl Fn(f64) -> f64) -> Curve {
     let levels = levelled(rows.iter().map(|row| (log_progress(row.1), 1)));
     let sizes = rows.iter().map(|row| row.0.as_f64().ln());
-    Curve::Table(sizes.zip(levels).collect())
-}
-
-/// The least-squares fit among non-increasing sequences (pool-adjacent-violators): rises are treated as noise. Each
-/// item is the sum of some values, and their number; the result has one level for each item.
-pub(crate) fn levelled(items: impl Iterator<Item = (f64, usize)>) -> Vec<f64> {
-    struct Block {
-        sum: f64,
-        values: usize,
-        items: usize,
-    }
-    let mean = |block: &Block| block.sum / block.values as f64;
-    let mut blocks: Vec<Block> = Vec::new();
-    for (sum, values) in items {
-        blocks.push(Block {
-            sum,
-            values,
-            items: 1,
-        });
-        while let [.., before, last] = blocks.as_slice()
-            && mean(last) > mean(before)
-        {
-            let merged = Block {
-                sum: before.sum + last.sum,
-                values: before.values + last.values,
-                items: before.items + last.items,
-            };
-            blocks.truncate(blocks.len() - 2);
-            blocks.push(merged);
-        }
-    }
-    let levels = blocks.iter().map(|b| (mean(b), b.items));
-    levels
-        .flat_map(|(level, items)| std::iter::repeat_n(level, items))
-        .collect()
+    Curve::Table(sizes.zip(each(&levels)).collect())
 }
 
 /// Logarithm of the progress per sample at a batch size: linear between two rows in both logarithms, like the law on

@@ -11,6 +11,7 @@ mod curve;
 mod evidence;
 mod fit;
 mod law;
+mod level;
 mod noise;
 
 pub use evidence::{Evidence, Finding};

@@ -153,8 +153,10 @@ pub fn of_model(
     let Some(claimed) = &task.efficiency else {
         return;
     };
-    let table = |known: &Efficiency| !matches!(known.curve, EfficiencyCurve::NoiseScale { .. });
-    let has_table = declared.efficiency.as_ref().is_some_and(table);
+    let has_table = declared
+        .efficiency
+        .as_ref()
+        .is_some_and(Efficiency::is_table);
     match claimed.source {
         EfficiencySource::Declared => {
             if declared.efficiency.as_ref() != Some(claimed) {

@@ -6,6 +6,7 @@
 
 mod allocations;
 mod efficiency;
+mod falling;
 mod inspector;
 mod judge;
 mod model;

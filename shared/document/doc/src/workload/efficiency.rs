@@ -50,6 +50,12 @@ impl Efficiency {
     /// A table has at most a row for each batch size of a task.
     pub const MOST_ROWS: usize = 64;
 
+    /// Whether it is known by a table.
+    #[must_use]
+    pub fn is_table(&self) -> bool {
+        !matches!(self.curve, EfficiencyCurve::NoiseScale { .. })
+    }
+
     pub(crate) fn from_wire(wire: &wire::Efficiency, c: &mut Checker) -> Option<Self> {
         let curve = match (wire.noise_scale, wire.table.as_slice()) {
             (Some(samples), []) => noise_scale(samples, wire.interval, c),

@@ -7,6 +7,7 @@ use doc::{Efficiency, EventPayload, RunEvent};
 use units::TaskId;
 
 use super::student::student;
+use crate::falling::falling;
 
 /// Minimum number of losses of a training, and in the last level of its smoothed curve.
 const FEWEST: usize = 10;
@@ -166,25 +167,12 @@ pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     }
 }
 
-/// The non-decreasing logarithms of samples that are closest to those of the trainings: at each size, the highest of
-/// the lowest means over runs of sizes around it (Robertson, Wright, Dykstra 1988, theorem 1.4.4).
+/// The progress per sample, one over samples, that never rises and is closest to that of the trainings in logarithms.
 fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<(u32, f64)> {
-    let logs: Vec<&Vec<f64>> = sizes.values().collect();
-    let mean = |from: usize, to: usize| {
-        let own = logs[from..=to].iter().copied().flatten();
-        let count = logs[from..=to].iter().map(|l| l.len()).sum::<usize>();
-        own.sum::<f64>() / count as f64
-    };
-    let level = |i: usize| {
-        let lowest = |from: usize| {
-            (i..logs.len())
-                .map(|to| mean(from, to))
-                .fold(f64::MAX, f64::min)
-        };
-        (0..=i).map(lowest).fold(f64::MIN, f64::max)
-    };
-    let row = |(i, batch): (usize, &u32)| (*batch, (level(0) - level(i)).exp());
-    sizes.keys().enumerate().map(row).collect()
+    let items = sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len()));
+    let levels = falling(&items.collect::<Vec<_>>());
+    let progress = levels.iter().map(|level| (level - levels[0]).exp());
+    sizes.keys().copied().zip(progress).collect()
 }
 
 /// The noise scale for which `c (phi + B)` is closest to the trainings' samples to a loss, in logarithms, with its

@@ -3,6 +3,8 @@
 use doc::{EfficiencyCurve, Task};
 use units::Batch;
 
+use crate::falling::falling;
+
 /// Progress of a sample at a batch size, relative to the task's reference size; 1 if nothing is known.
 ///
 /// By the noise scale `phi`: `(phi + B0) / (phi + B)`. By a table: linear in both logarithms between rows, constant
@@ -20,7 +22,7 @@ pub fn efficiency(task: &Task, batch: Batch) -> f64 {
         EfficiencyCurve::Progress(rows) => rows.iter().map(|(b, p)| (b.as_f64(), p.ln())).collect(),
         EfficiencyCurve::Rounds(rows) => rows.iter().map(|(b, n)| (b.as_f64(), -n.ln())).collect(),
     };
-    let level = falling(&rows);
+    let level = falling(&rows.iter().map(|r| (r.1, 1)).collect::<Vec<_>>());
     let at = |b: f64| {
         let last = rows.len() - 1;
         let Some(above) = rows.iter().position(|row| row.0 >= b) else {
@@ -34,22 +36,4 @@ pub fn efficiency(task: &Task, batch: Batch) -> f64 {
         level[above - 1] * (1.0 - part) + level[above] * part
     };
     (at(batch.as_f64()) - at(reference.as_f64())).exp()
-}
-
-/// Least-squares fit of non-increasing values: the minimum over starts of the maximum mean over ends (Robertson,
-/// Wright, Dykstra 1988, section 1.4).
-fn falling(rows: &[(f64, f64)]) -> Vec<f64> {
-    let mean = |a: usize, b: usize| {
-        let part = &rows[a..=b];
-        part.iter().map(|r| r.1).sum::<f64>() / part.len() as f64
-    };
-    let level = |i: usize| {
-        let most = |a: usize| {
-            (i..rows.len())
-                .map(|b| mean(a, b))
-                .fold(f64::NEG_INFINITY, f64::max)
-        };
-        (0..=i).map(most).fold(f64::INFINITY, f64::min)
-    };
-    (0..rows.len()).map(level).collect()
 }
