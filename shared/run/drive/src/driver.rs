@@ -378,6 +378,7 @@ impl Driver<'_> {
             progress,
             cgroup_procs: None,
             cpus: Vec::new(),
+            origin: None,
             log_limits: self.settings.supervision.log_limits,
         };
         let who = Who {

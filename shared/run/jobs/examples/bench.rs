@@ -73,6 +73,7 @@ fn printer(i: usize, dir: &Path) -> Result<JobSpec, BenchError> {
         progress: Progress::Protocol,
         cgroup_procs: None,
         cpus: Vec::new(),
+        origin: None,
         log: dir.join(format!("t{i}.log")),
         log_limits: LogLimits::default(),
     })

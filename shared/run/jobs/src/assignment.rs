@@ -94,6 +94,7 @@ impl JobSpec {
             progress,
             cgroup_procs: None,
             cpus: Vec::new(),
+            origin: None,
             log,
             log_limits: LogLimits::default(),
         })

@@ -15,6 +15,7 @@ use std::process::Stdio;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use crate::descriptors::seal;
 use crate::mps::{self, Membership};
 use crate::process::{Identity, again};
 use crate::sign::{MARK, shed};
@@ -69,7 +70,7 @@ impl Attended {
     /// # Errors
     /// If it cannot be started, or ends before it is ready.
     pub fn start(&self, arguments: &[OsString]) -> io::Result<()> {
-        let mut child = again()
+        let mut child = seal(&mut again())
             .args(arguments)
             .env_remove(MARK)
             .stdin(Stdio::null())

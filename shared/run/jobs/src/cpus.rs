@@ -71,13 +71,33 @@ impl Cpus {
 }
 
 /// Processors that this process may use; none if the system does not say.
-fn allowed() -> Vec<usize> {
+pub(crate) fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return Vec::new();
     };
     (0..CpuSet::count())
         .filter(|&cpu| set.is_set(cpu).unwrap_or(false))
         .collect()
+}
+
+/// The set of some processors; `None` if there are none, which means any.
+pub(crate) fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    let mut any = false;
+    for &cpu in cpus {
+        any |= set.set(cpu).is_ok();
+    }
+    any.then_some(set)
+}
+
+/// Ascending processors in short, as [`Cpus`] reads them: `0-3,8`.
+pub(crate) fn ranges(cpus: &[usize]) -> String {
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b);
+    let word = |run: &[usize]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(usize::to_string).collect(),
+    };
+    runs.map(word).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -89,6 +109,13 @@ mod tests {
         assert_eq!("auto".parse(), Ok(Cpus::Auto));
         assert_eq!("none".parse(), Ok(Cpus::Any));
         assert_eq!("3,0-2,2".parse(), Ok(Cpus::List(vec![0, 1, 2, 3])));
+        for text in ["", "7", "0-1", "0-3,8,10-11"] {
+            let list = match text.parse() {
+                Ok(Cpus::List(list)) => list,
+                _ => Vec::new(),
+            };
+            assert_eq!(ranges(&list), text);
+        }
         for bad in ["", "all", "2-1", "1,", "-1", "0-99999999"] {
             assert!(bad.parse::<Cpus>().is_err(), "{bad:?}");
         }

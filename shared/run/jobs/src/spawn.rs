@@ -12,6 +12,7 @@ use nix::errno::Errno;
 pub(crate) use self::program::{Process, wait};
 use self::seat::{Group, Seat};
 use crate::JobSpec;
+use crate::descriptors::keep_streams_only;
 use crate::sign::{MARK, Sign};
 
 /// Why a job could not be started.
@@ -114,7 +115,10 @@ pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Pat
     command.env(MARK, sign.mark()).process_group(0);
     let group = enclosure.and_then(|path| Group::open(path).ok());
     let seat = Seat::new(sign, group, false, &[]);
-    let hook = move || Ok(seat.take(false)?);
+    let hook = move || {
+        keep_streams_only();
+        Ok(seat.take(false)?)
+    };
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed, and makes no
     // other.
     #[expect(unsafe_code, reason = "see above")]

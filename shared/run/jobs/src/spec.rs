@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use units::TaskId;
 
-use crate::{LogLimits, Progress};
+use crate::{LogLimits, Origin, Progress};
 
 /// A program to start and how to look after it.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct JobSpec {
     pub cgroup_procs: Option<PathBuf>,
     /// Processors to run on; empty: any.
     pub cpus: Vec<usize>,
+    /// What it inherits besides; `None`: what this process has. Its own `cpus` take precedence.
+    pub origin: Option<Origin>,
     /// Where standard output and standard error go.
     pub log: PathBuf,
     /// How large the log may grow.

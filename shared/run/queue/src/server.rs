@@ -532,6 +532,7 @@ impl Server {
             progress: Progress::Protocol,
             cgroup_procs: procs,
             cpus: Vec::new(),
+            origin: None,
             log: self.folder.join(LOGS).join(format!("{}.log", entry.job.id)),
             log_limits: LogLimits::default(),
         })

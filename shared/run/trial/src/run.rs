@@ -413,6 +413,7 @@ impl<'a> Bench<'a> {
             progress: Progress::Protocol,
             cgroup_procs: None,
             cpus: Vec::new(),
+            origin: None,
             log: self.log(command, beside),
             log_limits: LogLimits::default(),
         }

@@ -3,6 +3,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use crate::descriptors::seal;
 use crate::process::again;
 
 /// The guard of a run directory of this process, see [`crate::RunDir::guard`]. When dropped, it is asked to end and
@@ -22,7 +23,7 @@ impl Guard {
     /// # Errors
     /// If this program cannot be started again.
     pub(crate) fn start(run: &Path) -> io::Result<Self> {
-        let child = again()
+        let child = seal(&mut again())
             .arg(Self::OPTION)
             .arg(run)
             .stdin(Stdio::piped())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::descriptors::seal;
 use crate::spawn::with_limit;
 
 use super::error::{CONTROL, MpsError, Pid, ServerStatus};
@@ -55,7 +56,8 @@ impl Control {
     /// The control program with its environment, for commands and for `-d`.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command
+        // The daemon outlives whoever starts it.
+        seal(&mut command)
             .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe_dir)
             // A share in our own environment would become the default of every client.
             .env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")

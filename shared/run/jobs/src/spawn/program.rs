@@ -17,7 +17,9 @@ use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use super::seat::Seat;
-use crate::JobSpec;
+use crate::descriptors::keep_streams_only;
+use crate::origin::Ready;
+use crate::{JobSpec, Origin};
 
 /// A process that was started and must be waited for, with its ends of pipes.
 #[derive(Debug)]
@@ -42,10 +44,11 @@ pub(crate) fn wait(pid: Pid) -> Option<WaitStatus> {
 
 /// What the new process needs. Between fork and exec it may not allocate, since another thread may have held the
 /// allocator's lock when it was forked.
-struct Program {
+struct Program<'a> {
     argv: Words,
     env: Words,
     cwd: Option<CString>,
+    origin: Option<Ready<'a>>,
 }
 
 /// Strings for the kernel: pointers to each, and a null pointer.
@@ -85,6 +88,7 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
         cwd: cwd
             .map(|cwd| CString::new(cwd.as_os_str().as_bytes()))
             .transpose()?,
+        origin: spec.origin.as_ref().map(Origin::ready),
     };
     let (stdin, orders) = if spec.orders {
         let (read, write) = pipe()?;
@@ -125,7 +129,7 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
     }
 }
 
-impl Program {
+impl Program<'_> {
     /// Makes the calling process, a fork, this program. It returns only if that fails.
     fn exec(&self, streams: [BorrowedFd<'_>; 3], seat: &Seat, inside: bool) -> Errno {
         if let Err(error) = self.prepare(streams, seat, inside) {
@@ -163,6 +167,12 @@ impl Program {
         #[expect(unsafe_code, reason = "see above")]
         unsafe {
             signal(Signal::SIGPIPE, SigHandler::SigDfl)?;
+        }
+        // Before the limit on descriptors may fall below their numbers.
+        keep_streams_only();
+        if let Some(origin) = &self.origin {
+            // Whoever wants to know what is lacking asks `Origin::refused`.
+            origin.take();
         }
         seat.take(inside)
     }

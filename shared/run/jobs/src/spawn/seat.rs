@@ -10,6 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use crate::cpus::cpu_set;
 use crate::sign::{Sign, bear};
 
 /// A control group to start in.
@@ -92,13 +93,4 @@ impl Seat {
         }
         Ok(())
     }
-}
-
-fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
-    let mut set = CpuSet::new();
-    let mut any = false;
-    for &cpu in cpus {
-        any |= set.set(cpu).is_ok();
-    }
-    any.then_some(set)
 }

@@ -1,5 +1,9 @@
 //! Supervision of processes, and MPS with a fake control program.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
 mod fuzz;
 mod mps;
+mod origin;
 mod supervision;

@@ -1,87 +1,17 @@
 //! Jobs that behave well and jobs that do not.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jobs::cgroup::{CgroupError, Cgroups};
-use jobs::{
-    Event, Exit, Happening, JobId, JobSpec, LogLimits, Order, Progress, RunDir, Supervisor,
-};
-use units::{Share, TaskId};
+use jobs::{Event, Exit, Happening, Order};
 
-struct Bench {
-    supervisor: Supervisor,
-    dir: tempfile::TempDir,
-    run: RunDir,
-}
+use units::Share;
 
-const LONG: Duration = Duration::from_secs(30);
-
-impl Bench {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (run, _) = RunDir::create(&dir.path().join("runs"), "test").unwrap();
-        Self {
-            supervisor: Supervisor::new(run.token()).unwrap(),
-            dir,
-            run,
-        }
-    }
-
-    fn spec(&self, argv: &[&str]) -> JobSpec {
-        JobSpec {
-            task: TaskId::new("a").unwrap(),
-            argv: argv.iter().map(OsString::from).collect(),
-            env: jobs::Passing::default().base_environment(),
-            cwd: None,
-            orders: false,
-            progress: Progress::Protocol,
-            cgroup_procs: None,
-            cpus: Vec::new(),
-            log: self.dir.path().join("a.log"),
-            log_limits: LogLimits::default(),
-        }
-    }
-
-    fn script(&mut self, script: &str) -> JobId {
-        let spec = self.spec(&["sh", "-c", script]);
-        self.supervisor.spawn(&spec).unwrap()
-    }
-
-    /// Polls until `until` returns true for an event; returns all events up to it.
-    fn until(&mut self, until: impl Fn(&Happening) -> bool) -> Vec<Event> {
-        let deadline = Instant::now() + LONG;
-        let mut all = Vec::new();
-        while Instant::now() < deadline {
-            for event in self.supervisor.poll(Duration::from_millis(100)) {
-                let found = until(&event.what);
-                all.push(event);
-                if found {
-                    return all;
-                }
-            }
-        }
-        panic!("not in {all:?}");
-    }
-
-    fn exit(&mut self) -> (Exit, usize, Vec<Event>) {
-        let events = self.until(|w| matches!(w, Happening::Exited { .. }));
-        match events.last().map(|e| &e.what) {
-            Some(Happening::Exited { exit, strays, .. }) => (*exit, *strays, events.clone()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("a.log")).unwrap()
-    }
-}
+use crate::bench::{Bench, LONG};
 
 fn samples(events: &[Event]) -> u64 {
     events
