@@ -213,7 +213,7 @@ impl<'a> Count<'a> {
                 out_of_memory,
                 ..
             } => {
-                let cause = cause::of_exit(exit, &tail, out_of_memory);
+                let cause = cause::of_exit(exit, &tail, out_of_memory.is_some());
                 let when = match self.members[index].phase {
                     Phase::Starting => "before its first step",
                     Phase::Training { .. } => "while it was measured",

@@ -489,7 +489,7 @@ impl Pool {
                 {
                     let last = cause::last_line(tail);
                     let what = format!("ended ({}) before its first step{last}", cause::how(*exit));
-                    let cause = cause::of_exit(*exit, tail, *out_of_memory);
+                    let cause = cause::of_exit(*exit, tail, out_of_memory.is_some());
                     let failed = self.failed(&run, cause, &what, tail);
                     return Err(MeasureError::Failed(Box::new(failed)));
                 }

@@ -83,7 +83,7 @@ impl Driver<'_> {
                 exit, strays, tail, ..
             } => {
                 self.running.remove(&event.job);
-                self.exited(running, exit, strays, &tail);
+                self.exited(running, exit, strays.len(), &tail);
             }
             Happening::LogFailed(why) => {
                 let text = format!("{}: its log cannot be written: {why}", self.name(place));

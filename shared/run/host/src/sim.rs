@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, Duplex, Link, PhaseKind, Workload};
-use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
+use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError, OutOfMemory};
 use units::Share;
 use units::corun::Setting;
 
@@ -217,9 +217,10 @@ impl SimHost {
         }
         let exited = Happening::Exited {
             exit,
-            strays: 0,
+            strays: Vec::new(),
             tail,
-            out_of_memory: false,
+            out_of_memory: None,
+            peak_bytes: None,
         };
         self.tell(id, exited);
         if let Err(error) = self.share_out() {
@@ -228,9 +229,11 @@ impl SimHost {
                 self.jobs.remove(&other);
                 let exited = Happening::Exited {
                     exit: Exit::Code(1),
-                    strays: 0,
+                    strays: Vec::new(),
                     tail: error.to_string(),
-                    out_of_memory: matches!(error, SimError::OutOfMemory { .. }),
+                    out_of_memory: matches!(error, SimError::OutOfMemory { .. })
+                        .then(|| OutOfMemory::Said(error.to_string())),
+                    peak_bytes: None,
                 };
                 self.tell(other, exited);
             }

@@ -7,8 +7,9 @@
 //! Invariants of this crate:
 //!
 //! - a job is an argument list; no shell is involved, and its environment is passed explicitly;
-//! - when a job's first process has ended, none of its descendants is left running, not even a
-//!   daemon;
+//! - a job that is asked to end is over when all that it has started has ended or the grace has
+//!   passed; one that ends by itself is over with its first process. Then none of its descendants
+//!   is left running, not even a daemon;
 //! - the same holds for a [`Helper`], a program that is not a job;
 //! - when this process ends, however it ends, its jobs end; what SIGKILL leaves behind (control
 //!   groups, directories) is found by the next start, in the [`RunDir`] of the dead process;
@@ -25,6 +26,7 @@ mod helper;
 mod journal;
 mod lines;
 mod log;
+mod memory;
 pub mod mps;
 mod neighbours;
 mod origin;
@@ -50,6 +52,7 @@ pub use helper::Helper;
 pub use journal::{Journal, as_seconds};
 pub use lines::LineCutter;
 pub use log::{LogLimits, RotatingLog, plain};
+pub use memory::OutOfMemory;
 pub use neighbours::Neighbours;
 pub use origin::{Origin, OriginError};
 pub use passing::{PASSED_VARIABLES, Passing};

@@ -30,13 +30,16 @@ pub struct RotatingLog {
     file: File,
     written: u64,
     limits: LogLimits,
-    tail: Vec<u8>,
+    end: Vec<u8>,
     /// Set after a write has failed; the job continues without its log.
     failed: bool,
 }
 
-/// Bytes of the end of a log kept in memory for messages: the last frames of a traceback.
+/// Bytes of the end of a log for messages: the last frames of a traceback.
 const TAIL: usize = 2048;
+/// Bytes kept in memory to find out why a job failed: an exception and what is printed behind it, such as the tracebacks
+/// of other ranks or the summary of a tracker.
+const END: usize = 16 * 1024;
 
 impl RotatingLog {
     /// Opens a log for appending.
@@ -51,7 +54,7 @@ impl RotatingLog {
             file,
             written,
             limits,
-            tail: Vec::new(),
+            end: Vec::new(),
             failed: false,
         })
     }
@@ -74,7 +77,14 @@ impl RotatingLog {
     /// The last lines, at most 2 KiB, as text.
     #[must_use]
     pub fn tail(&self) -> String {
-        String::from_utf8_lossy(&self.tail).trim().to_owned()
+        let from = self.end.len().saturating_sub(TAIL);
+        String::from_utf8_lossy(&self.end[from..]).trim().to_owned()
+    }
+
+    /// The last lines, at most 16 KiB, as text.
+    #[must_use]
+    pub(crate) fn end(&self) -> String {
+        String::from_utf8_lossy(&self.end).into_owned()
     }
 
     /// Where the log is.
@@ -114,10 +124,10 @@ impl RotatingLog {
     }
 
     fn remember(&mut self, bytes: &[u8]) {
-        let from = bytes.len().saturating_sub(TAIL);
-        self.tail.extend_from_slice(&bytes[from..]);
-        let excess = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..excess);
+        let from = bytes.len().saturating_sub(END);
+        self.end.extend_from_slice(&bytes[from..]);
+        let excess = self.end.len().saturating_sub(END);
+        self.end.drain(..excess);
     }
 }
 

@@ -85,6 +85,16 @@ impl Stat {
     }
 }
 
+/// Its program and its number: `sleep (pid 123)`.
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match name(self.pid).as_str() {
+            "" => write!(f, "pid {}", self.pid),
+            name => write!(f, "{name} (pid {})", self.pid),
+        }
+    }
+}
+
 impl Identity {
     /// The process with the number `pid`, if there is one.
     #[must_use]

@@ -1,5 +1,7 @@
 mod event;
+mod family;
 mod job;
+mod output;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +18,7 @@ use crate::process::{self, Identity, Lineage};
 use crate::sign::Sign;
 use crate::signals::{drain, pipe_of};
 use crate::{Arrived, JobSpec, Signals, SpawnError, mps};
-use event::{Echo, PATIENCE, says_out_of_memory};
+use event::{Echo, PATIENCE};
 pub use event::{Event, Exit, Happening, JobId, Order, OrderError};
 use job::RunningJob;
 
@@ -53,6 +55,10 @@ const CHUNK: usize = 64 * 1024;
 /// ms for 150 of them. A job that leaves its group does so when it starts, and is reported before it has trained for
 /// long.
 const LOOK_INSIDE: Duration = Duration::from_secs(1);
+
+/// How often the other processes of a job that was asked to end are looked for. The end of a child wakes this process,
+/// but they may be children of others; an end noticed this much later is no loss to anyone.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(50);
 
 impl Supervisor {
     /// A supervisor whose jobs carry the signs of a run (`token` is that of a [`crate::RunDir`]).
@@ -198,7 +204,8 @@ impl Supervisor {
         job.tell(line.as_bytes())
     }
 
-    /// Ends a job: SIGTERM to its process group, and SIGKILL after `grace`.
+    /// Ends a job: SIGTERM to everything that it has started, and SIGKILL to what is left of that after `grace`. The
+    /// job is over when all of it has ended.
     pub fn stop(&mut self, job: JobId, grace: Duration) {
         if let Some(job) = self.jobs.get_mut(&job) {
             job.terminate(grace);
@@ -235,10 +242,13 @@ impl Supervisor {
 
     fn wait(&self, timeout: Duration) {
         let overdue = self.jobs.values().filter_map(RunningJob::kill_at).min();
-        let timeout = match overdue {
+        let mut timeout = match overdue {
             Some(at) => timeout.min(at.saturating_duration_since(Instant::now())),
             None => timeout,
         };
+        if self.jobs.values().any(RunningJob::is_ending) {
+            timeout = timeout.min(LOOK_FOR_OTHERS);
+        }
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.children.as_fd()];
         fds.extend(self.signals.iter().flat_map(Signals::fds));
         fds.extend(self.wake.iter().map(AsFd::as_fd));
@@ -311,9 +321,8 @@ impl Supervisor {
     fn reap(&mut self) {
         let ended: Vec<JobId> = self
             .jobs
-            .iter()
-            .filter(|(_, job)| job.has_exited() || job.is_unkillable())
-            .map(|(id, _)| *id)
+            .iter_mut()
+            .filter_map(|(id, job)| job.is_over().then_some(*id))
             .collect();
         for id in ended {
             let Some(mut job) = self.jobs.remove(&id) else {
@@ -329,23 +338,17 @@ impl Supervisor {
             }
             let mut strays = job.put_away();
             if self.jobs.is_empty() && !unkillable {
-                strays += self.sweep();
+                strays.extend(self.sweep());
             }
             job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
-            let exit = job.wait();
+            let exited = job.ended(strays);
             if let (Some(all), Some(procs)) = (&mut self.enclosures, job.enclosure()) {
                 all.discard(procs);
             }
-            let tail = job.tail();
             self.queue.push(Event {
                 job: id,
                 at: Instant::now(),
-                what: Happening::Exited {
-                    exit,
-                    strays,
-                    out_of_memory: exit != Exit::Code(0) && says_out_of_memory(&tail),
-                    tail,
-                },
+                what: exited,
             });
         }
     }
@@ -372,12 +375,12 @@ impl Supervisor {
         self.known = Some(process::children());
     }
 
-    /// Kills unknown children and their descendants, and reports how many.
-    fn sweep(&self) -> usize {
+    /// Kills unknown children and their descendants, and reports them.
+    fn sweep(&self) -> Vec<String> {
         let Some(known) = &self.known else {
-            return 0;
+            return Vec::new();
         };
-        let mut swept = 0;
+        let mut swept = Vec::new();
         // Children of a killed process become ours, so one pass is not enough. Ten generations are more than was ever
         // seen; without a limit, a process that forks faster than it is killed would keep this process here for ever.
         for _ in 0..10 {
@@ -387,9 +390,11 @@ impl Supervisor {
             if strays.is_empty() {
                 break;
             }
+            let names: Vec<String> = strays.iter().map(Identity::to_string).collect();
             let left = process::kill_all(&strays, PATIENCE);
             process::bury(&strays);
-            swept += strays.len() - left.len();
+            let gone = strays.iter().zip(names).filter(|(p, _)| !left.contains(p));
+            swept.extend(gone.map(|(_, name)| name));
         }
         swept
     }
@@ -399,24 +404,6 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if !self.jobs.is_empty() {
             self.kill_everything();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_that_did_not_suffice_is_told_by_the_last_line() {
-        for tail in [
-            "epoch 1\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
-            "error: CUDA_ERROR_OUT_OF_MEMORY\n",
-        ] {
-            assert!(says_out_of_memory(tail), "{tail}");
-        }
-        for tail in ["", "CUDA out of memory: a smaller batch\nepoch 1", "killed"] {
-            assert!(!says_out_of_memory(tail), "{tail}");
         }
     }
 }

@@ -343,7 +343,7 @@ impl Server {
         let now = self.now();
         let record = self
             .policy
-            .exited(&self.book, &entry, outcome, out_of_memory, now);
+            .exited(&self.book, &entry, outcome, out_of_memory.is_some(), now);
         self.owed.push(record);
     }
 

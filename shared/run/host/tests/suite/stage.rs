@@ -202,7 +202,7 @@ impl Stage {
             unreachable!("{last:?}");
         };
         assert!(!self.host().is_running(job));
-        (*exit, *strays, tail.clone(), events)
+        (*exit, strays.len(), tail.clone(), events)
     }
 
     /// Processes of jobs of this host, including those that left their process group.

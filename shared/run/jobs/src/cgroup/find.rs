@@ -32,14 +32,31 @@ pub(super) fn candidates() -> Vec<Candidate> {
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    from_tables(&mounts, &own)
+    from_tables(&mounts, &own, "cpu")
+}
+
+/// The group of this process in every hierarchy that counts memory.
+pub(crate) fn own_memory_groups() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut groups: Vec<PathBuf> = Vec::new();
+    for candidate in from_tables(&mounts, &own, "memory") {
+        // Behind a group come those above it.
+        let is_above = groups.iter().any(|g| g.starts_with(&candidate.parent));
+        if !is_above {
+            groups.push(candidate.parent);
+        }
+    }
+    groups
 }
 
 /// In every hierarchy in which this process is in a group of a run: the nearest group above that belongs to no run.
 pub(super) fn outside_of_runs() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let above = from_tables(&mounts, &own).into_iter().map(|c| c.parent);
+    let above = from_tables(&mounts, &own, "cpu")
+        .into_iter()
+        .map(|c| c.parent);
     let mut found = Vec::new();
     let mut inside = false;
     for parent in above {
@@ -58,7 +75,8 @@ pub(super) fn outside_of_runs() -> Vec<PathBuf> {
     found
 }
 
-fn from_tables(mounts: &str, own: &str) -> Vec<Candidate> {
+/// In every hierarchy with a controller, the group of this process and those above it, up to the mounted one.
+fn from_tables(mounts: &str, own: &str, controller: &str) -> Vec<Candidate> {
     let mut found = Vec::new();
     for line in mounts.lines() {
         let Some((left, right)) = line.split_once(" - ") else {
@@ -70,12 +88,12 @@ fn from_tables(mounts: &str, own: &str) -> Vec<Candidate> {
         else {
             continue;
         };
-        let has_cpu = right
+        let has = right
             .get(2)
-            .is_some_and(|o| o.split(',').any(|o| o == "cpu"));
+            .is_some_and(|o| o.split(',').any(|o| o == controller));
         let (version, path) = match kind {
             "cgroup2" => (Version::V2, own_path(own, "")),
-            "cgroup" if has_cpu => (Version::V1, own_path(own, "cpu")),
+            "cgroup" if has => (Version::V1, own_path(own, controller)),
             _ => continue,
         };
         let relative = path
@@ -167,7 +185,7 @@ mod tests {
         testkit::fuzz::fuzz("cgroup", &[&corpus], |text| {
             let text = String::from_utf8_lossy(text);
             let (mounts, own) = text.split_once('\0').unwrap_or((&text, ""));
-            let found = from_tables(mounts, own);
+            let found = from_tables(mounts, own, "cpu");
             let first = found.first().map(|c| (c.version, c.parent.is_absolute()));
             format!("{first:?} {}", found.len().min(8))
         });
@@ -179,7 +197,7 @@ mod tests {
                   34 25 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let own = "4:cpu,cpuacct:/user/me\n3:memory:/x\n0::/\n";
         let parents = |mounts, own| -> Vec<String> {
-            from_tables(mounts, own)
+            from_tables(mounts, own, "cpu")
                 .iter()
                 .map(|c| c.parent.display().to_string())
                 .collect()
@@ -187,6 +205,8 @@ mod tests {
         let root = "/sys/fs/cgroup/cpu,cpuacct";
         let expected = [&format!("{root}/user/me"), &format!("{root}/user"), root];
         assert_eq!(parents(v1, own), expected);
+        let memory = from_tables(v1, own, "memory");
+        assert_eq!(memory[0].parent, Path::new("/sys/fs/cgroup/memory/x"));
         let v2 = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n";
         let expected = [
             "/sys/fs/cgroup/user.slice/a.scope",
@@ -194,8 +214,8 @@ mod tests {
             "/sys/fs/cgroup",
         ];
         assert_eq!(parents(v2, "0::/user.slice/a.scope\n"), expected);
-        assert_eq!(from_tables(v2, "0::/\n")[0].version, Version::V2);
-        assert!(from_tables("nonsense\n", "x").is_empty());
+        assert_eq!(from_tables(v2, "0::/\n", "cpu")[0].version, Version::V2);
+        assert!(from_tables("nonsense\n", "x", "cpu").is_empty());
     }
 
     #[test]

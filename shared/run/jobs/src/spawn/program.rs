@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
-use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use super::seat::Seat;
 use crate::descriptors::keep_streams_only;
@@ -31,13 +32,35 @@ pub(crate) struct Process {
     pub(crate) stderr: PipeReader,
 }
 
+/// How a process ended.
+pub(crate) struct Waited {
+    pub(crate) status: ExitStatus,
+    /// Most memory of the process, or of one for which it has waited, bytes. It is not less than what this process had
+    /// when it started that one.
+    pub(crate) peak_bytes: u64,
+}
+
 /// Waits for the end of a process that was started. `None` if another caller has already waited for it.
-pub(crate) fn wait(pid: Pid) -> Option<WaitStatus> {
-    let pid = rustix::process::Pid::from_raw(pid.as_raw())?;
+pub(crate) fn wait(pid: Pid) -> Option<Waited> {
+    let mut status = 0;
     loop {
-        match waitpid(Some(pid), WaitOptions::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            waited => return waited.ok()?.map(|(_, status)| status),
+        // SAFETY: zeros are a valid `rusage`; the call writes to it and to the status.
+        #[expect(unsafe_code, reason = "nix has no call that tells of memory")]
+        let (waited, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let waited = libc::wait4(pid.as_raw(), &raw mut status, 0, &raw mut usage);
+            (waited, usage)
+        };
+        match Errno::result(waited) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+            Ok(_) => {
+                let kib = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+                return Some(Waited {
+                    status: ExitStatus::from_raw(status),
+                    peak_bytes: kib.saturating_mul(1024),
+                });
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use efficiency::{Moments, NormsError};
 use units::{Batch, TaskId};
 
+use crate::OutOfMemory;
+
 /// A job of a [`crate::Supervisor`]; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(super) u64);
@@ -74,21 +76,16 @@ pub enum Happening {
     Exited {
         /// How it ended.
         exit: Exit,
-        /// Number of processes that it had left behind and that were killed.
-        strays: usize,
+        /// The processes that it had left behind and that were killed, such as `sleep (pid 123)`.
+        strays: Vec<String>,
         /// The end of its log.
         tail: String,
-        /// Whether it failed for lack of memory, see `says_out_of_memory`.
-        out_of_memory: bool,
+        /// Whether it failed for lack of memory, and how that was recognised.
+        out_of_memory: Option<OutOfMemory>,
+        /// Most memory that it used, bytes: of its control group where that counts memory; else of the largest of its
+        /// processes. `None` if that is unknown.
+        peak_bytes: Option<u64>,
     },
-}
-
-/// Whether the last line of the log of a failed job says that memory was insufficient, in the words of PyTorch and
-/// Python ("out of memory") or of the CUDA driver (`CUDA_ERROR_OUT_OF_MEMORY`). There is no exit code for it. Earlier
-/// lines are not checked: a job may have tried a larger batch first and reported that.
-pub(super) fn says_out_of_memory(tail: &str) -> bool {
-    let last = tail.lines().last().unwrap_or_default().to_ascii_lowercase();
-    last.contains("out of memory") || last.contains("out_of_memory")
 }
 
 /// How a process ended.

@@ -1,29 +1,32 @@
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use efficiency::{Moments, NormsError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, killpg};
+use nix::libc::SIGKILL;
+use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 use units::TaskId;
 
 use super::event::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
+use super::family::{Family, note};
+use super::output::{Disbelieved, Gathered, Last, Pipe, Unlogged};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
-use crate::process::{self, Identity, Lineage};
+use crate::memory::{self, Watched};
+use crate::process::Identity;
 use crate::sign::Sign;
 use crate::spawn::{self, Process, spawn, with_limit};
-use crate::{JobSpec, Message, Progress, SpawnError, cgroup, mps};
+use crate::{JobSpec, Progress, SpawnError, cgroup};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
 pub(super) struct RunningJob {
     task: TaskId,
-    pid: Pid,
-    sign: Sign,
+    family: Family,
     stdin: Option<PipeWriter>,
     pipes: Vec<Pipe>,
     log: RotatingLog,
@@ -32,60 +35,18 @@ pub(super) struct RunningJob {
     kill_at: Option<Instant>,
     /// When SIGKILL was first sent.
     killed: Option<Instant>,
-    /// `cgroup.procs` of the control group that contains only this job.
-    cgroup: Option<PathBuf>,
-    /// Whether the group is an enclosure, which is removed with the job.
+    /// While it ends: its other processes that were alive when last looked for.
+    others: Vec<Identity>,
+    /// What its first process had left behind when it was killed, by number.
+    strays: BTreeMap<i32, String>,
+    /// Whether its control group is an enclosure, which is removed with the job.
     enclosed: bool,
     /// Whether it was reported that a process has left the group, or that the first never joined it.
     left: bool,
+    /// What the groups that it is in counted when it started.
+    memory: Watched,
     /// Whether it was reported that its norms are invalid.
     norms_told: bool,
-}
-
-#[derive(Debug)]
-struct Pipe {
-    fd: std::fs::File,
-    cutter: LineCutter,
-    last: Last,
-    unlogged: Unlogged,
-    /// Whether its lines may report progress: standard output, and standard error where a regular
-    /// expression looks for the job's own log lines.
-    tells: bool,
-}
-
-/// The current line, which the log gets whole: both pipes of a job, and those of the processes that
-/// replace it, share one file, where a line in pieces would tear those of the others apart.
-#[derive(Debug, Default)]
-struct Unlogged(Vec<u8>);
-
-impl Unlogged {
-    /// Takes bytes and returns those that go to the log now: up to the last line end, or all if the current line is
-    /// too long to keep.
-    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.0.extend_from_slice(bytes);
-        let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
-        match end {
-            _ if self.0.len() > LineCutter::LONGEST => std::mem::take(&mut self.0),
-            Some(end) => self.0.drain(..=end).collect(),
-            None => Vec::new(),
-        }
-    }
-}
-
-/// The part of a line before it was overwritten: only the last state of a progress bar is shown.
-#[derive(Debug, Default)]
-struct Last(Vec<u8>);
-
-impl Last {
-    fn show(&mut self, line: &[u8], over: bool, show: impl FnOnce(&[u8])) {
-        if over {
-            self.0.clear();
-            self.0.extend_from_slice(line);
-        } else {
-            show(if line.is_empty() { &self.0 } else { line });
-            self.0.clear();
-        }
-    }
 }
 
 /// Maximum number of bytes still read from the pipes of an ended job: sixteen full pipes. Only a process that
@@ -103,6 +64,7 @@ impl RunningJob {
             source: with_limit(source),
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
+        let memory = Watched::since_now(enclosure.as_deref().or(spec.cgroup_procs.as_deref()));
         let Process {
             pid,
             stdin,
@@ -128,10 +90,14 @@ impl RunningJob {
             // A worker that does not read must not block this process.
             fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
         }
+        let enclosed = enclosure.is_some();
         Ok(Self {
             task: spec.task.clone(),
-            pid,
-            sign,
+            family: Family {
+                first: pid,
+                sign,
+                cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
+            },
             stdin,
             pipes,
             log,
@@ -139,15 +105,17 @@ impl RunningJob {
             disbelieved: Disbelieved::Lines(0),
             kill_at: None,
             killed: None,
-            enclosed: enclosure.is_some(),
-            cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
+            others: Vec::new(),
+            strays: BTreeMap::new(),
+            enclosed,
             left: refused,
+            memory,
             norms_told: false,
         })
     }
 
     pub(super) fn pid(&self) -> i32 {
-        self.pid.as_raw()
+        self.family.first.as_raw()
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -172,25 +140,51 @@ impl RunningJob {
         self.kill_at
     }
 
+    /// Asks all its processes to end; what a job leaves behind that ends by itself gets no grace.
     pub(super) fn terminate(&mut self, grace: Duration) {
-        if self.kill_at.is_none() {
-            self.signal(Signal::SIGTERM);
+        if self.kill_at.is_none() && !self.has_exited() {
+            if grace.is_zero() {
+                self.family.signal(Signal::SIGTERM);
+            } else {
+                self.family.ask_to_end();
+            }
             self.kill_at = Some(Instant::now() + grace);
         } else if grace.is_zero() {
             self.kill();
         }
     }
 
+    /// Whether it is over: its first process has ended and, if it was asked to end, all others have, too, or their
+    /// grace has passed. Also if it cannot be killed.
+    pub(super) fn is_over(&mut self) -> bool {
+        if !self.has_exited() {
+            return self.is_unkillable();
+        }
+        if !self.is_ending() {
+            return true;
+        }
+        self.others.retain(|p| p.is_alive());
+        if self.others.is_empty() {
+            // All processes of the machine are only searched when those that were known have gone.
+            self.others = self.family.others();
+        }
+        self.others.is_empty()
+    }
+
+    /// Whether it was asked to end and its grace has not passed.
+    pub(super) fn is_ending(&self) -> bool {
+        self.kill_at.is_some() && self.killed.is_none()
+    }
+
     pub(super) fn kill(&mut self) {
-        self.signal(Signal::SIGKILL);
+        // While the first process runs, the others are killed with it and not left behind.
+        if self.killed.is_none() && self.has_exited() {
+            note(&mut self.strays, &self.family.others());
+        }
+        self.family.signal(Signal::SIGKILL);
         self.killed.get_or_insert_with(Instant::now);
         // Send it again if something is still there: a fork may have escaped the first one.
         self.kill_at = Some(Instant::now() + Duration::from_millis(200));
-    }
-
-    fn signal(&self, signal: Signal) {
-        // The first process has not been waited for, so its number still identifies this group.
-        killpg(Pid::from_raw(self.pid()), signal).ok();
     }
 
     /// Reads at most a chunk of each pipe; returns the largest number of bytes.
@@ -259,7 +253,7 @@ impl RunningJob {
     /// Whether the first process has ended (it is not waited for yet).
     pub(super) fn has_exited(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        match waitid(Id::Pid(Pid::from_raw(self.pid())), flags) {
+        match waitid(Id::Pid(self.family.first), flags) {
             Ok(WaitStatus::StillAlive) => false,
             Ok(_) => true,
             Err(error) => error != nix::errno::Errno::EINTR,
@@ -272,45 +266,26 @@ impl RunningJob {
         self.killed.is_some_and(|at| at.elapsed() > PATIENCE) && !self.has_exited()
     }
 
-    /// Kills what the first process has left behind, in its process group, its control group or elsewhere; returns
-    /// how many.
-    pub(super) fn put_away(&mut self) -> usize {
-        let pid = self.pid();
-        // A process that has dropped the signs and left the process group is still in this group.
-        let members = self.cgroup.as_deref().map(cgroup::members_by);
-        let mut inside = members.unwrap_or_default();
-        // A daemon that the job has started, but that others use as well, is not its own.
-        let all = inside.len();
-        inside.retain(|p| !mps::is_program(p.pid));
-        // The group is killed before all processes of the machine are searched: a fork bomb would continue meanwhile.
-        if let Some(procs) = self.cgroup.as_deref().filter(|_| inside.len() == all) {
-            cgroup::kill_members(procs);
-        }
-        let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
-        left.extend(inside);
-        left.retain(|p| p.pid != pid);
-        left.sort_unstable_by_key(|p| p.pid);
-        left.dedup();
-        self.signal(Signal::SIGKILL);
-        // If the first process has not gone, waiting for the others was useless, too.
+    /// Kills what the first process has left behind; returns what that was.
+    pub(super) fn put_away(&mut self) -> Vec<String> {
+        // If the first process has not gone, waiting for the others is useless, too.
         let patience = if self.has_exited() {
             PATIENCE
         } else {
             Duration::ZERO
         };
-        process::kill_all(&left, patience);
-        process::bury(&left);
-        left.len()
+        self.family.put_away(&mut self.strays, patience);
+        std::mem::take(&mut self.strays).into_values().collect()
     }
 
     /// `cgroup.procs` of its control group; `None` if one of its processes was seen outside.
     pub(super) fn group(&self) -> Option<&Path> {
-        self.cgroup.as_deref().filter(|_| !self.left)
+        self.family.cgroup.as_deref().filter(|_| !self.left)
     }
 
     /// `cgroup.procs` of the control group that is removed with it.
     pub(super) fn enclosure(&self) -> Option<&Path> {
-        self.cgroup.as_deref().filter(|_| self.enclosed)
+        self.family.cgroup.as_deref().filter(|_| self.enclosed)
     }
 
     /// Whether it is known to be in a control group, and was there at the last check.
@@ -354,20 +329,41 @@ impl RunningJob {
         }
     }
 
-    /// Its exit status; a job that cannot be killed is not waited for.
-    pub(super) fn wait(&mut self) -> Exit {
+    /// Waits for it, and tells how it ended.
+    pub(super) fn ended(&mut self, strays: Vec<String>) -> Happening {
+        let (exit, largest) = self.wait();
+        let text = self.log.end();
+        // A shell that ran the killed process reports it so.
+        let by_shell = Exit::Code(128 + SIGKILL);
+        let end = memory::End {
+            failed: exit != Exit::Code(0),
+            killed: self.killed.is_none() && (exit == Exit::Signal(SIGKILL) || exit == by_shell),
+            text: &text,
+        };
+        Happening::Exited {
+            exit,
+            strays,
+            tail: self.tail(),
+            out_of_memory: memory::judge(end, &self.memory),
+            peak_bytes: self.enclosure().and_then(memory::peak).or(largest),
+        }
+    }
+
+    /// Its exit status, and the most memory of one of its processes; a job that cannot be killed is not waited for.
+    pub(super) fn wait(&mut self) -> (Exit, Option<u64>) {
         if !self.has_exited() {
-            return Exit::Signal(Signal::SIGKILL as i32);
+            return (Exit::Signal(SIGKILL), None);
         }
-        match spawn::wait(self.pid) {
-            Some(status) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Exit::Code(code),
-                (None, Some(signal)) => Exit::Signal(signal),
-                (None, None) => Exit::Code(-1),
-            },
-            // Another caller has waited for it: its status is lost.
-            None => Exit::Code(-1),
-        }
+        // Another caller may have waited for it: its status is lost then.
+        let Some(waited) = spawn::wait(self.family.first) else {
+            return (Exit::Code(-1), None);
+        };
+        let exit = match (waited.status.code(), waited.status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Code(-1),
+        };
+        (exit, Some(waited.peak_bytes))
     }
 }
 
@@ -379,124 +375,4 @@ fn nonblocking(fd: OwnedFd) -> OwnedFd {
     // It cannot fail on our own pipe; if it did, reads would block.
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
     fd
-}
-
-/// Whether a job reports only steps that are implausible. Otherwise its lack of progress would be unexplained, and it
-/// would be measured until it counts as stalled.
-#[derive(Debug)]
-enum Disbelieved {
-    /// Number of such lines so far, without any other step.
-    Lines(u32),
-    /// It has reported a plausible step, or the warning has been given.
-    Settled,
-}
-
-impl Disbelieved {
-    /// Number of such lines without a warning: at the first steps, a counter may not be set yet.
-    const FORGIVEN: u32 = 4;
-
-    fn look(&mut self, line: &[u8]) -> Option<String> {
-        let Self::Lines(count) = self else {
-            return None;
-        };
-        let why = Progress::disbelieved(line)?;
-        *count += 1;
-        if *count <= Self::FORGIVEN {
-            return None;
-        }
-        *self = Self::Settled;
-        Some(why)
-    }
-}
-
-/// Result of one pass over the pipes of a job.
-#[derive(Debug, Default)]
-struct Gathered {
-    events: Vec<Happening>,
-    overlong: u64,
-    log_failed: Option<String>,
-    doubt: Option<String>,
-    bad_norms: Option<NormsError>,
-}
-
-impl Gathered {
-    fn line(&mut self, progress: &mut Progress, disbelieved: &mut Disbelieved, line: &[u8]) {
-        let parsed = progress.parse(line);
-        self.doubt = self.doubt.take().or_else(|| progress.doubt());
-        if let Some(Message::Step { .. }) = parsed {
-            *disbelieved = Disbelieved::Settled;
-        } else if let Some(why) = disbelieved.look(line) {
-            self.doubt.get_or_insert(why);
-        }
-        let what = match parsed {
-            None => return,
-            Some(Message::Loaded) => Happening::Loaded,
-            Some(Message::Ready { sms, mps }) => Happening::Ready { sms, mps },
-            Some(Message::Parked) => Happening::Parked,
-            Some(Message::Done { samples }) => Happening::Done { samples },
-            Some(Message::Step {
-                steps,
-                samples,
-                loss,
-                step,
-                norms,
-            }) => {
-                let mut gradient = Moments::default();
-                match norms {
-                    Some(Ok(norms)) => gradient.add(&norms),
-                    Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
-                    None => {}
-                }
-                return self.step((steps, samples), loss, step, &gradient);
-            }
-        };
-        self.events.push(what);
-    }
-
-    fn step(
-        &mut self,
-        (count, more): (u64, u64),
-        new: Option<f64>,
-        number: Option<u64>,
-        norms: &Moments,
-    ) {
-        if let Some(Happening::Steps {
-            steps,
-            samples,
-            loss,
-            last,
-            gradient,
-        }) = self.events.last_mut()
-        {
-            *steps = steps.saturating_add(count);
-            *last = number.or(*last);
-            *samples = samples.saturating_add(more);
-            *loss = new.or(*loss);
-            gradient.merge(norms);
-        } else {
-            self.events.push(Happening::Steps {
-                steps: count,
-                samples: more,
-                loss: new,
-                last: number,
-                gradient: *norms,
-            });
-        }
-    }
-
-    fn tell(self, job: JobId, queue: &mut Vec<Event>) {
-        let at = Instant::now();
-        let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
-        let failed = self.log_failed.map(Happening::LogFailed);
-        let doubt = self.doubt.map(Happening::Doubt);
-        let bad_norms = self.bad_norms.map(Happening::NormsLeftOut);
-        let all = self
-            .events
-            .into_iter()
-            .chain(overlong)
-            .chain(failed)
-            .chain(doubt)
-            .chain(bad_norms);
-        queue.extend(all.map(|what| Event { job, at, what }));
-    }
 }

@@ -66,7 +66,7 @@ impl Bench {
     pub fn exit(&mut self) -> (Exit, usize, Vec<Event>) {
         let events = self.until(|w| matches!(w, Happening::Exited { .. }));
         match events.last().map(|e| &e.what) {
-            Some(Happening::Exited { exit, strays, .. }) => (*exit, *strays, events.clone()),
+            Some(Happening::Exited { exit, strays, .. }) => (*exit, strays.len(), events.clone()),
             other => panic!("{other:?}"),
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
+mod ending;
 mod fuzz;
 mod mps;
 mod origin;

@@ -55,7 +55,7 @@ impl RoundRun<'_> {
             }
             Happening::Exited {
                 exit, strays, tail, ..
-            } => self.exited(i, *exit, *strays, tail),
+            } => self.exited(i, *exit, strays.len(), tail),
         }
     }
 

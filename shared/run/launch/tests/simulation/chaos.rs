@@ -301,13 +301,14 @@ impl Chaos {
 fn exited(dice: &mut Dice, exit: Exit) -> Happening {
     Happening::Exited {
         exit,
-        strays: usize::from(dice.happens(5)),
+        strays: vec!["sleep (pid 9)".to_owned(); usize::from(dice.happens(5))],
         tail: if dice.happens(20) {
             "out\nof luck".to_owned()
         } else {
             String::new()
         },
-        out_of_memory: false,
+        out_of_memory: None,
+        peak_bytes: None,
     }
 }
 

@@ -1,0 +1,114 @@
+//! What control groups count: processes killed for lack of memory, and the most memory used.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cgroup::own_memory_groups;
+
+/// Control groups that a job is in, with their counts when it started.
+#[derive(Debug, Default)]
+pub(crate) struct Watched(Vec<Counted>);
+
+#[derive(Debug)]
+struct Counted {
+    group: PathBuf,
+    kills: u64,
+    /// Whether only this job is in it.
+    alone: bool,
+}
+
+impl Watched {
+    /// The group with the `cgroup.procs` file of a job, those above it, and those of this process, as far as they
+    /// count.
+    pub(crate) fn since_now(procs: Option<&Path>) -> Self {
+        let own = own_memory_groups();
+        let job = procs.and_then(Path::parent);
+        let above = job.into_iter().flat_map(Path::ancestors);
+        // Those above this process's own are of no use: a process elsewhere may have been killed.
+        let above = above.take_while(|dir| !own.iter().any(|own| own == dir));
+        let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        let counted = |group: PathBuf| {
+            let alone = job == Some(group.as_path());
+            kills(&group).map(|kills| Counted {
+                group,
+                kills,
+                alone,
+            })
+        };
+        let all = above.into_iter().chain(own);
+        Self(all.filter_map(counted).collect())
+    }
+
+    /// The group that was full, where one counts more than at the start.
+    pub(super) fn full(&self, killed: bool) -> Option<PathBuf> {
+        let rose =
+            |c: &&Counted| (c.alone || killed) && kills(&c.group).is_some_and(|now| now > c.kills);
+        self.0.iter().find(rose).map(|c| c.group.clone())
+    }
+}
+
+/// How many processes of a group the kernel has killed for lack of memory; before Linux 4.13, how often its memory was
+/// used up.
+fn kills(group: &Path) -> Option<u64> {
+    let count = |file: &str| {
+        let text = fs::read_to_string(group.join(file)).ok()?;
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count?.trim().parse().ok()
+    };
+    count("memory.events")
+        .or_else(|| count("memory.oom_control"))
+        .or_else(|| number(&group.join("memory.failcnt")))
+}
+
+/// Most bytes of memory that the group with this `cgroup.procs` has used, with files that the kernel kept in memory.
+pub(crate) fn peak(procs: &Path) -> Option<u64> {
+    number(&procs.with_file_name("memory.peak"))
+        .or_else(|| number(&procs.with_file_name("memory.max_usage_in_bytes")))
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_full_if_its_count_rose_and_that_of_others_if_the_job_was_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = dir.path().join("job");
+        fs::create_dir(&job).unwrap();
+        let procs = job.join("cgroup.procs");
+        for (file, before, after) in [
+            (
+                "memory.events",
+                "low 0\noom 3\noom_kill 1\n",
+                "low 0\noom 4\noom_kill 2\n",
+            ),
+            (
+                "memory.oom_control",
+                "under_oom 0\noom_kill 0\n",
+                "under_oom 0\noom_kill 1\n",
+            ),
+            ("memory.failcnt", "5\n", "9\n"),
+        ] {
+            fs::write(job.join(file), before).unwrap();
+            let watched = Watched::since_now(Some(&procs));
+            assert_eq!(watched.full(true), None, "{file}");
+            fs::write(job.join(file), after).unwrap();
+            assert_eq!(watched.full(false), Some(job.clone()), "{file}");
+            fs::remove_file(job.join(file)).unwrap();
+
+            fs::write(dir.path().join(file), before).unwrap();
+            let watched = Watched::since_now(Some(&procs));
+            fs::write(dir.path().join(file), after).unwrap();
+            assert_eq!(watched.full(false), None, "{file}");
+            assert_eq!(watched.full(true), Some(dir.path().to_owned()), "{file}");
+            fs::remove_file(dir.path().join(file)).unwrap();
+        }
+        assert_eq!(peak(&procs), None);
+        fs::write(job.join("memory.peak"), "4096\n").unwrap();
+        assert_eq!(peak(&procs), Some(4096));
+    }
+}

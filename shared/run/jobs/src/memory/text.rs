@@ -1,0 +1,285 @@
+//! Whether the end of a log says that memory did not suffice.
+//!
+//! The last exception decides. A job may have recovered from an earlier one, by a smaller batch, and then the last
+//! exception is another, or the job went on. Precisely, over the lines from first to last:
+//!
+//! 1. A line that says so, as an exception or otherwise as an error, is remembered.
+//! 2. An exception that says something else forgets it: the line behind a traceback, or one that begins with the name
+//!    of an exception or with C++'s `terminate called`. Not so one that only reports the end of another process, one
+//!    that the previous one directly caused, and one that Python ignores while it exits.
+//! 3. Work that goes on forgets it: a step of the worker protocol, or three lines that differ only in their numbers.
+//!    Two may be the reports of two ranks.
+//! 4. What is remembered at the end counts; and so does the last line if it says so without the word error.
+//!
+//! All other lines that follow, of frameworks, launchers and exit handlers, change nothing.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::without_colours;
+
+/// How memory that did not suffice is called, in small letters: by PyTorch, CUDA, JAX and Java; by TensorFlow; by C++;
+/// by cuDNN and cuBLAS; by the C library; by PyTorch's allocator for processors; by CUDA's runtime; by Rust.
+const WORDS: [&str; 9] = [
+    "out of memory",
+    "out_of_memory",
+    "outofmemory",
+    "oom when allocating",
+    "std::bad_alloc",
+    "status_alloc_failed",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "cudaerrormemoryallocation",
+];
+
+/// gRPC and cloud services use this code for quotas as well, so one of [`SCARCE`] must be beside it.
+const EXHAUSTED: [&str; 2] = ["resource_exhausted", "resourceexhausted"];
+const SCARCE: [&str; 3] = ["alloc", "memory", "oom"];
+
+/// What makes a line an error.
+const ERRORS: [&str; 6] = ["error", "fatal", "fail", "abort", "terminate", "bad_alloc"];
+/// What makes it none: an attempt that is told, and an allocator of TensorFlow that tries another way.
+const ATTEMPTS: [&str; 5] = ["warn", "retry", "trying again", "not a failure", "smaller"];
+
+/// Last parts of the names of exceptions that only report how another process ended: torchrun, accelerate and
+/// subprocess, multiprocessing, and NCCL of another rank.
+const REPORTS: [&str; 8] = [
+    "ChildFailedError",
+    "CalledProcessError",
+    "ProcessExitedException",
+    "BrokenProcessPool",
+    "DistBackendError",
+    "BrokenPipeError",
+    "ConnectionResetError",
+    "EOFError",
+];
+
+/// What Python prints before an exception that has the previous one as its cause, or that does not end the program.
+const HARMLESS: [&str; 4] = [
+    "The above exception was the direct cause",
+    "Exception ignored in",
+    "Exception in thread",
+    "Error in atexit",
+];
+
+const TRACEBACK: &str = "Traceback (most recent call last):";
+/// What begins the lines of wandb, which counts uploaded bytes after the end.
+const UPLOADS: &str = "wandb:";
+/// How many lines that differ only in their numbers show that work went on.
+const GOES_ON: usize = 3;
+
+/// The line of the log's end that says so, see the description of this module.
+pub(super) fn said(text: &str) -> Option<String> {
+    let mut reader = Reader::default();
+    // A progress bar overwrites its line.
+    for line in text.split(['\n', '\r']) {
+        let line = without_colours(line.as_bytes());
+        let line = String::from_utf8_lossy(&line);
+        let line = without_rank(&line).trim_end();
+        if !line.is_empty() {
+            reader.read(line);
+        }
+    }
+    reader.said.or(reader.last)
+}
+
+#[derive(Default)]
+struct Reader {
+    said: Option<String>,
+    /// The last line, if it says so.
+    last: Option<String>,
+    /// Whether the next line without a margin is an exception.
+    in_traceback: bool,
+    /// Whether the next exception says nothing about the end.
+    harmless: bool,
+    /// How often lines with these words, apart from numbers, have come since.
+    work: BTreeMap<String, Vec<String>>,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) {
+        self.last = None;
+        if line.ends_with(TRACEBACK) {
+            self.in_traceback = true;
+            return;
+        }
+        if HARMLESS.iter().any(|start| line.starts_with(start)) {
+            self.harmless = true;
+            return;
+        }
+        let margin = line.starts_with(char::is_whitespace);
+        let named = !margin && is_exception(line);
+        let exception = named || !margin && self.in_traceback;
+        self.in_traceback &= margin;
+        if let Some(line) = states(line, exception) {
+            self.work.clear();
+            match exception || is_error(&line) {
+                true => self.said = Some(line),
+                false => self.last = Some(line),
+            }
+        } else if exception {
+            if !self.harmless && !is_report(line) {
+                self.said = None;
+            }
+        } else if self.said.is_some() && self.goes_on(line, margin) {
+            self.said = None;
+        }
+        self.harmless &= !exception;
+    }
+
+    /// Whether a line shows that the job worked on after it had said so.
+    fn goes_on(&mut self, line: &str, margin: bool) -> bool {
+        if line.starts_with(r#"{"mt":"step""#) {
+            return true;
+        }
+        // A progress bar has a margin and bars; other lines with one are of tracebacks and reports. Addresses are of
+        // the stack of a program that crashed.
+        let counts = line.contains(|c: char| c.is_ascii_digit());
+        let is_part = margin && !line.contains('|') || line.contains("0x");
+        if !counts || is_part || line.starts_with(UPLOADS) {
+            return false;
+        }
+        let shape: String = line.chars().filter(|c| c.is_alphabetic()).collect();
+        let alike = self.work.entry(shape).or_default();
+        if !alike.iter().any(|seen| seen == line) {
+            alike.push(line.to_owned());
+        }
+        alike.len() >= GOES_ON
+    }
+}
+
+/// Without what launchers put before the lines of a rank: `[rank0]: `, `[1,0]<stderr>:`.
+fn without_rank(line: &str) -> &str {
+    let Some((_, rest)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) else {
+        return line;
+    };
+    let rest = rest.strip_prefix("<stderr>").unwrap_or(rest);
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    rest.strip_prefix(' ').unwrap_or(rest)
+}
+
+/// The line, trimmed, if it says that memory did not suffice.
+fn states(line: &str, exception: bool) -> Option<String> {
+    let small = line.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
+    let rust = small.contains("memory allocation of ") && small.ends_with(" bytes failed");
+    // Python's own, and numpy's.
+    let python = exception && name_of(line).ends_with("MemoryError");
+    // TensorFlow tells what it was on a later line.
+    let tensorflow = exception && name_of(line).ends_with("ResourceExhaustedError");
+    let states = has(&WORDS) || rust || python || tensorflow || has(&EXHAUSTED) && has(&SCARCE);
+    states.then(|| line.trim().to_owned())
+}
+
+fn is_error(line: &str) -> bool {
+    let small = line.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
+    has(&ERRORS) && !has(&ATTEMPTS)
+}
+
+/// What stands before the colon: the name of an exception with its module, if it is one.
+fn name_of(line: &str) -> &str {
+    line.split_once(':').map_or(line, |(name, _)| name)
+}
+
+fn is_exception(line: &str) -> bool {
+    let name = name_of(line);
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
+    let ends = ["Error", "Exception", "Interrupt", "Exit"];
+    let python = name.chars().all(is_name) && ends.iter().any(|end| name.ends_with(end));
+    python || line.starts_with("terminate called")
+}
+
+fn is_report(line: &str) -> bool {
+    REPORTS.iter().any(|name| name_of(line).ends_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TORCH: &str = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    x = y.cuda()\n        ^^^^^^^^\n\
+                         torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
+    const OTHER: &str = "Traceback (most recent call last):\n  File \"t.py\", line 9, in <module>\n\
+                         shop.ClosedToday\n";
+
+    #[test]
+    fn every_framework_is_understood() {
+        for text in [
+            TORCH,
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB",
+            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7 GiB total)",
+            "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:83] DefaultCPUAllocator: can't allocate memory: you tried",
+            "error: CUDA_ERROR_OUT_OF_MEMORY",
+            "CUDA error at main.cu:12: out of memory\nAborted (core dumped)",
+            "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes.",
+            "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 4.00GiB",
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:\n\nDetected at node",
+            "ResourceExhaustedError:  OOM when allocating tensor with shape[64,512] and type float",
+            "MemoryError",
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.45 GiB for an array",
+            "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc",
+            "terminate called after throwing an instance of 'std::runtime_error'\n  what():  cudaMalloc failed: out of memory",
+            "OSError: [Errno 12] Cannot allocate memory",
+            "bash: fork: Cannot allocate memory",
+            "memory allocation of 8589934592 bytes failed",
+            "\x1b[31mtorch.OutOfMemoryError\x1b[0m: CUDA out of memory.",
+        ] {
+            assert!(said(text).is_some(), "{text}");
+        }
+        assert!(
+            said(TORCH)
+                .unwrap()
+                .starts_with("torch.OutOfMemoryError: CUDA")
+        );
+    }
+
+    #[test]
+    fn lines_that_follow_do_not_hide_it() {
+        for after in [
+            "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.",
+            "--------------------\nFor simplicity, JAX has removed its internal frames from the traceback.",
+            "wandb: - 1 MB of 9 MB uploaded\nwandb: - 2 MB of 9 MB uploaded\nwandb: - 9 MB of 9 MB uploaded",
+            "Exception ignored in: <function F.__del__ at 0x7f>\nTraceback (most recent call last):\n  File \"a\"\nTypeError: x",
+            "Traceback (most recent call last):\n  File \"torchrun\"\n\
+             torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\n  rank      : 1\n  rank      : 2\n  rank      : 3",
+            "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1.",
+            "\nThe above exception was the direct cause of the following exception:\n\n\
+             Traceback (most recent call last):\n  File \"x\"\nRuntimeError: step failed",
+            "frame #1: a() + 0x1 (0x1a)\nframe #2: a() + 0x2 (0x2a)\nframe #3: a() + 0x3 (0x3a)",
+            "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"x\", line 1\n\
+             [rank1]: torch.distributed.DistBackendError: NCCL error: remote process exited",
+            "----\n-----\n======\n=======",
+            "saved 3 files\ngoodbye\nmake: *** [train] Error 1",
+        ] {
+            assert!(said(&format!("{TORCH}{after}\n")).is_some(), "{after}");
+        }
+        let rank = TORCH.lines().map(|l| format!("[rank0]: {l}\n"));
+        assert!(said(&rank.collect::<String>()).is_some());
+    }
+
+    #[test]
+    fn what_was_survived_does_not_count() {
+        for text in [
+            String::new(),
+            "Killed".to_owned(),
+            "CUDA out of memory: a smaller batch\nepoch 1".to_owned(),
+            "WARNING: CUDA error: out of memory, trying again with 32\nSegmentation fault".to_owned(),
+            format!("{TORCH}{OTHER}"),
+            format!("{TORCH}retry\n{OTHER}wandb: synced"),
+            format!("{TORCH}\nDuring handling of the above exception, another exception occurred:\n\n{OTHER}"),
+            format!("{TORCH}batch 32\nstep 1 loss 0.9\nstep 2 loss 0.8\nstep 3 loss 0.7\nSegmentation fault"),
+            format!("{TORCH}  1%|# | 1/99 [1.0it/s]\r  2%|# | 2/99 [1.0it/s]\r  3%|# | 3/99 [1.1it/s]"),
+            format!("{TORCH}{{\"mt\":\"step\",\"samples\":3}}\n"),
+            "google.api_core.exceptions.ResourceExhausted: 429 RESOURCE_EXHAUSTED: Quota exceeded".to_owned(),
+            "OSError: [Errno 28] No space left on device".to_owned(),
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB. The caller indicates that this is not a \
+             failure\nAborted"
+                .to_owned(),
+        ] {
+            assert_eq!(said(&text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Everything that a job has started: asked to end, found, killed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgid};
+
+use crate::process::{self, Identity, Lineage};
+use crate::sign::Sign;
+use crate::{cgroup, mps};
+
+/// The processes of a job, whose first has not been waited for: so its number identifies it and its process group.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) first: Pid,
+    pub(super) sign: Sign,
+    /// `cgroup.procs` of the control group that contains only this job.
+    pub(super) cgroup: Option<PathBuf>,
+}
+
+impl Family {
+    /// Sends a signal to the process group.
+    pub(super) fn signal(&self, signal: Signal) {
+        killpg(self.first, signal).ok();
+    }
+
+    /// Sends SIGTERM to each process once: many programs treat a second one as a request to end at once. The last
+    /// programs of a pipeline end by themselves, see [`is_filter`].
+    pub(super) fn ask_to_end(&self) {
+        let (filters, others): (Vec<Identity>, Vec<Identity>) =
+            self.others().into_iter().partition(|p| is_filter(p.pid));
+        // The whole group at once, so that none that is just being started is missed.
+        let at_once = filters.is_empty();
+        if at_once {
+            self.signal(Signal::SIGTERM);
+        } else {
+            kill(self.first, Signal::SIGTERM).ok();
+        }
+        for process in others {
+            let in_group = getpgid(Some(Pid::from_raw(process.pid))) == Ok(self.first);
+            if !(at_once && in_group) {
+                process.terminate();
+            }
+        }
+    }
+
+    /// The live processes besides the first, in its process group, its control group or elsewhere, without daemons
+    /// that the job has started but that others use as well.
+    pub(super) fn others(&self) -> Vec<Identity> {
+        let first = self.first.as_raw();
+        let members = self.cgroup.as_deref().map(cgroup::members_by);
+        let mut all = self.sign.find_with_group(&Lineage::own(), Some(first));
+        all.extend(members.unwrap_or_default());
+        all.retain(|p| p.pid != first && p.is_alive() && !mps::is_program(p.pid));
+        all.sort_unstable_by_key(|p| p.pid);
+        all.dedup();
+        all
+    }
+
+    /// Kills all, and waits at most for `patience` until the others have gone. Adds these to `strays`.
+    pub(super) fn put_away(&self, strays: &mut BTreeMap<i32, String>, patience: Duration) {
+        let first = self.first.as_raw();
+        // A process that has dropped the signs and left the process group is still in this group.
+        let members = self.cgroup.as_deref().map(cgroup::members_by);
+        let mut inside = members.unwrap_or_default();
+        // A daemon that the job has started, but that others use as well, is not its own.
+        let all = inside.len();
+        inside.retain(|p| !mps::is_program(p.pid));
+        let is_shared = inside.len() < all;
+        inside.retain(|p| p.pid != first);
+        note(strays, &inside);
+        // The group is killed before all processes of the machine are searched: a fork bomb would continue meanwhile.
+        if let Some(procs) = self.cgroup.as_deref().filter(|_| !is_shared) {
+            cgroup::kill_members(procs);
+        }
+        let mut left = self.sign.find_with_group(&Lineage::own(), Some(first));
+        left.retain(|p| p.pid != first);
+        note(strays, &left);
+        left.extend(inside);
+        self.signal(Signal::SIGKILL);
+        process::kill_all(&left, patience);
+        process::bury(&left);
+    }
+}
+
+/// Adds processes as users know them, by number; those of which the name was known before keep it.
+pub(super) fn note(strays: &mut BTreeMap<i32, String>, processes: &[Identity]) {
+    for process in processes {
+        let entry = strays.entry(process.pid);
+        entry.or_insert_with(|| process.to_string());
+    }
+}
+
+/// Programs that pass on what they read, and end when it ends.
+const FILTERS: [&str; 12] = [
+    "awk", "cat", "cut", "gawk", "grep", "head", "mawk", "sed", "tail", "tee", "tr", "ts",
+];
+
+/// Whether a process only passes on what a pipe brings, as `tee` behind a training does. It is not asked to end: a
+/// training that prints while it saves would fail at the broken pipe. It ends when the last one that writes to it does.
+fn is_filter(pid: i32) -> bool {
+    let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+    FILTERS.contains(&process::name(pid).as_str()) && input.to_string_lossy().starts_with("pipe:")
+}
