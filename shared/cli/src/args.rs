@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use doc::{Balance, BatchPolicy, DeviceKind, Document, ObjectiveKind, SoloRate};
-use jobs::{LogLimits, Passing, RunDir, Supervision};
+use jobs::{LogLimits, Passing, RunDir, Supervision, TimeLimits};
 
-use crate::{Console, Existing, Failure, Input, Output};
+use crate::{Console, Existing, Failure, Input, Output, Replaced};
 
 /// Arguments of every tool that reads documents and writes one for each.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -172,20 +172,6 @@ pub struct JobArgs {
 }
 
 impl JobArgs {
-    /// Checks every value, for a tool that has no other values to check with them.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] with everything that is wrong.
-    pub fn checked(&self) -> Result<Supervision, Failure> {
-        let mut faults = Vec::new();
-        let supervision = self.supervision(&mut faults);
-        if faults.is_empty() {
-            Ok(supervision)
-        } else {
-            Err(Failure::Usage(faults.join("\n")))
-        }
-    }
-
     /// Checks every value; errors are added to `faults`.
     #[must_use]
     pub fn supervision(&self, faults: &mut Vec<String>) -> Supervision {
@@ -212,6 +198,58 @@ impl JobArgs {
             follow: self.follow,
             runs: self.runs.clone().unwrap_or_else(RunDir::default_base),
         }
+    }
+}
+
+/// Time limits of jobs and their metrics, for every tool that runs jobs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct LimitArgs {
+    /// Longest time from the start of a job until it is ready; 0: no limit; default: 120, for schedules no limit
+    #[arg(long, value_name = "SECONDS")]
+    pub ready_timeout: Option<f64>,
+    /// Longest time between two steps of a job; 0: no limit; default: 300, for schedules no limit
+    #[arg(long, value_name = "SECONDS")]
+    pub stall_timeout: Option<f64>,
+    /// Longest time of a task in a round, restarts included; 0: no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub task_timeout: f64,
+    /// Do not expect progress messages: success is exit status 0
+    #[arg(long)]
+    pub no_progress: bool,
+    /// Write metrics in the Prometheus text format to FILE, every second
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prometheus: Option<PathBuf>,
+}
+
+impl LimitArgs {
+    /// Checks every value; errors are added to `faults`. `defaults` are the seconds until a job is ready and between
+    /// two steps where none are given.
+    #[must_use]
+    pub fn limits(&self, defaults: Option<(f64, f64)>, faults: &mut Vec<String>) -> TimeLimits {
+        let mut limit = |option, value: Option<f64>| {
+            let time = seconds(option, value?).unwrap_or_else(|fault| {
+                faults.push(fault);
+                Duration::ZERO
+            });
+            (!time.is_zero()).then_some(time)
+        };
+        let (ready, stall) = defaults.unzip();
+        let ready = limit("ready-timeout", self.ready_timeout.or(ready));
+        let stall = limit("stall-timeout", self.stall_timeout.or(stall));
+        TimeLimits {
+            ready: ready.filter(|_| !self.no_progress),
+            stall: stall.filter(|_| !self.no_progress),
+            total: limit("task-timeout", Some(self.task_timeout)),
+            no_progress: self.no_progress,
+        }
+    }
+
+    /// The file of metrics.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if it is an input or output.
+    pub fn metrics(&self) -> Result<Option<Replaced>, Failure> {
+        self.prometheus.as_deref().map(Replaced::claim).transpose()
     }
 }
 

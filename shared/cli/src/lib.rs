@@ -31,8 +31,8 @@ mod startup;
 mod text;
 
 pub use args::{
-    BalanceArg, BatchArg, DeviceArg, EnvArgs, EventArgs, JobArgs, ObjectiveArg, SeedArgs, SoloArg,
-    StreamArgs, seconds,
+    BalanceArg, BatchArg, DeviceArg, EnvArgs, EventArgs, JobArgs, LimitArgs, ObjectiveArg,
+    SeedArgs, SoloArg, StreamArgs, seconds,
 };
 pub use console::Console;
 pub use control::{control_lines, guard, in_background, last_word, pass_through};

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
-use cli::{DeviceArg, EventArgs, JobArgs, SeedArgs, StreamArgs};
+use cli::{DeviceArg, EventArgs, JobArgs, LimitArgs, SeedArgs, StreamArgs};
 
 /// Schedule many training jobs on GPUs of several kinds
 ///
@@ -117,6 +117,11 @@ pub struct RunArgs {
     /// Keep in FILE what runs, what waits and why, and when each job is expected to end (mt.status/1, for mt-report)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub status: Option<PathBuf>,
+    /// Where jobs share GPUs: use the running MPS daemon (CUDA_MPS_PIPE_DIRECTORY), and leave it running
+    #[arg(long)]
+    pub attach_mps: bool,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub supervision: JobArgs,
     #[command(flatten)]

@@ -8,10 +8,19 @@ use crate::args::RunArgs;
 
 /// Runs every schedule, one after another.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
+    let mut faults = Vec::new();
+    let supervision = args.supervision.supervision(&mut faults);
+    let limits = args.limits.limits(None, &mut faults);
+    if !faults.is_empty() {
+        return Err(Failure::Usage(faults.join("\n")));
+    }
     let request = RunRequest {
         via: args.via.as_deref(),
         device: args.device.map(DeviceKind::from),
-        supervision: args.supervision.checked()?,
+        supervision,
+        limits,
+        metrics: args.limits.metrics()?,
+        attach_mps: args.attach_mps,
         seed: args.seed.seed,
         journal: args.journal.as_deref(),
         resume: args.resume,

@@ -89,9 +89,13 @@ fn scheduled(
         let text = format!("{which} are for plans and timelines, not for schedules");
         return Err(Failure::Usage(text));
     }
+    args.supervision.refuse_for_schedules()?;
     let settings = drive::Settings {
         place,
         supervision: settings.supervision.clone(),
+        limits: args.supervision.limits.limits(None, &mut Vec::new()),
+        metrics: settings.metrics.clone(),
+        attach_mps: settings.attach_mps,
         seed: args.seed.seed,
         journal: {
             let runs = &settings.supervision.runs;

@@ -48,6 +48,8 @@ pub struct Batch(u32);
 impl Batch {
     /// Largest batch size.
     pub const MAX: u32 = 1 << 20;
+    /// A sample at a time.
+    pub const ONE: Self = Self(1);
 
     /// Builds a batch size.
     pub fn new(value: u64) -> Result<Self, UnitError> {

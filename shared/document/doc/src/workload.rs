@@ -230,6 +230,29 @@ impl UpdateBytes {
 }
 
 impl Task {
+    /// A task of which only the name is known, in steps of one sample.
+    #[must_use]
+    pub fn named(id: TaskId) -> Self {
+        Self {
+            id,
+            model: None,
+            input_pixels: None,
+            layers: Vec::new(),
+            flops_per_sample: None,
+            bytes_per_sample: None,
+            batch_sizes: vec![Batch::ONE],
+            batch: None,
+            efficiency: None,
+            rounds_to_target: None,
+            samples: None,
+            update_bytes: None,
+            weight: None,
+            memory: None,
+            host: HostCost::default(),
+            job: None,
+        }
+    }
+
     /// Rounds to the target at the reference size: as given, otherwise those of a table of rounds; `None` if neither
     /// says so.
     #[must_use]

@@ -168,8 +168,9 @@ impl Real {
         options: &Options,
     ) -> Result<Self, OpenError> {
         host.pass(options.passing.clone());
+        let kind = host.fingerprint().kind;
         let joined = host.neighbours(TOOL);
-        let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(S::KIND, e))?;
+        let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(kind, e))?;
         if options.guarded {
             // Our own program, whose children are all jobs.
             host.supervisor().sweep_strays();

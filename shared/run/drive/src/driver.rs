@@ -1,13 +1,14 @@
-//! Starting tasks and waiting for them.
+//! A schedule under way: what starts where.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use cli::{Console, Failure, Output};
-use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
-use jobs::{Assignment, JobId, JobSpec, Journal, Progress, RecordsError, Supervisor};
-use units::{SamplesPerSec, Seconds, TaskId};
+use doc::{EventPayload, PhaseKind, ProcessEnd, Task, TaskSummary};
+use host::{Gpus, Grant, Work};
+use jobs::RecordsError;
+use runner::{Limits, Reports, Runner, Start};
+use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::journal::{Past, TaskJournal};
 use crate::orders::Orders;
@@ -15,40 +16,45 @@ use crate::seats::{Seats, Who};
 use crate::view::View;
 use crate::{Agenda, Place, Settings};
 
-/// Longest wait for an event, so that signals and back-offs are looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// What a schedule calls a process by: a number that is given once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub u64);
 
-/// A schedule under way.
+/// The runner of a schedule.
+pub(crate) type Run<'a> = Runner<'a, Key>;
+
+/// A schedule under way: the policy that follows its agenda.
 pub(crate) struct Driver<'a> {
     pub agenda: Agenda,
     pub cluster: &'a doc::Cluster,
     pub settings: &'a Settings,
     pub seats: Seats,
-    pub supervisor: Supervisor,
-    pub output: &'a mut Output,
-    pub console: &'a Console,
+    /// For each job, the program of its tasks.
+    pub programs: Vec<Task>,
     pub logs: PathBuf,
-    pub journal: Journal,
     /// Continues after this process exits.
     pub kept: TaskJournal,
     /// How far the run was before this process.
     pub past: Past,
-    pub running: BTreeMap<JobId, Running>,
+    /// Number of the next process.
+    pub next: u64,
+    pub running: BTreeMap<Key, Running>,
     /// Processes between two tasks.
-    pub parked: BTreeMap<JobId, Parked>,
+    pub parked: BTreeMap<Key, Parked>,
     pub jobs: Vec<Told>,
     /// No task starts on a GPU before this.
     pub pauses: Vec<Instant>,
+    /// When the work of a task that has been started must be done, if there is a limit.
+    pub due: BTreeMap<Place, Instant>,
     /// Jobs that failed on a GPU since a task succeeded there.
     pub failures: Vec<BTreeSet<usize>>,
     /// Tasks that were moved, from which GPU.
     pub moved: BTreeMap<Place, usize>,
-    pub written: Result<(), Failure>,
-    /// Why no more tasks are started, if so.
-    pub stopped: Option<String>,
-    /// Seconds since a plan was last made again.
+    /// Nothing is started any more.
+    pub stopped: bool,
+    /// When a plan was last made again.
     pub replanned: Instant,
-    /// Display meanwhile.
+    /// How far it is.
     pub view: View,
     /// Commands of the user meanwhile.
     pub orders: Orders,
@@ -77,7 +83,6 @@ pub(crate) struct Running {
     pub gpu: usize,
     /// Which of the processes on the GPU it is.
     pub slot: usize,
-    pub ready: bool,
     /// Whether it takes orders, and stays after the task.
     pub stays: bool,
     /// When it started or was woken.
@@ -123,11 +128,6 @@ impl Told {
 }
 
 impl Driver<'_> {
-    /// Seconds since the start.
-    pub fn now(&self) -> f64 {
-        self.journal.time(Instant::now()).get()
-    }
-
     /// Name of a task in events: of its job, with its number where a round has several.
     pub fn name(&self, place: Place) -> TaskId {
         let job = &self.cluster.jobs[place.job];
@@ -138,22 +138,8 @@ impl Driver<'_> {
         TaskId::new(&format!("{}.{}", job.id, place.task)).unwrap_or_else(|_| job.id.clone())
     }
 
-    /// Writes an event. The jobs continue whatever happens to it; only a lost reader stops them.
-    pub fn tell(&mut self, payload: EventPayload) {
-        let event = self.journal.event(Instant::now(), payload);
-        self.record(&event);
-    }
-
-    /// Like [`Driver::tell`], of an event that has its time.
-    pub fn record(&mut self, event: &RunEvent) {
-        let written = self.output.record(event);
-        if self.written.is_ok() {
-            self.written = written;
-        }
-    }
-
     /// Goes on where the process before this one was.
-    pub fn go_on(&mut self) {
+    pub fn go_on(&mut self, run: &mut Run<'_>) {
         if self.past.elapsed().is_none() {
             return;
         }
@@ -161,12 +147,12 @@ impl Driver<'_> {
         let open = self.past.started.iter();
         let ran = open.filter(|p| !self.past.done.contains_key(p)).count();
         self.view.done = done;
-        self.agenda.resume(&self.past.done, self.now());
+        self.agenda.resume(&self.past.done, now(run));
         let reason = format!(
             "the run continues: {done} tasks done, {ran} unfinished ones started again, the others planned again"
         );
-        self.console.note(&reason);
-        self.tell(EventPayload::Replan {
+        run.note(&reason);
+        run.tell(EventPayload::Replan {
             round: None,
             reason,
             planned: None,
@@ -174,85 +160,17 @@ impl Driver<'_> {
     }
 
     /// A task has trained and synchronised: on the disk first, then for everybody.
-    pub fn confirm(&mut self, place: Place) {
-        let now = self.now();
-        let written = self.kept.done(self.cluster, place, now);
-        self.look_at_journal(written);
+    pub fn confirm(&mut self, run: &mut Run<'_>, place: Place) {
+        let written = self.kept.done(self.cluster, place, now(run));
+        look_at_journal(run, written);
     }
 
-    /// The jobs go on where the disk does not take what becomes of them.
-    pub fn look_at_journal(&self, written: Result<(), RecordsError>) {
-        if let Err(error) = written {
-            self.console.warn(&format!(
-                "{error}; until it can be written, a resumed run repeats tasks that end now"
-            ));
+    pub fn start_all(&mut self, run: &mut Run<'_>) {
+        if run.is_faulted() {
+            return;
         }
-    }
-
-    /// Runs until nothing is left to run, or a signal; returns the signal.
-    pub fn drive(&mut self) -> Option<i32> {
-        let mut heard = 0;
-        loop {
-            let arrived = self.supervisor.arrived();
-            if arrived.count > heard {
-                // A second signal means that the user does not want to wait.
-                let grace = if heard == 0 {
-                    self.settings.supervision.grace
-                } else {
-                    Duration::ZERO
-                };
-                heard = arrived.count;
-                self.stop("a signal arrived", grace);
-            }
-            if matches!(self.written, Err(Failure::ClosedPipe)) {
-                self.stop(
-                    "nobody reads the events any more",
-                    self.settings.supervision.grace,
-                );
-            }
-            if self.stopped.is_none() {
-                self.heed_orders();
-                self.start_all();
-            }
-            self.keep_status();
-            let nothing = self.running.is_empty();
-            if nothing && (self.stopped.is_some() || self.agenda.done()) {
-                self.dismiss_all();
-                return arrived.first;
-            }
-            for event in self.supervisor.poll(self.patience()) {
-                self.happened(event);
-            }
-            self.show();
-        }
-    }
-
-    /// How long to wait for something to happen.
-    fn patience(&self) -> Duration {
-        let arrival = self.agenda.next_arrival(self.now());
-        let left = arrival.map(|at| Duration::from_secs_f64((at - self.now()).max(0.0)));
-        let now = Instant::now();
-        let paused = self.pauses.iter().map(|p| p.saturating_duration_since(now));
-        let paused = paused.filter(|d| !d.is_zero()).min();
-        left.into_iter().chain(paused).fold(LOOK, Duration::min)
-    }
-
-    /// Ends everything that runs, and starts nothing any more.
-    fn stop(&mut self, reason: &str, grace: Duration) {
-        if self.stopped.is_none() {
-            self.stopped = Some(reason.to_owned());
-            self.tell(EventPayload::Stop {
-                round: None,
-                task: None,
-                reason: reason.to_owned(),
-            });
-        }
-        self.supervisor.stop_all(grace);
-    }
-
-    fn start_all(&mut self) {
-        let now = Instant::now();
-        let startable = self.agenda.startable(self.now());
+        let at = run.now();
+        let startable = self.agenda.startable(now(run));
         let mut held = BTreeSet::new();
         let jobs = startable.iter().map(|(p, _)| p.job);
         let gangs: BTreeSet<usize> = jobs.filter(|&n| self.agenda.is_gang(n)).collect();
@@ -265,7 +183,7 @@ impl Driver<'_> {
             // While a process of the job is being ended there, its gang waits.
             let ending = |r: &Running| r.ended.is_some() && r.place.job == place.job;
             let ends = self.running.values().any(ending);
-            if ends || self.pauses[gpu] > now || !self.room(gpu, place.job) {
+            if ends || self.pauses[gpu] > at || !self.room(run, gpu, place.job) {
                 held.insert(key(place, gpu));
             }
         }
@@ -275,119 +193,144 @@ impl Driver<'_> {
                 continue;
             }
             let written = self.kept.started(self.cluster, place);
-            self.look_at_journal(written);
-            self.agenda.start(gpu, self.now());
-            match self.begin(place, gpu) {
-                Ok((id, running)) => self.begun(id, running),
+            look_at_journal(run, written);
+            self.agenda.start(gpu, now(run));
+            match self.begin(run, place, gpu) {
+                Ok((key, running)) => self.begun(run, key, running),
                 // The outcome may change what is next everywhere, so the rest is examined again.
-                Err(reason) => return self.failed(place, gpu, &reason),
+                Err(reason) => return self.try_again(run, place, gpu, &reason),
             }
         }
     }
 
     /// Wakes the process of the task's job that is parked on the GPU, or starts one.
-    fn begin(&mut self, place: Place, gpu: usize) -> Result<(JobId, Running), String> {
+    fn begin(
+        &mut self,
+        run: &mut Run<'_>,
+        place: Place,
+        gpu: usize,
+    ) -> Result<(Key, Running), String> {
+        if let (Some(limit), false) = (self.settings.limits.total, self.due.contains_key(&place)) {
+            self.due.insert(place, run.now() + limit);
+        }
         let mut running = Running {
             place,
             gpu,
             slot: 0,
-            ready: false,
             stays: self.can_stay(place.job),
-            since: self.now(),
+            since: now(run),
             trained: None,
             ended: None,
         };
-        if let Some((id, slot)) = self.wake(place, gpu) {
-            (running.slot, running.ready) = (slot, true);
-            return Ok((id, running));
+        if let Some((key, slot)) = self.wake(run, place, gpu) {
+            run.limit(key, self.limits(place), true);
+            running.slot = slot;
+            return Ok((key, running));
         }
         running.slot = self.slot(gpu);
-        let id = self.spawn(place, (gpu, running.slot))?;
+        let key = Key(self.next);
+        self.next += 1;
+        self.spawn(run, key, place, (gpu, running.slot))?;
         // Read when it is ready. An order fails to arrive only because the process has ended.
-        let _ = running.stays && self.order(id, place);
-        Ok((id, running))
+        let _ = running.stays && self.order(run, key, place);
+        Ok((key, running))
     }
 
-    fn begun(&mut self, id: JobId, running: Running) {
+    fn begun(&mut self, run: &mut Run<'_>, key: Key, running: Running) {
         let there = |r: &&Running| r.gpu == running.gpu && r.trained.is_none() && r.ended.is_none();
         let beside = self.running.values().find(there).map(|r| r.place);
-        self.running.insert(id, running);
-        let pid = self.supervisor.pid(id).and_then(|p| u32::try_from(p).ok());
-        self.tell(EventPayload::Start {
+        self.running.insert(key, running);
+        run.tell(EventPayload::Start {
             round: running.place.round as u32,
             task: self.name(running.place),
             batch: None,
             share: None,
             gpu: Some(self.seats.all[running.gpu].name.clone()),
             beside: beside.map(|place| self.name(place)),
-            pid,
+            pid: run.pid(key),
             predicted: None,
         });
     }
 
-    fn spawn(&mut self, place: Place, at: (usize, usize)) -> Result<JobId, String> {
-        let cluster = self.cluster;
-        let job = &cluster.jobs[place.job];
-        let Some(program) = &job.job else {
+    fn limits(&self, place: Place) -> Limits {
+        let limits = &self.settings.limits;
+        let progress = self.cluster.jobs[place.job].job.as_ref();
+        let progress = progress.map(|job| &job.progress);
+        let silent = limits.no_progress || progress.is_some_and(|p| p.none);
+        let matched = progress.is_some_and(|p| p.regex.is_some());
+        Limits {
+            ready: limits.ready,
+            stall: limits.stall,
+            until: self.due.get(&place).copied().zip(limits.total),
+            reports: match (silent, matched) {
+                (true, _) => Reports::Nothing,
+                (false, true) => Reports::Matched,
+                (false, false) => Reports::Lines,
+            },
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        run: &mut Run<'_>,
+        key: Key,
+        place: Place,
+        (gpu, slot): (usize, usize),
+    ) -> Result<(), String> {
+        let job = &self.cluster.jobs[place.job];
+        let task = Task {
+            id: self.name(place),
+            ..self.programs[place.job].clone()
+        };
+        let Some(program) = &task.job else {
             return Err("the job has no program".to_owned());
         };
-        let name = self.name(place);
         let failed = self.jobs[place.job].attempts.contains_key(&place);
         let again = failed || self.past.started.contains(&place);
-        let argv = if again && !program.resume.is_empty() {
-            &program.resume
-        } else {
-            &program.argv
-        };
-        let passing = &self.settings.supervision.passing;
-        let mut env = passing.base_environment();
-        let own = program.env.iter().chain(passing.set());
-        env.extend(own.map(|(n, v)| (n.into(), v.into())));
-        let assignment = Assignment {
-            batch: None,
-            share: None,
-            device: self.settings.place.word(),
-            round: place.round as u32,
-            samples: job.samples.map(|s| s.round() as u64),
-            orders: self.can_stay(place.job),
-        };
-        let own = assignment.variables(job.id.as_str());
-        env.extend(own.into_iter().map(|(n, v)| (n.into(), v.into())));
-        env.insert("MT_RANK".into(), place.task.to_string().into());
-        env.insert("MT_TASKS".into(), job.tasks.to_string().into());
-        if let Some(peers) = self.agenda.peers(place) {
-            let names = peers.iter().map(|&gpu| self.seats.all[gpu].address());
-            env.insert(
-                "MT_PEERS".into(),
-                names.collect::<Vec<_>>().join(",").into(),
-            );
-        }
-        let units = jobs::Units {
-            step: None,
-            epoch: assignment.samples,
-        };
-        let progress = Progress::from_document(&program.progress, units);
-        let progress = progress.map_err(|e| e.to_string())?;
-        let mut spec = JobSpec {
-            log: self.logs.join(format!("{name}.log")),
-            task: name,
-            argv: assignment.arguments(argv).map(Into::into).collect(),
-            env,
-            cwd: program.cwd.as_ref().map(PathBuf::from),
-            orders: assignment.orders,
-            progress,
-            cgroup_procs: None,
-            cpus: Vec::new(),
-            origin: None,
-            log_limits: self.settings.supervision.log_limits,
+        let argv = match again && !program.resume.is_empty() {
+            true => &program.resume,
+            false => &program.argv,
         };
         let who = Who {
             job: job.id.as_str(),
             round: place.round,
             task: place.task,
         };
-        self.seats.put(at, &who, &mut spec)?;
-        self.supervisor.spawn(&spec).map_err(|e| e.to_string())
+        let mut env = self.seats.variables(gpu);
+        env.push(("MT_TASK".to_owned(), job.id.to_string()));
+        env.push(("MT_RANK".to_owned(), place.task.to_string()));
+        env.push(("MT_TASKS".to_owned(), job.tasks.to_string()));
+        if let Some(peers) = self.agenda.peers(place) {
+            let names = peers.iter().map(|&gpu| self.seats.all[gpu].address());
+            env.push(("MT_PEERS".to_owned(), names.collect::<Vec<_>>().join(",")));
+        }
+        let work = Work {
+            task: &task,
+            phase: PhaseKind::Compute,
+            argv: &self.seats.command(gpu, &who, argv),
+            batch: None,
+            env: &env,
+            round: place.round as u32,
+            samples: job.samples.map(|s| s.round() as u64),
+            orders: self.can_stay(place.job),
+            log: self.logs.join(format!("{}.log", self.name(place))),
+            log_limits: self.settings.supervision.log_limits,
+        };
+        let grant = Grant {
+            gpus: Gpus::one(gpu),
+            start: slot as u32,
+            ..Grant::of(Share::FULL)
+        };
+        let start = Start {
+            work: &work,
+            grant: &grant,
+            limits: self.limits(place),
+        };
+        match run.start(key, &start) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the job has no program".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Outcome of every job, a row for each task of its rounds.
@@ -397,9 +340,7 @@ impl Driver<'_> {
             let lanes = self.jobs[job].lanes.iter().enumerate();
             lanes.map(move |(task, lane)| TaskSummary {
                 finished: completed.is_some(),
-                interrupted: self.stopped.is_some()
-                    && completed.is_none()
-                    && !self.jobs[job].given_up,
+                interrupted: self.stopped && completed.is_none() && !self.jobs[job].given_up,
                 samples: lane.samples,
                 trained: Seconds::new(lane.trained)
                     .ok()
@@ -430,5 +371,19 @@ impl Driver<'_> {
         (0..)
             .find(|slot| !taken.contains(&(gpu, *slot)))
             .unwrap_or_default()
+    }
+}
+
+/// Seconds since the start of the run, of which this process may be a later part.
+pub(crate) fn now(run: &Run<'_>) -> f64 {
+    run.elapsed().get()
+}
+
+/// The jobs go on where the disk does not take what becomes of them.
+pub(crate) fn look_at_journal(run: &mut Run<'_>, written: Result<(), RecordsError>) {
+    if let Err(error) = written {
+        run.warn(&format!(
+            "{error}; until it can be written, a resumed run repeats tasks that end now"
+        ));
     }
 }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use cli::{Console, Exit, Failure, Output, Replaced};
 use doc::{DeviceKind, Schedule};
-use jobs::Supervision;
+use jobs::{Supervision, TimeLimits};
 
 use crate::{KeptIn, Settings, Where, run};
 
@@ -15,6 +15,12 @@ pub struct RunRequest<'a> {
     pub device: Option<DeviceKind>,
     /// Restarts, logs and how tasks are ended.
     pub supervision: Supervision,
+    /// Whether jobs on GPUs use a running MPS daemon, and leave it running.
+    pub attach_mps: bool,
+    /// When a task is late.
+    pub limits: TimeLimits,
+    /// File of metrics.
+    pub metrics: Option<Replaced>,
     /// Seed of new plans.
     pub seed: u64,
     /// Journal that the user named, of one schedule.
@@ -76,6 +82,9 @@ impl RunRequest<'_> {
             place: Where::asked(self.via, self.device, &schedule.cluster)
                 .map_err(Failure::Usage)?,
             supervision: self.supervision.clone(),
+            limits: self.limits,
+            metrics: self.metrics.clone(),
+            attach_mps: self.attach_mps,
             seed: self.seed,
             journal,
             resume: self.resume,

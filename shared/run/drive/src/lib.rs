@@ -22,7 +22,6 @@ mod parked;
 mod run;
 mod seats;
 mod settings;
-mod show;
 mod sources;
 mod task_events;
 mod user_events;

@@ -5,11 +5,11 @@
 //! GPU. After a task its process waits on standard input; the next task wakes it with the orders `task
 //! ROUND RANK` and `run`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use jobs::{JobId, Order};
+use jobs::Order;
 
-use crate::driver::{Driver, Parked, Running};
+use crate::driver::{Driver, Key, Parked, Run, Running};
 use crate::{Place, Where};
 
 /// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
@@ -26,31 +26,31 @@ impl Driver<'_> {
 
     /// Wakes a process of the task's job that is parked on the GPU, if there is one: its number, and
     /// its slot.
-    pub fn wake(&mut self, place: Place, gpu: usize) -> Option<(JobId, usize)> {
+    pub fn wake(&mut self, run: &mut Run<'_>, place: Place, gpu: usize) -> Option<(Key, usize)> {
         loop {
             let mut parked = self.parked.iter();
             let own = |p: &Parked| (p.job, p.gpu) == (place.job, gpu) && p.leaving.is_none();
             let (&id, &Parked { slot, .. }) = parked.find(|(_, p)| own(p))?;
-            if self.order(id, place) {
+            if self.order(run, id, place) {
                 self.parked.remove(&id);
                 return Some((id, slot));
             }
-            self.dismiss(id);
+            self.dismiss(run, id);
         }
     }
 
     /// Gives a waiting process a task; false if it has gone.
-    pub fn order(&mut self, id: JobId, place: Place) -> bool {
+    pub fn order(&self, run: &mut Run<'_>, id: Key, place: Place) -> bool {
         let task = Order::Task {
             round: place.round as u32,
             rank: place.task as u32,
         };
         let mut orders = [task, Order::Run].into_iter();
-        orders.all(|order| self.supervisor.order(id, order).is_ok())
+        orders.all(|order| run.order(id, order).is_ok())
     }
 
     /// A process has done its task, and waits for another.
-    pub fn park(&mut self, id: JobId, running: Running) {
+    pub fn park(&mut self, id: Key, running: Running) {
         let parked = Parked {
             job: running.place.job,
             gpu: running.gpu,
@@ -61,29 +61,30 @@ impl Driver<'_> {
     }
 
     /// Ends a parked process.
-    pub fn dismiss(&mut self, id: JobId) {
+    pub fn dismiss(&mut self, run: &mut Run<'_>, id: Key) {
+        const WHY: &str = "it is not needed any more";
         let Some(parked) = self.parked.get_mut(&id) else {
             return;
         };
         let grace = self.settings.supervision.grace;
         let Some(told) = parked.leaving else {
-            parked.leaving = Some(Instant::now());
-            if self.supervisor.order(id, Order::Quit).is_err() {
-                self.supervisor.stop(id, grace);
+            parked.leaving = Some(run.now());
+            if run.order(id, Order::Quit).is_err() {
+                run.stop(id, WHY.to_owned());
             }
             return;
         };
-        if told.elapsed() > grace {
-            self.supervisor.stop(id, Duration::ZERO);
+        if run.now().duration_since(told) > grace {
+            run.stop_within(id, Duration::ZERO, WHY.to_owned());
         }
     }
 
     /// Ends the parked processes of a job or of a GPU.
-    pub fn dismiss_those(&mut self, of: impl Fn(&Parked) -> bool) {
+    pub fn dismiss_those(&mut self, run: &mut Run<'_>, of: impl Fn(&Parked) -> bool) {
         let all = self.parked.iter().filter(|(_, p)| of(p));
-        let ids: Vec<JobId> = all.map(|(id, _)| *id).collect();
+        let ids: Vec<Key> = all.map(|(id, _)| *id).collect();
         for id in ids {
-            self.dismiss(id);
+            self.dismiss(run, id);
         }
     }
 
@@ -92,9 +93,9 @@ impl Driver<'_> {
     /// and have not yet, and those of a pool that synchronise what they trained. Parked ones are told
     /// to end until one of the job fits: first the one whose job comes last in the GPU's queue, or not
     /// at all (Belady 1966; the queue is known, so this is the best).
-    pub fn room(&mut self, gpu: usize, job: usize) -> bool {
-        let mut waiting: Vec<(JobId, usize)> = Vec::new();
-        let mut leaving: Vec<(JobId, usize)> = Vec::new();
+    pub fn room(&mut self, run: &mut Run<'_>, gpu: usize, job: usize) -> bool {
+        let mut waiting: Vec<(Key, usize)> = Vec::new();
+        let mut leaving: Vec<(Key, usize)> = Vec::new();
         for (&id, parked) in self.parked.iter().filter(|(_, p)| p.gpu == gpu) {
             match parked.leaving {
                 None if parked.job == job => return true,
@@ -111,7 +112,7 @@ impl Driver<'_> {
         let holds = |r: &&Running| r.stays || (shared && r.trained.is_none());
         let running = running.filter(|r| r.gpu == gpu).filter(holds);
         let held: f64 = running.map(|r| need(r.place.job)).sum::<f64>();
-        let fits = |waiting: &[(JobId, usize)], leaving: &[(JobId, usize)]| {
+        let fits = |waiting: &[(Key, usize)], leaving: &[(Key, usize)]| {
             let parked: f64 = waiting.iter().chain(leaving).map(|&(_, n)| need(n)).sum();
             let all = held + parked;
             all <= 0.0 || capacity.is_none_or(|most| all + need(job) <= most)
@@ -124,19 +125,8 @@ impl Driver<'_> {
         }
         let now = fits(&waiting, &leaving);
         for (id, _) in leaving {
-            self.dismiss(id);
+            self.dismiss(run, id);
         }
         now
-    }
-
-    /// Ends all parked processes, and waits for them as long as a stopped task has.
-    pub fn dismiss_all(&mut self) {
-        self.dismiss_those(|_| true);
-        let until = Instant::now() + self.settings.supervision.grace;
-        while !self.parked.is_empty() && Instant::now() < until {
-            for event in self.supervisor.poll(Duration::from_millis(100)) {
-                self.happened(event);
-            }
-        }
     }
 }

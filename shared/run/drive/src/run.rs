@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure, Output};
 use cluster::document;
-use doc::{DeviceFingerprint, DeviceKind, Schedule};
-use jobs::cgroup::Enclosures;
-use jobs::{Journal, Neighbours, RecordsError, RunDir, Signals, Supervisor};
+use doc::{Schedule, Task, TaskSummary};
+use host::{Host, MpsHost, MpsSetup, Processes, discovery};
+use jobs::mps::MpsOptions;
+use jobs::{Journal, Neighbours, RecordsError, RunDir};
+use runner::opening::{environment, log_folder, open_failure, prepare, run_dir};
+use runner::{Recorder, Runner, Sink as _, signal_text};
 
 use crate::driver::{Driver, Told};
 use crate::journal::{JournalError, Past, TaskJournal};
@@ -29,107 +33,146 @@ pub fn run(
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     check(schedule)?;
     let settings = &settings.for_place();
     let cluster = &schedule.cluster;
     let orders = Orders::open(settings.events.as_deref(), console)?;
     let (mut kept, past) = opened(settings, cluster, console)?;
-    let (mut run, cleaned) =
-        RunDir::create(&settings.supervision.runs, console.tool()).map_err(|e| environment(&e))?;
-    for dead in &cleaned {
-        console.note(&format!("cleaned up after {}, which was killed", dead.tool));
-    }
-    run.guard().map_err(|e| environment(&e))?;
+    let run = run_dir(&settings.supervision, console)?;
     kept.begin(&past, run.path(), cluster).map_err(of_journal)?;
-    let (seats, note) =
-        Seats::open(&schedule.cluster, &settings.place, &mut run).map_err(Failure::Input)?;
-    if let Some(note) = note {
-        console.warn(&note);
-    }
-    let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
-    supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
-    supervisor.sweep_strays();
-    // A prefix may start what several jobs share: a daemon by `mt-launch exec` goes with its last
-    // client and not with the job that needed it first.
-    if !matches!(settings.place, Where::Via(_)) {
-        supervisor.contain(Enclosures::create(&mut run));
-    }
-    let (neighbours, others) = Neighbours::join(
-        &settings.supervision.runs,
-        &devices(&settings.place, &seats),
-        console.tool(),
-    )
-    .map_err(|e| environment(&e))?;
-    if let Some(others) = others {
-        console.warn(&others);
-    }
-    if let Some(left_out) = settings.supervision.passing.left_out() {
-        console.note(&left_out);
-    }
-    if settings.supervision.follow {
-        let console = console.clone();
-        supervisor.follow(move |task, line| {
-            let line = cli::job_line(&String::from_utf8_lossy(line));
-            console.say(&format!("{task} | {line}"));
-        });
-    }
-    let logs = settings
-        .supervision
-        .logs
-        .clone()
-        .unwrap_or_else(|| run.path().to_owned());
-    std::fs::create_dir_all(&logs)
-        .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+    let seats = Seats::of(cluster, &settings.place).map_err(Failure::Input)?;
+    let logs = log_folder(&settings.supervision, &run)?;
+    let (mut host, neighbours) = open(cluster, &seats, settings, run, console)?;
     output.queue()?;
     console.queue()?;
-    let problem = document::problem(&schedule.cluster);
-    let planned = document::schedule(schedule);
-    let gpus = seats.all.len();
-    let began = Instant::now();
     let elapsed = Duration::try_from_secs_f64(past.elapsed().unwrap_or(0.0)).unwrap_or_default();
-    let launched = began.checked_sub(elapsed).unwrap_or(began);
-    let mut driver = Driver {
-        agenda: Agenda::new(problem, &planned, settings.seed),
+    let began = host.now();
+    let journal = Journal::new(began.checked_sub(elapsed).unwrap_or(began));
+    let mut driver = driver(schedule, settings, seats, (kept, past, orders), began);
+    driver.logs = logs;
+    let follow = settings.supervision.follow;
+    let mut recorder = Recorder::new(output, console, settings.metrics.as_ref(), follow);
+    let device = host.fingerprint();
+    let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
+    recorder.event(&journal.launch(device, None, tool));
+    let mut runner = Runner::new(host.as_mut(), &mut recorder, &settings.supervision, journal);
+    driver.go_on(&mut runner);
+    let over = runner.run(&mut driver);
+    let tasks = driver.summaries();
+    let ok = tasks.iter().all(|t| t.finished);
+    let summary = journal.summary(host.now(), ok, tasks.clone());
+    // Nothing must be running when the summary says so.
+    drop(host);
+    recorder.event(&summary);
+    let written = recorder.finish();
+    if let Some(others) = neighbours.newcomers() {
+        console.warn(&others);
+    }
+    if ok {
+        console.note(&compared(&driver, schedule));
+        // Nothing is left to resume.
+        if let (KeptIn::Default(path), true) = (&settings.journal, driver.kept.is_kept()) {
+            fs::remove_file(path).ok();
+        }
+    }
+    ended(over.signal, &tasks, written, console)
+}
+
+/// A schedule of which nothing has happened in this process.
+fn driver<'a>(
+    schedule: &'a Schedule,
+    settings: &'a Settings,
+    seats: Seats,
+    (kept, past, orders): (TaskJournal, Past, Orders),
+    began: Instant,
+) -> Driver<'a> {
+    let problem = document::problem(&schedule.cluster);
+    let gpus = seats.all.len();
+    Driver {
+        agenda: Agenda::new(problem, &document::schedule(schedule), settings.seed),
         cluster: &schedule.cluster,
         settings,
         seats,
-        supervisor,
-        output,
-        console,
-        logs,
-        journal: Journal::new(launched),
+        programs: schedule.cluster.jobs.iter().map(program).collect(),
+        logs: PathBuf::new(),
         kept,
+        past,
+        next: 0,
         running: BTreeMap::new(),
         parked: BTreeMap::new(),
         jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
         pauses: vec![began; gpus],
+        due: BTreeMap::new(),
         failures: vec![BTreeSet::new(); gpus],
         moved: BTreeMap::new(),
-        written: Ok(()),
-        stopped: None,
+        stopped: false,
         replanned: began,
-        view: View::of(schedule, began),
+        view: View::of(schedule),
         orders,
         lost: BTreeSet::new(),
         told_status: None,
         told_unwritten: false,
-        past,
-    };
-    let device = fingerprint(settings, gpus);
-    let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
-    driver.record(&driver.journal.launch(device, None, tool));
-    driver.go_on();
-    let signal = driver.drive();
-    driver.write_status();
-    console.settle();
-    let exit = finish(driver, schedule, signal);
-    if let Some(others) = neighbours.newcomers() {
-        console.warn(&others);
     }
-    // The control groups are gone with the driver; now the directory with its guard.
-    drop(run);
-    exit
+}
+
+/// The program of a job's tasks, as hosts start it.
+fn program(job: &doc::ClusterJob) -> Task {
+    Task {
+        job: job.job.clone(),
+        samples: job
+            .samples
+            .and_then(|samples| units::Samples::new(samples.round() as u64).ok()),
+        ..Task::named(job.id.clone())
+    }
+}
+
+/// The host of a schedule. GPUs on which several jobs train at once are under MPS: without it they would take turns.
+fn open(
+    cluster: &doc::Cluster,
+    seats: &Seats,
+    settings: &Settings,
+    run: RunDir,
+    console: &Console,
+) -> Result<(Box<dyn Host>, Neighbours), Failure> {
+    let shared = !cluster.sharing.is_empty();
+    let supervision = &settings.supervision;
+    match &settings.place {
+        Where::Cuda if shared => {
+            let gpus = discovery::shareable(&seats.uuids(), seats.all.len());
+            let gpus = gpus.map_err(|error| {
+                Failure::Environment(format!(
+                    "the schedule lets jobs share GPUs, which needs MPS, but there is {error}"
+                ))
+            })?;
+            let options = MpsOptions::from_environment().map_err(environment)?;
+            let mut setup = MpsSetup::new(gpus, options);
+            setup.attach = settings.attach_mps;
+            let mut host = MpsHost::open(setup, run).map_err(open_failure)?;
+            let neighbours = prepare(&mut host, supervision, console)?;
+            Ok((Box::new(host), neighbours))
+        }
+        place => {
+            let (opened, note) = match place {
+                Where::Processors => {
+                    Processes::parts(seats.parts(), shared, run).map_err(open_failure)?
+                }
+                Where::Cuda => {
+                    let host = Processes::whole(seats.uuids(), run).map_err(open_failure)?;
+                    (host, None)
+                }
+                Where::Via(words) => {
+                    let host = Processes::behind(&words.join(" "), seats.all.len(), run);
+                    (host.map_err(open_failure)?, None)
+                }
+            };
+            if let Some(note) = note {
+                console.warn(&note);
+            }
+            let mut host = opened;
+            let neighbours = prepare(&mut host, supervision, console)?;
+            Ok((Box::new(host), neighbours))
+        }
+    }
 }
 
 /// The journal of the run, and how far it was.
@@ -177,44 +220,25 @@ fn of_journal(error: JournalError) -> Failure {
     }
 }
 
-/// The devices of this machine that a schedule runs on.
-fn devices(place: &Where, seats: &Seats) -> Vec<String> {
-    match place {
-        Where::Processors => vec!["cpu".to_owned()],
-        Where::Cuda => seats.all.iter().filter_map(|s| s.uuid.clone()).collect(),
-        // Whatever the prefix finds.
-        Where::Via(_) => Vec::new(),
-    }
-}
-
-/// Writes the summary, and says what it came to.
-fn finish(
-    mut driver: Driver<'_>,
-    schedule: &Schedule,
+/// Reports what is open, and returns how the tool ends; `written` is the result of writing the events.
+fn ended(
     signal: Option<i32>,
+    tasks: &[TaskSummary],
+    written: Result<(), Failure>,
+    console: &Console,
 ) -> Result<Exit, Failure> {
-    let tasks = driver.summaries();
     let ok = tasks.iter().all(|t| t.finished);
-    let open = tasks.iter().filter(|t| t.interrupted);
-    let open: Vec<&str> = open.map(|t| t.id.as_str()).collect();
-    let open = open.join(", ");
-    let summary = driver.journal.summary(Instant::now(), ok, tasks);
-    driver.supervisor.stop_all(Duration::ZERO);
-    driver.record(&summary);
-    if ok {
-        driver.console.note(&compared(&driver, schedule));
-        // Nothing is left to resume.
-        if let (KeptIn::Default(path), true) = (&driver.settings.journal, driver.kept.is_kept()) {
-            fs::remove_file(path).ok();
-        }
-    }
     if let Some(signal) = signal {
-        driver.console.error(&format!(
-            "interrupted by signal {signal}: {open} had not ended"
+        let open = tasks.iter().filter(|t| t.interrupted);
+        let open: Vec<&str> = open.map(|t| t.id.as_str()).collect();
+        console.error(&format!(
+            "interrupted by {}: {} had not ended",
+            signal_text(signal),
+            open.join(", ")
         ));
         return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
     }
-    match driver.written {
+    match written {
         Err(Failure::ClosedPipe) if !ok => Ok(Exit::Negative),
         Err(failure) => Err(failure),
         Ok(()) if ok => Ok(Exit::Done),
@@ -267,26 +291,4 @@ fn check(schedule: &Schedule) -> Result<(), Failure> {
             "the schedule cannot be followed: {stuck}; `mt-check` says what is wrong with it"
         ))
     })
-}
-
-fn fingerprint(settings: &Settings, gpus: usize) -> DeviceFingerprint {
-    let (kind, name) = match &settings.place {
-        Where::Processors => (
-            DeviceKind::Cpu,
-            format!("{gpus} parts of this machine's processors"),
-        ),
-        Where::Cuda => (DeviceKind::Cuda, format!("{gpus} GPUs of this machine")),
-        Where::Via(words) => (
-            DeviceKind::Cuda,
-            format!("{gpus} GPUs via {}", words.join(" ")),
-        ),
-    };
-    DeviceFingerprint {
-        kind,
-        name,
-        simulated: false,
-        units: u32::try_from(gpus).ok(),
-        detail: None,
-        noise_percent: None,
-    }
 }

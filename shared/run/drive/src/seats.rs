@@ -1,8 +1,6 @@
 //! How a task is started so that it runs on its GPU.
 
 use doc::{Cluster, DeviceKind};
-use jobs::cgroup::Cgroups;
-use jobs::{JobSpec, RunDir};
 use units::Share;
 
 /// Where tasks run.
@@ -59,14 +57,6 @@ impl Where {
         }
         Ok(Self::Via(words))
     }
-
-    /// The word for it in `MT_DEVICE`.
-    pub(crate) fn word(&self) -> &'static str {
-        match self {
-            Self::Processors => "cpu",
-            Self::Cuda | Self::Via(_) => "cuda",
-        }
-    }
 }
 
 /// A schedule was to be launched on the simulator.
@@ -84,14 +74,11 @@ pub(crate) struct Seat {
     share: Share,
 }
 
-/// The GPUs, and what confines tasks to them.
+/// The GPUs.
 #[derive(Debug)]
 pub(crate) struct Seats {
     pub all: Vec<Seat>,
     place: Where,
-    groups: Option<Cgroups>,
-    /// Whether tasks may train on one GPU at once.
-    shared: bool,
 }
 
 /// Who is started, for the words of a prefix.
@@ -102,15 +89,11 @@ pub(crate) struct Who<'a> {
 }
 
 impl Seats {
-    /// The seats of a cluster; the text is a note for people where control groups cannot be had.
+    /// The seats of a cluster.
     ///
     /// # Errors
     /// Fields that a prefix or CUDA needs but the cluster does not give, for each GPU.
-    pub fn open(
-        cluster: &Cluster,
-        place: &Where,
-        run: &mut RunDir,
-    ) -> Result<(Self, Option<String>), String> {
+    pub fn of(cluster: &Cluster, place: &Where) -> Result<Self, String> {
         let all = seats(cluster);
         let lacks = |what: &str, has: fn(&Seat) -> bool| {
             let without: Vec<&str> = all
@@ -139,74 +122,38 @@ impl Seats {
             }
             Where::Processors => {}
         }
-        let mut note = None;
-        let mut groups = None;
-        if *place == Where::Processors {
-            match Cgroups::create(run) {
-                Ok(made) => groups = Some(made),
-                Err(error) => {
-                    note = Some(format!(
-                        "tasks are not confined to parts of the machine: {error}"
-                    ));
-                }
-            }
-        }
         let place = place.clone();
-        let shared = !cluster.sharing.is_empty();
-        let seats = Self {
-            all,
-            place,
-            groups,
-            shared,
-        };
-        Ok((seats, note))
+        Ok(Self { all, place })
     }
 
-    /// Lets a task run on its GPU, as the process number `slot` there.
-    ///
-    /// # Errors
-    /// If its control group cannot be made.
-    pub fn put(
-        &self,
-        (gpu, slot): (usize, usize),
-        who: &Who<'_>,
-        spec: &mut JobSpec,
-    ) -> Result<(), String> {
+    /// What a task is told of its GPU.
+    pub fn variables(&self, gpu: usize) -> Vec<(String, String)> {
         let seat = &self.all[gpu];
-        let mut set = |name: &str, value: &str| {
-            spec.env.insert(name.into(), value.into());
+        let mut all = vec![
+            ("MT_GPU".to_owned(), seat.name.clone()),
+            ("MT_GPU_TYPE".to_owned(), seat.kind.clone()),
+        ];
+        all.extend(seat.node.clone().map(|node| ("MT_NODE".to_owned(), node)));
+        all
+    }
+
+    /// The command of a task on its GPU, behind the prefix if there is one.
+    pub fn command(&self, gpu: usize, who: &Who<'_>, argv: &[String]) -> Vec<String> {
+        let Where::Via(words) = &self.place else {
+            return argv.to_vec();
         };
-        set("MT_GPU", &seat.name);
-        set("MT_GPU_TYPE", &seat.kind);
-        if let Some(node) = &seat.node {
-            set("MT_NODE", node);
-        }
-        match &self.place {
-            Where::Processors => {
-                if let Some(groups) = &self.groups {
-                    let slot = slot.to_string();
-                    // Tasks that share a GPU have its part of the machine together, and not each.
-                    let group = match self.shared {
-                        true => groups.group_below(&seat.name, seat.share, &slot),
-                        false => groups.group(&format!("{}.{slot}", seat.name), seat.share),
-                    };
-                    spec.cgroup_procs = Some(group.map_err(|e| e.to_string())?.procs());
-                }
-            }
-            Where::Cuda => {
-                // Every seat has one: it was looked at when they were opened.
-                set(
-                    "CUDA_VISIBLE_DEVICES",
-                    seat.uuid.as_deref().unwrap_or_default(),
-                );
-            }
-            Where::Via(words) => {
-                let prefix = words.iter().map(|w| seat.replaced(w, who).into());
-                let argv = std::mem::take(&mut spec.argv);
-                spec.argv = prefix.chain(argv).collect();
-            }
-        }
-        Ok(())
+        let prefix = words.iter().map(|w| self.all[gpu].replaced(w, who));
+        prefix.chain(argv.iter().cloned()).collect()
+    }
+
+    /// The UUIDs of the GPUs; none on processors.
+    pub fn uuids(&self) -> Vec<String> {
+        self.all.iter().filter_map(|s| s.uuid.clone()).collect()
+    }
+
+    /// The GPUs as parts of the processors.
+    pub fn parts(&self) -> Vec<(String, Share)> {
+        self.all.iter().map(|s| (s.name.clone(), s.share)).collect()
     }
 }
 

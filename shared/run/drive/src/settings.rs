@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use cli::Replaced;
 use doc::Schedule;
 
-use jobs::Supervision;
+use jobs::{Supervision, TimeLimits};
 
 use crate::Where;
 
@@ -14,6 +14,12 @@ pub struct Settings {
     pub place: Where,
     /// Restarts, logs and how tasks are ended.
     pub supervision: Supervision,
+    /// When a task is late.
+    pub limits: TimeLimits,
+    /// File of metrics.
+    pub metrics: Option<Replaced>,
+    /// Whether jobs on GPUs use a running MPS daemon, and leave it running.
+    pub attach_mps: bool,
     /// Seed of new plans.
     pub seed: u64,
     /// Where it is kept which tasks are done.

@@ -1,14 +1,14 @@
-//! Events of tasks and their consequences.
+//! What happens to the tasks of a schedule, and its consequences.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, ProcessEnd};
-use jobs::{Event, Exit, Happening};
-use units::Seconds;
+use runner::{Ended, Happened, Policy, Row, State, Stop, Verdict, process_end};
+use units::{Seconds, TaskId};
 
 use crate::Place;
-use crate::driver::{Driver, Running};
+use crate::driver::{Driver, Key, Run, Running, look_at_journal, now};
 
 /// Deviation of a job's training times from the planned ones above which everything not yet started
 /// is planned again: with durations that deviate by up to 20 %, a plan that does not react loses
@@ -23,95 +23,188 @@ const CALM: Duration = Duration::from_secs(1);
 /// with fewer, the job itself may be at fault.
 const FAILED_JOBS: usize = 2;
 
-impl Driver<'_> {
-    /// Something happened to a task.
-    pub fn happened(&mut self, event: Event) {
-        let Some(&running) = self.running.get(&event.job) else {
-            if let Happening::Exited { .. } = event.what {
-                self.parked.remove(&event.job);
-            }
+impl Policy for Driver<'_> {
+    type Key = Key;
+
+    fn task(&self, key: Key) -> TaskId {
+        let place = self.running.get(&key).map(|r| r.place);
+        let parked = self.parked.get(&key).map(|p| p.job);
+        match (place, parked) {
+            (Some(place), _) => self.name(place),
+            (None, job) => self.cluster.jobs[job.unwrap_or_default()].id.clone(),
+        }
+    }
+
+    fn decide(&mut self, run: &mut Run<'_>) {
+        if !self.stopped {
+            self.heed_orders(run);
+            self.start_all(run);
+        }
+        self.keep_status(run);
+        if self.running.is_empty() && self.agenda.done() {
+            self.dismiss_those(run, |_| true);
+        }
+    }
+
+    fn happened(&mut self, run: &mut Run<'_>, key: Key, _: Instant, what: &Happened) {
+        let Some(&running) = self.running.get(&key) else {
             return;
         };
         let place = running.place;
-        if let Some(why) = running.ended {
-            if let Happening::Exited { exit, .. } = event.what {
-                self.running.remove(&event.job);
-                let end = end_of(exit);
-                self.jobs[place.job].lanes[place.task].end = Some(end);
-                self.tell_exit(place, end, why);
-            }
+        if running.ended.is_some() {
             return;
         }
-        match event.what {
-            Happening::Ready { .. } => {
-                if let Some(r) = self.running.get_mut(&event.job).filter(|r| !r.ready) {
-                    r.ready = true;
-                    let task = self.name(place);
-                    let round = place.round as u32;
-                    self.tell(EventPayload::Ready { round, task });
-                }
-            }
-            Happening::Steps { samples, loss, .. } => {
+        match what {
+            Happened::Ready => run.tell(EventPayload::Ready {
+                round: place.round as u32,
+                task: self.name(place),
+            }),
+            Happened::Steps { samples, loss, .. } => {
                 let told = &mut self.jobs[place.job].lanes[place.task];
-                told.samples = told.samples.saturating_add(samples);
-                told.first_loss = told.first_loss.or(loss);
+                told.samples = told.samples.saturating_add(*samples);
+                told.first_loss = told.first_loss.or(*loss);
                 told.last_loss = loss.or(told.last_loss);
             }
             // The GPU is free; what remains until the end of the process is synchronisation.
-            Happening::Done { .. } if running.trained.is_none() && self.stopped.is_none() => {
-                let at = self.trained(&running);
-                if let Some(r) = self.running.get_mut(&event.job) {
+            Happened::Done { .. } if running.trained.is_none() && !self.stopped => {
+                run.finished(key);
+                let at = self.trained(run, &running);
+                if let Some(r) = self.running.get_mut(&key) {
                     r.trained = Some(at);
                 }
             }
             // For a job that takes orders: its result is synchronised.
-            Happening::Parked if running.stays && self.stopped.is_none() => {
-                self.running.remove(&event.job);
-                self.park(event.job, running);
+            Happened::Parked if running.stays && !self.stopped => {
+                self.running.remove(&key);
+                self.park(key, running);
                 let given_up = self.jobs[place.job].given_up;
                 if !given_up {
-                    self.confirm(place);
+                    self.confirm(run, place);
                 }
-                self.phases_end(&running);
+                self.phases_end(run, &running);
                 if given_up {
-                    self.dismiss(event.job);
+                    self.dismiss(run, key);
                 } else {
-                    self.succeeded(running);
+                    self.succeeded(run, running);
                 }
-            }
-            Happening::Exited {
-                exit, strays, tail, ..
-            } => {
-                self.running.remove(&event.job);
-                self.exited(running, exit, strays.len(), &tail);
-            }
-            Happening::LogFailed(why) => {
-                let text = format!("{}: its log cannot be written: {why}", self.name(place));
-                self.console.warn(&text);
             }
             _ => {}
         }
     }
 
-    /// Training of a task has ended; returns when.
-    fn trained(&mut self, running: &Running) -> f64 {
-        let now = self.now();
+    fn ended(&mut self, run: &mut Run<'_>, key: Key, ended: &Ended) -> Result<(), String> {
+        let Some(&running) = self.running.get(&key) else {
+            self.parked.remove(&key);
+            return Ok(());
+        };
         let place = running.place;
-        if let Some(ratio) = self.agenda.trained(place, now) {
+        let end = process_end(ended.exit);
+        self.jobs[place.job].lanes[place.task].end = Some(end);
+        if let Some(why) = running.ended {
+            self.running.remove(&key);
+            self.tell_exit(run, place, end, Some(why.to_owned()));
+            return Ok(());
+        }
+        self.exited(run, key, running, ended)
+    }
+
+    fn failed(&mut self, run: &mut Run<'_>, key: Key, why: String) {
+        if let Some(running) = self.running.remove(&key) {
+            self.try_again(run, running.place, running.gpu, &why);
+        }
+    }
+
+    fn stopped(&mut self, _: &mut Run<'_>, _: &Stop) {
+        self.stopped = true;
+    }
+
+    fn turned(&mut self, run: &mut Run<'_>) {
+        let at = run.now();
+        let late = |(place, due): (&Place, &Instant)| (*due <= at).then_some(*place);
+        let late: Vec<Place> = self.due.iter().filter_map(late).collect();
+        // A task that waits to be tried again has no process that could be late.
+        for place in late {
+            let runs = self.running.values().any(|r| r.place == place);
+            if !runs && !self.stopped && !self.jobs[place.job].given_up {
+                let limit = self.settings.limits.total.unwrap_or_default();
+                let why = format!("not done after {} s", limit.as_secs_f64());
+                self.give_up(run, place.job, &why);
+            }
+        }
+    }
+
+    fn due(&self, run: &Run<'_>) -> Option<Instant> {
+        let arrival = self.agenda.next_arrival(now(run));
+        let arrival = arrival
+            .map(|at| run.now() + Duration::try_from_secs_f64(at - now(run)).unwrap_or_default());
+        let paused = self.pauses.iter().copied().filter(|at| *at > run.now());
+        arrival.into_iter().chain(paused).min()
+    }
+
+    fn postpone(&mut self, pause: Duration) {
+        for due in self.due.values_mut() {
+            *due += pause;
+        }
+    }
+
+    fn is_over(&self, _: &Run<'_>) -> bool {
+        self.stopped || self.agenda.done()
+    }
+
+    fn state(&self, run: &Run<'_>) -> State {
+        let at = now(run);
+        let row = |r: &Running| {
+            let lane = &self.jobs[r.place.job].lanes[r.place.task];
+            Row {
+                task: self.name(r.place).to_string(),
+                state: match r.trained {
+                    Some(_) => "synchronising",
+                    None => "training",
+                },
+                share: 100.0,
+                batch: 0,
+                samples: (lane.samples > 0).then_some(lane.samples),
+                wanted: None,
+                rate: None,
+                predicted: None,
+                loss: lane.last_loss,
+                restarts: lane.restarts,
+            }
+        };
+        let mut line = self.view.line(at, self.running.len());
+        for r in self.running.values() {
+            let (gpu, round) = (&self.seats.all[r.gpu].name, r.place.round);
+            let (name, since) = (self.name(r.place), at - r.since);
+            line += &format!("\n  {gpu}: {name}, round {round}, {since:.1} s");
+        }
+        State {
+            round: 0,
+            rows: self.running.values().map(row).collect(),
+            line: Some(line),
+        }
+    }
+}
+
+impl Driver<'_> {
+    /// Training of a task has ended; returns when.
+    fn trained(&mut self, run: &mut Run<'_>, running: &Running) -> f64 {
+        let at = now(run);
+        let place = running.place;
+        if let Some(ratio) = self.agenda.trained(place, at) {
             let (sum, count) = &mut self.jobs[place.job].drift;
             *sum += ratio;
             *count += 1;
         }
-        self.phase(running, PhaseKind::Compute, now);
-        self.jobs[place.job].lanes[place.task].trained += now - running.since;
-        now
+        self.phase(run, running, PhaseKind::Compute, at);
+        self.jobs[place.job].lanes[place.task].trained += at - running.since;
+        at
     }
 
     /// A phase of a task has ended: it has trained, or it has synchronised what it trained.
-    fn phase(&mut self, running: &Running, phase: PhaseKind, end: f64) {
+    fn phase(&mut self, run: &mut Run<'_>, running: &Running, phase: PhaseKind, end: f64) {
         let start = running.trained.unwrap_or(running.since);
         let second = |s: f64| Seconds::new(s).unwrap_or(Seconds::ZERO);
-        self.tell(EventPayload::Phase {
+        run.tell(EventPayload::Phase {
             round: running.place.round as u32,
             task: self.name(running.place),
             phase,
@@ -121,56 +214,64 @@ impl Driver<'_> {
         });
     }
 
-    fn exited(&mut self, running: Running, exit: Exit, strays: usize, tail: &str) {
+    fn exited(
+        &mut self,
+        run: &mut Run<'_>,
+        key: Key,
+        running: Running,
+        ended: &Ended,
+    ) -> Result<(), String> {
         let place = running.place;
-        let end = end_of(exit);
-        self.jobs[place.job].lanes[place.task].end = Some(end);
-        let good = end == ProcessEnd::Code(0);
-        let words = tail.lines().rev().find(|line| !line.trim().is_empty());
-        let last = &words.map_or_else(|| format!("{end}, and it printed nothing"), str::to_owned);
-        let mut reason = if good {
-            String::new()
-        } else {
-            format!("it failed: {last}")
-        };
-        if strays > 0 {
-            reason += &format!(" ({strays} processes that it left behind were killed)");
+        let good = ended.verdict == Verdict::Done;
+        let over = self.stopped || self.jobs[place.job].given_up;
+        if good && !over {
+            self.confirm(run, place);
+            self.phases_end(run, &running);
         }
-        let ended = self.stopped.is_some() || self.jobs[place.job].given_up;
-        if good && !ended {
-            self.confirm(place);
-            self.phases_end(&running);
-        }
-        self.tell_exit(place, end, reason.trim());
-        if ended {
-            self.agenda.failed(place, self.now());
-            if self.jobs[place.job].given_up && self.stopped.is_none() && running.trained.is_none()
-            {
+        let why = ended.why.as_ref().map(|why| format!("it failed: {why}"));
+        self.tell_exit(
+            run,
+            place,
+            process_end(ended.exit),
+            ended.reason(why.as_deref()),
+        );
+        if over {
+            self.running.remove(&key);
+            self.agenda.failed(place, now(run));
+            if self.jobs[place.job].given_up && !self.stopped && running.trained.is_none() {
                 // Until now its GPU was expected to be busy for as long as it would have trained.
-                self.replan("a task of a job that was given up has ended");
+                self.replan(run, "a task of a job that was given up has ended");
             }
-            return;
+            return Ok(());
         }
-        if !good {
-            return self.failed(place, running.gpu, last);
+        match &ended.verdict {
+            Verdict::Done => {
+                self.running.remove(&key);
+                self.succeeded(run, running);
+                Ok(())
+            }
+            // Neither the job nor its GPU is at fault.
+            Verdict::Fault => {
+                self.running.remove(&key);
+                self.agenda.failed(place, now(run));
+                Ok(())
+            }
+            _ => Err(ended.why.clone().unwrap_or_default()),
         }
-        self.succeeded(running);
     }
 
-    fn tell_exit(&mut self, place: Place, end: ProcessEnd, reason: &str) {
-        let told = EventPayload::Exit {
+    fn tell_exit(&self, run: &mut Run<'_>, place: Place, end: ProcessEnd, reason: Option<String>) {
+        run.tell(EventPayload::Exit {
             round: place.round as u32,
             task: self.name(place),
             phase: Some(PhaseKind::Compute),
             end,
-            reason: Some(reason.to_owned()).filter(|r| !r.is_empty()),
-        };
-        self.tell(told);
+            reason,
+        });
     }
 
     /// Ends the rest of a gang when one task has failed: the others would wait for it for ever.
-    pub fn end_gang(&mut self, job: usize) {
-        let grace = self.settings.supervision.grace;
+    pub fn end_gang(&mut self, run: &mut Run<'_>, job: usize) {
         let own = self.running.iter_mut().filter(|(_, r)| r.place.job == job);
         let mut ids = Vec::new();
         for (&id, running) in own.filter(|(_, r)| r.ended.is_none()) {
@@ -178,51 +279,57 @@ impl Driver<'_> {
             ids.push(id);
         }
         for id in ids {
-            self.supervisor.stop(id, grace);
+            run.stop(id, "another task of its gang failed".to_owned());
         }
-        self.dismiss_those(|p| p.job == job);
+        self.dismiss_those(run, |p| p.job == job);
     }
 
     /// A task is done: with its training, if it has not said so before, or with what came after.
-    fn phases_end(&mut self, running: &Running) {
+    fn phases_end(&mut self, run: &mut Run<'_>, running: &Running) {
         if running.trained.is_some() {
-            self.phase(running, PhaseKind::Upload, self.now());
+            let end = now(run);
+            self.phase(run, running, PhaseKind::Upload, end);
         } else {
-            self.trained(running);
+            self.trained(run, running);
         }
     }
 
     /// A task has trained and synchronised.
-    fn succeeded(&mut self, running: Running) {
+    fn succeeded(&mut self, run: &mut Run<'_>, running: Running) {
         let place = running.place;
         self.view.done += 1;
         self.failures[running.gpu].clear();
-        let now = self.now();
-        if self.agenda.synced(place, now) {
-            self.dismiss_those(|p| p.job == place.job);
+        self.due.remove(&place);
+        if self.agenda.synced(place, now(run)) {
+            self.dismiss_those(run, |p| p.job == place.job);
         }
         let suspect = self.moved.remove(&place);
         if let Some(gpu) = suspect.filter(|&gpu| !self.failures[gpu].is_empty()) {
             self.lose(
+                run,
                 gpu,
                 "a task that failed there twice succeeded on another GPU",
             );
         }
-        self.look_at_drift(place.job);
+        self.look_at_drift(run, place.job);
     }
 
     /// Retries a failed task, or gives up its job or its GPU.
-    pub fn failed(&mut self, place: Place, gpu: usize, why: &str) {
-        let now = self.now();
-        self.agenda.failed(place, now);
+    pub fn try_again(&mut self, run: &mut Run<'_>, place: Place, gpu: usize, why: &str) {
+        let at = now(run);
+        self.agenda.failed(place, at);
         if self.agenda.is_gang(place.job) {
-            self.end_gang(place.job);
+            self.end_gang(run, place.job);
             let written = self.kept.undone(self.cluster, place.job);
-            self.look_at_journal(written);
+            look_at_journal(run, written);
         }
         self.failures[gpu].insert(place.job);
         if self.failures[gpu].len() >= FAILED_JOBS && self.seats.all.len() > 1 {
-            return self.lose(gpu, "tasks of several jobs failed there and none succeeded");
+            return self.lose(
+                run,
+                gpu,
+                "tasks of several jobs failed there and none succeeded",
+            );
         }
         let told = &mut self.jobs[place.job];
         let attempt = told.attempts.entry(place).or_insert(0);
@@ -230,6 +337,7 @@ impl Driver<'_> {
         let attempt = *attempt;
         if attempt > self.settings.supervision.restarts {
             return self.give_up(
+                run,
                 place.job,
                 &format!("it failed {attempt} times, at last: {why}"),
             );
@@ -237,61 +345,61 @@ impl Driver<'_> {
         told.lanes[place.task].restarts += 1;
         // Twice on one GPU: the third try is on another, which shows whether the task or the GPU is
         // at fault.
-        if attempt >= 2 && self.agenda.elsewhere(place, gpu, now) {
+        if attempt >= 2 && self.agenda.elsewhere(place, gpu, at) {
             self.moved.entry(place).or_insert(gpu);
         }
-        self.pauses[gpu] = Instant::now() + self.settings.supervision.pause(attempt);
+        self.pauses[gpu] = run.retry_at(attempt);
         let restart = EventPayload::Restart {
             round: place.round as u32,
             task: self.name(place),
             restarts: Some(attempt),
             reason: format!("it failed: {why}"),
         };
-        self.tell(restart);
+        run.tell(restart);
     }
 
-    fn lose(&mut self, gpu: usize, why: &str) {
+    fn lose(&mut self, run: &mut Run<'_>, gpu: usize, why: &str) {
         self.agenda.use_gpu(gpu, false);
         self.lost.insert(gpu);
-        self.leave(gpu, why);
-        self.give_up_stuck();
+        self.leave(run, gpu, why);
+        self.give_up_stuck(run);
     }
 
     /// Plans everything that has not started without a GPU.
-    pub fn leave(&mut self, gpu: usize, why: &str) {
+    pub fn leave(&mut self, run: &mut Run<'_>, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
         let reason = format!("{name} is no longer used: {why}");
-        self.tell(EventPayload::Fault {
+        run.tell(EventPayload::Fault {
             round: None,
             task: None,
             reason,
         });
         self.failures[gpu] = BTreeSet::new();
-        self.dismiss_those(|p| p.gpu == gpu);
-        self.replan(&format!("{name} is lost"));
+        self.dismiss_those(run, |p| p.gpu == gpu);
+        self.replan(run, &format!("{name} is lost"));
     }
 
-    pub fn give_up(&mut self, job: usize, reason: &str) {
+    pub fn give_up(&mut self, run: &mut Run<'_>, job: usize, reason: &str) {
         self.jobs[job].given_up = true;
         self.agenda.give_up(job);
-        self.dismiss_those(|p| p.job == job);
+        self.dismiss_those(run, |p| p.job == job);
         let own = self.running.iter().filter(|(_, r)| r.place.job == job);
         let ids: Vec<_> = own.map(|(id, _)| *id).collect();
         for id in ids {
-            self.supervisor.stop(id, self.settings.supervision.grace);
+            run.stop(id, reason.to_owned());
         }
         let id = self.cluster.jobs[job].id.clone();
-        self.console.error(&format!("{id} is given up: {reason}"));
-        self.tell(EventPayload::Stop {
+        run.warn(&format!("{id} is given up: {reason}"));
+        run.tell(EventPayload::Stop {
             round: None,
             task: Some(id),
             reason: reason.to_owned(),
         });
-        self.replan("a job was given up");
+        self.replan(run, "a job was given up");
     }
 
     /// Plans again if the times of a job were far from the planned ones.
-    fn look_at_drift(&mut self, job: usize) {
+    fn look_at_drift(&mut self, run: &mut Run<'_>, job: usize) {
         let (sum, count) = self.jobs[job].drift;
         // A complete round, so that one slow task does not decide for all.
         if count < self.cluster.jobs[job].tasks {
@@ -299,31 +407,24 @@ impl Driver<'_> {
         }
         self.jobs[job].drift = (0.0, 0);
         let factor = sum / f64::from(count);
-        if (factor - 1.0).abs() <= DRIFT || self.replanned.elapsed() < CALM {
+        if (factor - 1.0).abs() <= DRIFT || run.now() < self.replanned + CALM {
             return;
         }
         self.agenda.drifted(job, factor);
         let id = &self.cluster.jobs[job].id;
-        self.replan(&format!(
-            "tasks of {id} take {factor:.2} times as long as planned"
-        ));
+        self.replan(
+            run,
+            &format!("tasks of {id} take {factor:.2} times as long as planned"),
+        );
     }
 
-    pub fn replan(&mut self, reason: &str) {
-        self.replanned = Instant::now();
-        let now = self.now();
-        self.agenda.replan(now);
-        self.tell(EventPayload::Replan {
+    pub fn replan(&mut self, run: &mut Run<'_>, reason: &str) {
+        self.replanned = run.now();
+        self.agenda.replan(now(run));
+        run.tell(EventPayload::Replan {
             round: None,
             reason: format!("{reason}: what has not started is planned again"),
             planned: None,
         });
-    }
-}
-
-fn end_of(exit: Exit) -> ProcessEnd {
-    match exit {
-        Exit::Code(code) => ProcessEnd::Code(code),
-        Exit::Signal(signal) => ProcessEnd::Signal(signal),
     }
 }

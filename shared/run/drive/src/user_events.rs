@@ -1,44 +1,43 @@
 //! How a driver reacts to events from its user, and how it reports the state of the jobs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::{Names, document};
 use doc::{ClusterStatus, QueueNews};
 use units::{Seconds, TaskId};
 
-use crate::driver::{Driver, Running};
+use crate::driver::{Driver, Run, Running, look_at_journal, now};
 
 /// The status is written again at most this often; a reader looks at it, and nothing waits for it.
 const STATUS: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {
     /// Acts upon the events whose time has come.
-    pub fn heed_orders(&mut self) {
+    pub fn heed_orders(&mut self, run: &mut Run<'_>) {
         if self.orders.is_over() {
             return;
         }
-        let (due, wrong) = self.orders.due(self.now());
+        let (due, wrong) = self.orders.due(now(run));
         if let Some(problem) = wrong {
-            self.console
-                .warn(&format!("--events: {problem}; the run goes on"));
+            run.warn(&format!("--events: {problem}; the run goes on"));
         }
         for event in due {
-            if let Err(problem) = self.heed(&event.what) {
-                self.console.warn(&format!("--events: ignored: {problem}"));
+            if let Err(problem) = self.heed(run, &event.what) {
+                run.warn(&format!("--events: ignored: {problem}"));
             }
         }
         if self.orders.is_over() {
             // A GPU that is lost can be found as long as events come.
-            self.give_up_stuck();
+            self.give_up_stuck(run);
         }
     }
 
-    fn heed(&mut self, what: &QueueNews) -> Result<(), String> {
+    fn heed(&mut self, run: &mut Run<'_>, what: &QueueNews) -> Result<(), String> {
         match what {
             QueueNews::Weight(job, weight) => {
                 let n = self.open_job(job)?;
                 self.agenda.reweigh(n, weight.get());
-                self.replan(&format!("{job} has weight {}", weight.get()));
+                self.replan(run, &format!("{job} has weight {}", weight.get()));
             }
             QueueNews::Estimate(job, estimate) => {
                 let n = self.open_job(job)?;
@@ -52,7 +51,7 @@ impl Driver<'_> {
                     document::times_by_class(self.cluster, &representatives, &estimate.train);
                 let times = times.map_err(|kind| format!("no GPU is of type {kind:?}"))?;
                 self.agenda.estimate(n, &times);
-                self.replan(&format!("new estimate of how long {job} takes"));
+                self.replan(run, &format!("new estimate of how long {job} takes"));
             }
             QueueNews::Deadline(job, at) => {
                 let n = self.open_job(job)?;
@@ -61,24 +60,24 @@ impl Driver<'_> {
                     Some(at) => format!("{job} should be complete at {} s", at.get()),
                     None => format!("{job} no longer has a deadline"),
                 };
-                self.replan(&told);
+                self.replan(run, &told);
             }
             QueueNews::Cancelled(job) => {
                 let n = self.open_job(job)?;
-                self.give_up(n, "it was cancelled");
+                self.give_up(run, n, "it was cancelled");
             }
             QueueNews::Lost(gpu) => {
                 let m = self.gpu(gpu)?;
-                self.lose_now(m);
+                self.lose_now(run, m);
             }
             QueueNews::Found(gpu) => {
                 let m = self.gpu(gpu)?;
                 self.agenda.use_gpu(m, true);
                 self.lost.remove(&m);
                 self.failures[m].clear();
-                self.replan(&format!("{gpu} is found"));
+                self.replan(run, &format!("{gpu} is found"));
             }
-            QueueNews::Status if self.settings.status.is_some() => self.write_status(),
+            QueueNews::Status if self.settings.status.is_some() => self.write_status(run),
             QueueNews::Status => {
                 return Err("say with --status FILE where it is to be written".to_owned());
             }
@@ -113,7 +112,7 @@ impl Driver<'_> {
 
     /// A GPU is lost, with whatever runs there: it is ended and started again elsewhere. A job that no other can
     /// run waits until one is found.
-    fn lose_now(&mut self, gpu: usize) {
+    fn lose_now(&mut self, run: &mut Run<'_>, gpu: usize) {
         self.agenda.use_gpu(gpu, false);
         self.lost.insert(gpu);
         let here = self
@@ -125,56 +124,57 @@ impl Driver<'_> {
             running.ended = Some("its GPU is lost");
             gone.push((id, *running));
         }
-        let now = self.now();
+        let at = now(run);
         for (id, Running { place, .. }) in gone {
             // Processes on a lost node save no checkpoint, and one that only seems lost must not
             // continue beside its successor.
-            self.supervisor.stop(id, Duration::ZERO);
-            self.agenda.failed(place, now);
+            run.stop_within(id, Duration::ZERO, "its GPU is lost".to_owned());
+            self.agenda.failed(place, at);
             if self.agenda.is_gang(place.job) {
-                self.end_gang(place.job);
+                self.end_gang(run, place.job);
                 let written = self.kept.undone(self.cluster, place.job);
-                self.look_at_journal(written);
+                look_at_journal(run, written);
             }
         }
-        self.leave(gpu, "it was said to be lost");
+        self.leave(run, gpu, "it was said to be lost");
         if self.orders.is_over() {
-            self.give_up_stuck();
+            self.give_up_stuck(run);
         }
     }
 
     /// Jobs that no GPU that is left can run are given up.
-    pub fn give_up_stuck(&mut self) {
+    pub fn give_up_stuck(&mut self, run: &mut Run<'_>) {
         for job in self.agenda.stuck() {
-            self.give_up(job, "no GPU is left that can run it");
+            self.give_up(run, job, "no GPU is left that can run it");
         }
     }
 
     /// Writes how far the jobs are, now and then.
-    pub fn keep_status(&mut self) {
-        if self.settings.status.is_some() && self.told_status.is_none_or(|t| t.elapsed() >= STATUS)
+    pub fn keep_status(&mut self, run: &mut Run<'_>) {
+        if self.settings.status.is_some()
+            && self.told_status.is_none_or(|t| run.now() >= t + STATUS)
         {
-            self.write_status();
+            self.write_status(run);
         }
     }
 
     /// Writes the status of the jobs. The file is replaced as a whole, so that a reader never sees half of
     /// one.
-    pub fn write_status(&mut self) {
+    pub fn write_status(&mut self, run: &mut Run<'_>) {
         let Some(file) = &self.settings.status else {
             return;
         };
-        self.told_status = Some(Instant::now());
+        self.told_status = Some(run.now());
         let jobs: Vec<TaskId> = self.cluster.jobs.iter().map(|j| j.id.clone()).collect();
         let gpus: Vec<String> = self.seats.all.iter().map(|s| s.name.clone()).collect();
         let names = Names {
             jobs: &jobs,
             gpus: &gpus,
         };
-        let now = self.now();
-        let status = self.agenda.outlook(now, &names).and_then(|jobs| {
+        let at = now(run);
+        let status = self.agenda.outlook(at, &names).and_then(|jobs| {
             Ok(ClusterStatus {
-                time: Seconds::new(now)?,
+                time: Seconds::new(at)?,
                 lost: self.lost.iter().map(|&m| gpus[m].clone()).collect(),
                 jobs,
             })
@@ -190,7 +190,7 @@ impl Driver<'_> {
         if let Err(problem) = written
             && !std::mem::replace(&mut self.told_unwritten, true)
         {
-            self.console.warn(&format!("--status: {problem}"));
+            run.warn(&format!("--status: {problem}"));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Display of a running schedule.
 
-use std::time::{Duration, Instant};
-
 use doc::Schedule;
 
 /// How far a schedule is.
@@ -13,17 +11,11 @@ pub(crate) struct View {
     of: u64,
     /// When all are planned to be done, s.
     planned: f64,
-    pub shown: Instant,
 }
-
-/// How often a terminal is drawn again.
-pub(crate) const REDRAW: Duration = Duration::from_millis(500);
-/// How often a log gets a line.
-pub(crate) const LINE: Duration = Duration::from_secs(30);
 
 impl View {
     /// For a schedule of which nothing has happened.
-    pub fn of(schedule: &Schedule, now: Instant) -> Self {
+    pub fn of(schedule: &Schedule) -> Self {
         let ends = schedule
             .assignments
             .iter()
@@ -32,7 +24,6 @@ impl View {
             done: 0,
             of: schedule.tasks(),
             planned: ends.fold(0.0, f64::max),
-            shown: now,
         }
     }
 
@@ -55,7 +46,6 @@ mod tests {
             done: 3,
             of: 20,
             planned: 61.2,
-            shown: Instant::now(),
         };
         let line = view.line(12.3, 4);
         assert_eq!(line, "3 of 20 tasks done, 4 running, 12 s of 61 s planned");

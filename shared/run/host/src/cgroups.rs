@@ -63,7 +63,9 @@ impl Quotas {
 }
 
 impl Shares for Quotas {
-    const KIND: DeviceKind = DeviceKind::Cpu;
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
 
     fn fingerprint(&self) -> DeviceFingerprint {
         cpu_fingerprint(&self.groups)

@@ -105,6 +105,9 @@ pub enum SimError {
         "the steps of the tasks differ by too many orders of magnitude to be simulated together"
     )]
     Uneven,
+    /// A job whose batch size is unknown.
+    #[error("a simulated job needs a batch size")]
+    NoBatch,
     /// A job that is too long for virtual time.
     #[error(
         "it would take {seconds:.0e} s, which the simulator's clock cannot count; look at the samples \

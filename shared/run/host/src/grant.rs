@@ -95,14 +95,16 @@ pub struct Work<'a> {
     pub phase: PhaseKind,
     /// Program and arguments; empty if the task has none for this phase.
     pub argv: &'a [String],
-    /// Samples of each step.
-    pub batch: Batch,
+    /// Samples of each step, if it is told.
+    pub batch: Option<Batch>,
     /// Round, from 0.
     pub round: u32,
     /// Samples to stop after; absent: run until stopped.
     pub samples: Option<u64>,
     /// Whether it gets orders on standard input.
     pub orders: bool,
+    /// Variables that take precedence over those of the task and of the worker protocol.
+    pub env: &'a [(String, String)],
     /// Where its output goes.
     pub log: PathBuf,
     /// How large the log may grow.

@@ -154,7 +154,9 @@ impl Daemons {
 }
 
 impl Shares for Daemons {
-    const KIND: DeviceKind = DeviceKind::Cuda;
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda
+    }
 
     fn fingerprint(&self) -> DeviceFingerprint {
         let names: Vec<&str> = self.gpus.iter().map(|g| g.name.as_str()).collect();

@@ -44,7 +44,9 @@ impl Plain {
 }
 
 impl Shares for Plain {
-    const KIND: DeviceKind = DeviceKind::Cpu;
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
 
     fn fingerprint(&self) -> DeviceFingerprint {
         DeviceFingerprint {

@@ -18,7 +18,7 @@ use crate::{Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants,
 /// How shares of processes are enforced: quotas of control groups, or MPS daemons.
 pub trait Shares {
     /// The kind of device.
-    const KIND: DeviceKind;
+    fn kind(&self) -> DeviceKind;
 
     /// See [`Host::fingerprint`].
     fn fingerprint(&self) -> DeviceFingerprint;
@@ -28,6 +28,11 @@ pub trait Shares {
 
     /// Names of the devices, so that programs that use the same ones are told about each other.
     fn devices(&self) -> Vec<String>;
+
+    /// Whether a job without a quota is put into a control group of its own, which finds everything that it starts.
+    fn contains(&self) -> bool {
+        true
+    }
 
     /// Adds a grant to the start parameters of a computing job.
     ///
@@ -97,10 +102,16 @@ pub struct Processes<S> {
 }
 
 impl<S: Shares> Processes<S> {
-    pub(crate) fn new(shares: S, mut run: RunDir) -> Result<Self, OpenError> {
+    /// A host whose shares are enforced by `shares`.
+    ///
+    /// # Errors
+    /// [`OpenError::Environment`] if processes cannot be supervised.
+    pub fn new(shares: S, mut run: RunDir) -> Result<Self, OpenError> {
         let supervisor = Supervisor::new(run.token());
-        let mut supervisor = supervisor.map_err(|e| OpenError::environment(S::KIND, e))?;
-        supervisor.contain(Enclosures::create(&mut run));
+        let mut supervisor = supervisor.map_err(|e| OpenError::environment(shares.kind(), e))?;
+        if shares.contains() {
+            supervisor.contain(Enclosures::create(&mut run));
+        }
         Ok(Self {
             supervisor,
             shares,
@@ -168,9 +179,9 @@ impl<S: Shares> Host for Processes<S> {
             return Ok(None);
         }
         let assignment = Assignment {
-            batch: Some(work.batch),
+            batch: work.batch,
             share: Some(grant.share),
-            device: word(S::KIND),
+            device: word(self.shares.kind()),
             round: work.round,
             samples: work.samples,
             orders: work.orders,
@@ -178,6 +189,9 @@ impl<S: Shares> Host for Processes<S> {
         let log = work.log.clone();
         let mut spec = JobSpec::for_task(work.task, work.argv, &assignment, log, &self.passing)?;
         spec.log_limits = work.log_limits;
+        let own = work.env.iter();
+        spec.env
+            .extend(own.map(|(name, value)| (name.into(), value.into())));
         let compute = work.phase == PhaseKind::Compute;
         if compute {
             self.shares.prepare(&mut spec, work, grant)?;

@@ -107,7 +107,7 @@ impl SimHost {
                 let task = self.gpu.task_index(work.task);
                 let run = Setting {
                     task: task.ok_or_else(|| SimError::UnknownTask { task: name() })?,
-                    batch: work.batch,
+                    batch: work.batch.ok_or(SimError::NoBatch)?,
                     share: grant.share,
                 };
                 let wanted = work.samples;

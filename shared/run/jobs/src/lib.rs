@@ -64,5 +64,5 @@ pub use sign::{MARK, bear_sign};
 pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::SpawnError;
 pub use spec::JobSpec;
-pub use supervision::Supervision;
+pub use supervision::{Supervision, TimeLimits};
 pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

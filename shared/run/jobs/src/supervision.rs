@@ -24,6 +24,19 @@ pub struct Supervision {
     pub passing: Passing,
 }
 
+/// When a task is late, whatever plan it belongs to. An absent limit is never due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeLimits {
+    /// From the start of a job until it is ready.
+    pub ready: Option<Duration>,
+    /// Between two steps.
+    pub stall: Option<Duration>,
+    /// For a task in a round, restarts included.
+    pub total: Option<Duration>,
+    /// Whether jobs report no progress, so that the other two do not apply.
+    pub no_progress: bool,
+}
+
 /// Maximum pause before a restart: a job that fails for a temporary reason (memory used by another program, a server
 /// that is starting) is tried at least once a minute until its restarts are used up.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);

@@ -34,9 +34,10 @@ use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, Workload};
 use host::{ControlGroups, Host, PlainProcesses};
 use jobs::Neighbours;
+use runner::Recorder;
+use runner::opening::{environment, log_folder, open_failure, prepare, run_dir};
 
-use crate::open::{conclude, environment, open_failure, open_gpus, prepare, run_dir};
-use crate::recorder::Recorder;
+use crate::open::{conclude, open_gpus};
 use crate::settings::LaunchSettings;
 use arrivals::Arrivals;
 use controller::Controller;
@@ -81,35 +82,25 @@ pub fn run_elastic(
             .look(workload, elastic.parts.is_some(), console)?;
     }
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
-    let mut run = run_dir(settings, console)?;
-    let logs = settings
-        .supervision
-        .logs
-        .clone()
-        .unwrap_or_else(|| run.path().to_owned());
-    std::fs::create_dir_all(&logs)
-        .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+    let mut run = run_dir(&settings.supervision, console)?;
+    let logs = log_folder(&settings.supervision, &run)?;
     // Started before the host records which children are not strays.
     let controller = Controller::start(&elastic.controller, &mut run)?;
     let count = match elastic.parts {
         Some(_) => 1,
         None => workload.device.gpus as usize,
     };
-    let (host, neighbours) = open(workload, (kind, count), run, settings, console)?;
+    let (mut host, neighbours) = open(workload, (kind, count), run, settings, console)?;
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
-    let mut recorder = Recorder::new(output, console, settings);
-    let session = ElasticLaunch::new(
-        workload,
-        settings,
-        host,
-        &mut recorder,
-        controller,
-        logs,
-        elastic.parts,
-    );
-    let (played, broken) = session.play(arrivals, provenance);
+    let (metrics, follow) = (settings.metrics.as_ref(), settings.supervision.follow);
+    let mut recorder = Recorder::new(output, console, metrics, follow);
+    let (parts, now) = (elastic.parts, host.now());
+    // Ended before the host, which removes the control groups of the run with everything in them: a controller may
+    // end by itself.
+    let session = ElasticLaunch::new(workload, settings, (controller, arrivals), logs, parts, now);
+    let (played, broken) = session.play(host.as_mut(), &mut recorder, provenance);
     let written = recorder.finish();
     if let Some(others) = neighbours.newcomers() {
         console.warn(&others);
@@ -131,7 +122,7 @@ fn open(
         DeviceKind::Cuda => {
             let together = count > 1 && workload.tasks.iter().any(start::is_together);
             let mut host = open_gpus(&workload.device, (count, together), settings, run)?;
-            let neighbours = prepare(&mut host, settings, console)?;
+            let neighbours = prepare(&mut host, &settings.supervision, console)?;
             Ok((Box::new(host), neighbours))
         }
         DeviceKind::Cpu => processors(run, count, settings, console),
@@ -150,16 +141,16 @@ fn processors(
 ) -> Result<(Box<dyn Host>, Neighbours), Failure> {
     match ControlGroups::open_divided(run, parts) {
         Ok(mut host) => {
-            let neighbours = prepare(&mut host, settings, console)?;
+            let neighbours = prepare(&mut host, &settings.supervision, console)?;
             Ok((Box::new(host), neighbours))
         }
         Err(host::OpenError::Environment { reason, .. }) => {
             console.warn(&format!(
                 "parts of the machine are not enforced; jobs are asked to limit their threads: {reason}"
             ));
-            let run = run_dir(settings, console)?;
+            let run = run_dir(&settings.supervision, console)?;
             let mut host = PlainProcesses::open(run, parts).map_err(open_failure)?;
-            let neighbours = prepare(&mut host, settings, console)?;
+            let neighbours = prepare(&mut host, &settings.supervision, console)?;
             Ok((Box::new(host), neighbours))
         }
         Err(error) => Err(open_failure(error)),

@@ -5,33 +5,17 @@ use std::time::Duration;
 
 use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, DeviceSpec};
-use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
+use host::{ControlGroups, Host, MpsHost, MpsSetup, SimHost, discovery};
+use jobs::RunDir;
 use jobs::mps::MpsOptions;
-use jobs::{Neighbours, RunDir, Signals};
 use overlap::plan_instance;
+use runner::opening::{environment, log_folder, open_failure, prepare, run_dir};
+use runner::{Recorder, signal_text};
 use units::TaskId;
 
 use crate::launch::Launch;
-use crate::recorder::Recorder;
-use crate::round::signal_text;
-use crate::session::{Played, Rounds, log_folder};
+use crate::session::{Played, Rounds, log_name};
 use crate::settings::LaunchSettings;
-
-/// Output of jobs is read at most this often. A poll costs about 40 system calls for 8 jobs: at 20 ms the launcher
-/// took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of a phase is noticed at most this
-/// much late, which is negligible for rounds of seconds.
-const COALESCE: Duration = Duration::from_millis(30);
-
-pub(crate) fn environment(error: impl ToString) -> Failure {
-    Failure::Environment(error.to_string())
-}
-
-pub(crate) fn open_failure(error: host::OpenError) -> Failure {
-    match error {
-        host::OpenError::Workload(fault) => Failure::Input(format!("the plan's workload: {fault}")),
-        host::OpenError::Environment { .. } => environment(error),
-    }
-}
 
 /// Launches `rounds` of one plan or timeline as its workload says: on a device of this machine, or on the simulator,
 /// whose jitter depends on `seed`.
@@ -93,7 +77,7 @@ fn simulated(
     let provenance = console.provenance(Some(seed), Some(host.fingerprint().name));
     let mut launch = launch.clone();
     launch.workload = workload;
-    let mut recorder = Recorder::new(output, console, &settings);
+    let mut recorder = Recorder::new(output, console, settings.metrics.as_ref(), false);
     let session = Rounds {
         cpus: vec![Vec::new(); launch.plan.tasks.len()],
         launch,
@@ -120,16 +104,19 @@ fn real(
     console: &Console,
 ) -> Result<Exit, Failure> {
     launch.check_jobs()?;
-    let run = run_dir(settings, console)?;
-    let run_path = run.path().to_owned();
+    let run = run_dir(&settings.supervision, console)?;
+    let logs = log_folder(&settings.supervision, &run)?;
+    for task in &launch.plan.tasks {
+        cli::may_append(&logs.join(log_name(&task.id)))?;
+    }
     let tasks = launch.plan.tasks.len();
     let (host, neighbours, cpus): (Box<dyn Host>, _, _) = if kind == DeviceKind::Cuda {
         let mut host = cuda(launch, settings, run)?;
-        let neighbours = prepare(&mut host, settings, console)?;
+        let neighbours = prepare(&mut host, &settings.supervision, console)?;
         (Box::new(host), neighbours, settings.cpus.divide(tasks))
     } else {
         let mut host = processors(launch, run)?;
-        let neighbours = prepare(&mut host, settings, console)?;
+        let neighbours = prepare(&mut host, &settings.supervision, console)?;
         (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
     // The readers of events or notes may stall; the jobs are supervised even then.
@@ -141,9 +128,14 @@ fn real(
         settings,
         host,
         cpus,
-        logs: log_folder(launch, settings, &run_path)?,
+        logs,
     };
-    let mut recorder = Recorder::new(output, console, settings);
+    let mut recorder = Recorder::new(
+        output,
+        console,
+        settings.metrics.as_ref(),
+        settings.supervision.follow,
+    );
     let played = session.play(rounds, provenance, &mut recorder);
     let written = recorder.finish();
     if let Some(others) = neighbours.newcomers() {
@@ -191,53 +183,6 @@ pub(crate) fn conclude(
 fn list(tasks: &[TaskId]) -> String {
     let names: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
     names.join(", ")
-}
-
-/// A run directory with its guard.
-pub(crate) fn run_dir(settings: &LaunchSettings, console: &Console) -> Result<RunDir, Failure> {
-    let (mut run, cleaned) =
-        RunDir::create(&settings.supervision.runs, console.tool()).map_err(environment)?;
-    run.guard().map_err(environment)?;
-    for dead in cleaned {
-        let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
-        console.note(&format!(
-            "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
-            dead.tool, dead.processes, dead.cgroups
-        ));
-        for left in &dead.left {
-            console.warn(&format!("left where it is: {left}"));
-        }
-    }
-    Ok(run)
-}
-
-/// Tells a host which variables its jobs get, and sets up its supervisor for signals and output. Reports other
-/// programs that already use the device.
-pub(crate) fn prepare<S: Shares>(
-    host: &mut Processes<S>,
-    settings: &LaunchSettings,
-    console: &Console,
-) -> Result<Neighbours, Failure> {
-    host.pass(settings.supervision.passing.clone());
-    if let Some(left_out) = settings.supervision.passing.left_out() {
-        console.note(&left_out);
-    }
-    let supervisor = host.supervisor();
-    supervisor.listen(Signals::install(&cli::ending_signals()).map_err(environment)?);
-    supervisor.coalesce(COALESCE);
-    supervisor.sweep_strays();
-    if settings.supervision.follow {
-        let console = console.clone();
-        supervisor.follow(move |task, line| {
-            let line = cli::job_line(&String::from_utf8_lossy(line));
-            console.say(&format!("{task} | {line}"));
-        });
-    }
-    let (neighbours, others) = host.neighbours(console.tool()).map_err(environment)?;
-    if let Some(others) = others {
-        console.warn(&others);
-    }
-    Ok(neighbours)
 }
 
 /// GPUs that the plan names: their number.

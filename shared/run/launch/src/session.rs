@@ -1,18 +1,18 @@
 //! All rounds of a launch on one host.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use doc::{EventPayload, Provenance, TaskSummary};
 use host::Host;
 use jobs::Journal;
+use runner::{Runner, Sink, Stop};
 use units::{Seconds, TaskId};
 
 use crate::adapt::{Adapted, Correction, Hearing};
 use crate::launch::Launch;
-use crate::round::{Context, READER_GONE, RoundRun};
+use crate::round::{Context, RoundRun};
 use crate::settings::LaunchSettings;
-use crate::sink::Sink;
 use crate::task::rate;
 
 /// State that lasts over the rounds of a launch.
@@ -67,28 +67,27 @@ impl Rounds<'_> {
                 inner: &mut *sink,
                 noise: &mut correction.noise,
             };
-            let round = RoundRun::new(
-                Context {
-                    launch: &self.launch,
-                    settings: self.settings,
-                    host: self.host.as_mut(),
-                    sink: &mut hearing,
-                    cpus: &self.cpus,
-                    logs: &self.logs,
-                    journal,
-                },
-                number,
-            );
-            let outcome = round.play();
+            let context = Context {
+                launch: &self.launch,
+                settings: self.settings,
+                cpus: &self.cpus,
+                logs: &self.logs,
+            };
+            let mut round = RoundRun::new(context, number, self.host.now());
+            let supervision = &self.settings.supervision;
+            let host = self.host.as_mut();
+            let over = Runner::new(host, &mut hearing, supervision, journal).run(&mut round);
+            let (event, outcome) = round.outcome();
+            sink.event(&journal.event(self.host.now(), event));
             ok &= outcome.ok;
-            signal = outcome.signal;
+            signal = over.signal;
             if number + 1 < rounds.end && outcome.ok {
                 self.adapt(&mut correction, (number, journal), &outcome.tasks, sink);
             }
             correction.noise.next_round();
             add(&mut totals, outcome.tasks);
             let rest = number + 1 < rounds.end;
-            if signal.is_some() || outcome.lost {
+            if signal.is_some() || over.lost {
                 ok &= !rest && signal.is_none();
                 break;
             }
@@ -97,7 +96,7 @@ impl Rounds<'_> {
                 let stop = EventPayload::Stop {
                     round: None,
                     task: None,
-                    reason: READER_GONE.to_owned(),
+                    reason: Stop::ReaderGone.to_string(),
                 };
                 sink.event(&journal.event(self.host.now(), stop));
                 ok = false;
@@ -185,28 +184,6 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
         total.last_loss = task.last_loss.or(total.last_loss);
         total.end = task.end;
     }
-}
-
-/// Folder of the logs of a launch, created if it does not exist.
-///
-/// # Errors
-/// [`cli::Failure`] if the folder cannot be created or a log is one of the tool's other files.
-pub(crate) fn log_folder(
-    launch: &Launch,
-    settings: &LaunchSettings,
-    run: &Path,
-) -> Result<PathBuf, cli::Failure> {
-    let logs = settings
-        .supervision
-        .logs
-        .clone()
-        .unwrap_or_else(|| run.to_owned());
-    std::fs::create_dir_all(&logs)
-        .map_err(|error| cli::Failure::Environment(format!("{}: {error}", logs.display())))?;
-    for task in &launch.plan.tasks {
-        cli::may_append(&logs.join(log_name(&task.id)))?;
-    }
-    Ok(logs)
 }
 
 #[cfg(test)]

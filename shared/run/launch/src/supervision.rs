@@ -1,10 +1,8 @@
 //! Supervision of jobs, from the command line.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueHint;
-use cli::{Failure, Replaced};
+use cli::Failure;
 
 use crate::settings::LaunchSettings;
 
@@ -12,22 +10,20 @@ use crate::settings::LaunchSettings;
 /// it is forgotten after a few rounds.
 const DAMPING: f64 = 0.5;
 
+/// Seconds until a job of a round is ready, and between two steps, without options: importing a framework on a busy
+/// machine takes half a minute, an evaluation between two steps some minutes.
+const LIMITS: (f64, f64) = (120.0, 300.0);
+
+/// Seconds between two progress events without `--progress-every`: more cannot be read.
+const PROGRESS_EVERY: f64 = 1.0;
+
 /// Supervision of jobs on real devices.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Supervision")]
 pub struct SupervisionArgs {
-    /// Longest time from the start of a job until it is ready; 0: no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
-    pub ready_timeout: f64,
-    /// Longest time between two steps of a job; 0: no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
-    pub stall_timeout: f64,
-    /// Longest time of a task in a round, restarts included; 0: no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
-    pub task_timeout: f64,
-    /// Do not expect progress messages: success is exit status 0
-    #[arg(long)]
-    pub no_progress: bool,
+    /// Time limits and metrics.
+    #[command(flatten)]
+    pub limits: cli::LimitArgs,
     /// Restarts, logs and environment.
     #[command(flatten)]
     pub jobs: cli::JobArgs,
@@ -45,12 +41,9 @@ pub struct SupervisionArgs {
     /// First all downloads, then all compute, then all uploads
     #[arg(long)]
     pub no_overlap: bool,
-    /// Time between two progress events of a task; 0: as often as possible
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub progress_every: f64,
-    /// Write metrics in the Prometheus text format to FILE, every second
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub prometheus: Option<PathBuf>,
+    /// Time between two progress events of a task; 0: as often as possible; default: 1
+    #[arg(long, value_name = "SECONDS")]
+    pub progress_every: Option<f64>,
     /// Between rounds, correct the model by what was measured and plan again
     #[arg(long)]
     pub adapt: bool,
@@ -69,16 +62,12 @@ impl SupervisionArgs {
     pub fn settings(&self) -> Result<LaunchSettings, Failure> {
         let mut faults = Vec::new();
         let supervision = self.jobs.supervision(&mut faults);
-        let mut seconds = |name: &str, value: f64| {
-            cli::seconds(name, value).unwrap_or_else(|fault| {
-                faults.push(fault);
-                Duration::ZERO
-            })
-        };
-        let ready = seconds("ready-timeout", self.ready_timeout);
-        let stall = seconds("stall-timeout", self.stall_timeout);
-        let total = seconds("task-timeout", self.task_timeout);
-        let progress_every = seconds("progress-every", self.progress_every);
+        let limits = self.limits.limits(Some(LIMITS), &mut faults);
+        let every = self.progress_every.unwrap_or(PROGRESS_EVERY);
+        let progress_every = cli::seconds("progress-every", every).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Duration::ZERO
+        });
         let damping = self.damping.unwrap_or(DAMPING);
         if !(0.0..1.0).contains(&damping) {
             faults.push(format!("--damping {damping}: give 0 to below 1"));
@@ -86,24 +75,43 @@ impl SupervisionArgs {
         if !faults.is_empty() {
             return Err(Failure::Usage(faults.join("\n")));
         }
-        let deadline = |d: Duration| (!d.is_zero()).then_some(d);
         Ok(LaunchSettings {
             supervision,
-            ready: deadline(ready).filter(|_| !self.no_progress),
-            stall: deadline(stall).filter(|_| !self.no_progress),
-            total: deadline(total),
+            ready: limits.ready,
+            stall: limits.stall,
+            total: limits.total,
             cpus: self.cpus.clone(),
             attach_mps: self.attach_mps,
-            no_progress: self.no_progress,
+            no_progress: limits.no_progress,
             keep_shares: self.keep_shares,
             no_overlap: self.no_overlap,
             progress_every,
-            metrics: self
-                .prometheus
-                .as_deref()
-                .map(Replaced::claim)
-                .transpose()?,
+            metrics: self.limits.metrics()?,
             adapt: self.adapt.then_some(1.0 - damping),
         })
+    }
+
+    /// Options of rounds that mean nothing for a schedule: its tasks have whole GPUs, run once, and follow no order of
+    /// transfers.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with the names of those that were given.
+    pub fn refuse_for_schedules(&self) -> Result<(), Failure> {
+        let given = [
+            ("--adapt", self.adapt),
+            ("--keep-shares", self.keep_shares),
+            ("--no-overlap", self.no_overlap),
+            ("--cpus", self.cpus != jobs::Cpus::default()),
+            ("--progress-every", self.progress_every.is_some()),
+        ];
+        let given = given.iter().filter(|(_, given)| *given);
+        let names: Vec<&str> = given.map(|(name, _)| *name).collect();
+        match names[..] {
+            [] => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "{}: for plans and timelines, not for schedules",
+                names.join(", ")
+            ))),
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use doc::{PhaseKind, ProcessEnd, TaskProgress, TaskSummary};
+use doc::{PhaseKind, TaskProgress, TaskSummary};
 use efficiency::Moments;
-use jobs::{Exit, JobId, as_seconds};
+use jobs::{Exit, as_seconds};
+use runner::process_end;
 use units::{SamplesPerSec, Share};
 
 use crate::launch::Assignment;
@@ -14,22 +15,19 @@ use crate::turns::Stage;
 #[derive(Debug)]
 pub(crate) struct TaskRun {
     pub(crate) stage: Stage,
-    /// The process of the current phase.
-    pub(crate) job: Option<JobId>,
+    /// A process of the current phase runs.
+    pub(crate) runs: bool,
     /// When the phase is tried again.
     pub(crate) retry_at: Option<Instant>,
     /// Start of the first try of the current phase.
     pub(crate) phase_began: Option<Instant>,
-    /// When the current process was started.
-    pub(crate) spawned: Instant,
     /// Deadline of the task in this round.
     pub(crate) due: Option<Instant>,
     /// Its job reports no progress: it counts as training from its start, and its exit status says whether its work
     /// is done.
     pub(crate) silent: bool,
     pub(crate) ready: bool,
-    pub(crate) last_step: Instant,
-    /// When the last step was read. Deadlines move `last_step`, but not this.
+    /// When the last step was read.
     stepped: Instant,
     /// Processes of the compute phase that were started.
     pub(crate) starts: u32,
@@ -45,12 +43,8 @@ pub(crate) struct TaskRun {
     pub(crate) restarts: u32,
     pub(crate) restarts_of_phase: u32,
     pub(crate) exit: Option<Exit>,
-    /// Why the launcher ends the current process.
-    pub(crate) ending: Option<String>,
     /// A signal ended the round, or its reader went away, before this task had ended.
     pub(crate) interrupted: bool,
-    /// The current process reported that it was done, and had to be ended.
-    pub(crate) outstayed: bool,
     pub(crate) share: Share,
     /// Throughput between the last two progress events.
     pub(crate) rate: Option<f64>,
@@ -95,26 +89,16 @@ pub(crate) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
     SamplesPerSec::new(samples as f64 / seconds).ok()
 }
 
-/// How a process ended, in the words of documents.
-pub(crate) fn process_end(exit: Exit) -> ProcessEnd {
-    match exit {
-        Exit::Code(code) => ProcessEnd::Code(code),
-        Exit::Signal(signal) => ProcessEnd::Signal(signal),
-    }
-}
-
 impl TaskRun {
     pub(crate) fn new(now: Instant, share: Share, total: Option<Duration>, silent: bool) -> Self {
         Self {
             stage: Stage::WaitDownload,
-            job: None,
+            runs: false,
             retry_at: None,
             phase_began: None,
-            spawned: now,
             due: total.map(|t| now + t),
             silent,
             ready: false,
-            last_step: now,
             stepped: now,
             starts: 0,
             samples: 0,
@@ -125,9 +109,7 @@ impl TaskRun {
             restarts: 0,
             restarts_of_phase: 0,
             exit: None,
-            ending: None,
             interrupted: false,
-            outstayed: false,
             share,
             rate: None,
             reported: Reported::default(),
@@ -150,9 +132,7 @@ impl TaskRun {
         match self.stage {
             Stage::Done => "done",
             _ if self.interrupted => "interrupted",
-            Stage::Downloading | Stage::Computing | Stage::Uploading if self.job.is_none() => {
-                "restarting"
-            }
+            Stage::Downloading | Stage::Computing | Stage::Uploading if !self.runs => "restarting",
             Stage::WaitDownload | Stage::WaitCompute | Stage::WaitUpload => "waiting",
             Stage::Downloading => "downloading",
             Stage::Computing if !self.ready && !self.silent => "starting",
@@ -164,19 +144,15 @@ impl TaskRun {
 
     /// Whether it computes and has reported that it is warm.
     pub(crate) fn is_training(&self) -> bool {
-        self.stage == Stage::Computing && self.ready && self.job.is_some()
+        self.stage == Stage::Computing && self.ready && self.runs
     }
 
     /// A new process of the current phase.
-    pub(crate) fn begin(&mut self, job: JobId, now: Instant) {
-        self.job = Some(job);
+    pub(crate) fn begin(&mut self) {
+        self.runs = true;
         self.retry_at = None;
-        self.spawned = now;
-        self.last_step = now;
         self.ready = false;
         self.told_done = None;
-        self.ending = None;
-        self.outstayed = false;
         self.reported.at = None;
         self.reported.until = None;
         self.reported.told = None;
@@ -185,17 +161,9 @@ impl TaskRun {
     /// The current process has been warm since `at`, which is reported `now`.
     pub(crate) fn warm(&mut self, at: Instant, now: Instant) {
         self.ready = true;
-        self.last_step = now;
         self.stepped = at;
         self.reported.until = Some(at);
         self.reported.told = Some(now).filter(|_| self.starts == 1);
-    }
-
-    /// Moves deadlines by a pause in which nothing was polled.
-    pub(crate) fn postpone(&mut self, pause: Duration, now: Instant) {
-        self.spawned = (self.spawned + pause).min(now);
-        self.last_step = (self.last_step + pause).min(now);
-        self.due = self.due.map(|due| due + pause);
     }
 
     /// Statistics of the gradients of steps that reported norms.
@@ -206,7 +174,6 @@ impl TaskRun {
     pub(crate) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {
         self.samples = self.samples.saturating_add(samples);
         self.most_samples = self.most_samples.max(self.samples);
-        self.last_step = at;
         self.stepped = at;
         self.loss = loss.or(self.loss);
     }

@@ -6,9 +6,8 @@ use doc::{
     Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, Model, RunEvent, Task, Workload,
 };
 use efficiency::{Moments, NoiseScale};
+use runner::{Sink, State};
 use units::TaskId;
-
-use crate::sink::{Row, Sink};
 
 /// Norms of gradients, by task and round: a block for each progress event, the newest last.
 #[derive(Debug, Default)]
@@ -132,7 +131,7 @@ impl Sink for Hearing<'_> {
         self.inner.wants_state(last)
     }
 
-    fn state(&mut self, round: u32, rows: &[Row]) {
-        self.inner.state(round, rows);
+    fn state(&mut self, state: &State) {
+        self.inner.state(state);
     }
 }

@@ -6,7 +6,7 @@ use doc::{Allocation, EventPayload, TrainingNews};
 use host::Regrants;
 
 use super::member::{Allotment, Leaving, Member, Stage};
-use super::session::{ElasticLaunch, TOLD};
+use super::session::{ElasticLaunch, Key, Run, TOLD};
 
 /// How long a training without a GPU waits for a decision while some are free. A controller answers within
 /// milliseconds; one that plans for seconds on a loaded machine is still faster than this.
@@ -15,9 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl ElasticLaunch<'_> {
     /// Applies the newest decision when nothing is moving. After the previous decision it waits at least as long as
     /// that one paused a training, so at least half of the time is training, whatever is decided.
-    pub(super) fn take_decision(&mut self) {
+    pub(super) fn take_decision(&mut self, run: &mut Run<'_>) {
         let moving = self.members.iter().any(Member::is_moving);
-        let early = self.host.now() < self.decided + self.last_pause;
+        let early = run.now() < self.decided + self.last_pause;
         if self.pending.is_none() || moving || early {
             return;
         }
@@ -25,13 +25,13 @@ impl ElasticLaunch<'_> {
             return;
         };
         match self.check(&decision) {
-            Ok(()) => self.apply(&decision),
+            Ok(()) => self.apply(run, &decision),
             Err(why) => {
                 self.refusals += 1;
                 if self.refusals <= TOLD {
                     let seq = decision.seq;
                     let text = format!("decision {seq} of the controller is refused: {why}");
-                    self.sink.warn(&text);
+                    run.warn(&text);
                 }
             }
         }
@@ -64,11 +64,11 @@ impl ElasticLaunch<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, decision: &Allocation) {
+    fn apply(&mut self, run: &mut Run<'_>, decision: &Allocation) {
         self.seq = decision.seq;
-        self.decided = self.host.now();
+        self.decided = run.now();
         self.told_silent = false;
-        self.tell_controller(TrainingNews::Ack { seq: decision.seq });
+        self.tell_controller(run, TrainingNews::Ack { seq: decision.seq });
         for i in 0..self.members.len() {
             let Some(allotment) = decision.trainings.get(&self.id(i)) else {
                 continue;
@@ -77,7 +77,7 @@ impl ElasticLaunch<'_> {
                 continue;
             }
             if allotment.reached {
-                self.leave(i, Leaving::Reached);
+                self.leave(run, i, Leaving::Reached);
                 continue;
             }
             let changed = self.members[i].wanted_gpus() != allotment.gpus;
@@ -88,14 +88,14 @@ impl ElasticLaunch<'_> {
             });
             if changed {
                 let reason = format!("decision {}: {}", decision.seq, decision.reason);
-                self.tell_gpus(i, reason);
+                self.tell_gpus(run, i, reason);
             }
         }
     }
 
-    pub(super) fn tell_gpus(&mut self, i: usize, reason: String) {
+    pub(super) fn tell_gpus(&mut self, run: &mut Run<'_>, i: usize, reason: String) {
         let wanted = self.members[i].wanted.clone().unwrap_or_default();
-        self.tell(EventPayload::Reshare {
+        run.tell(EventPayload::Reshare {
             round: 0,
             task: self.id(i),
             share: None,
@@ -107,8 +107,8 @@ impl ElasticLaunch<'_> {
 
     /// Gives free GPUs to trainings without a decision: the controller is gone, has not mentioned them for a while,
     /// or changes nothing.
-    pub(super) fn help_the_forgotten(&mut self) {
-        let now = self.host.now();
+    pub(super) fn help_the_forgotten(&mut self, run: &mut Run<'_>) {
+        let now = run.now();
         let idle = !self.members.iter().any(Member::runs);
         let quiet = now >= self.decided + PATIENCE && self.pending.is_none();
         let alive = self.controller.is_alive();
@@ -144,13 +144,14 @@ impl ElasticLaunch<'_> {
             if alive && !self.told_silent {
                 self.told_silent = true;
                 let text = "the controller does not decide; trainings that wait get free GPUs";
-                self.sink.warn(text);
+                run.warn(text);
             }
             self.members[i].wanted = Some(Allotment {
                 gpus,
                 ..Allotment::default()
             });
             self.tell_gpus(
+                run,
                 i,
                 "free GPUs, because the controller does not answer".to_owned(),
             );
@@ -159,8 +160,8 @@ impl ElasticLaunch<'_> {
 
     /// Moves parts of a device between running processes, if their share can change while they run: then nothing is
     /// stopped. Trainings that give up parts go first.
-    fn regrant(&mut self) {
-        if self.parts.is_none() || self.host.regrants() != Regrants::Now {
+    fn regrant(&mut self, run: &mut Run<'_>) {
+        if self.parts.is_none() || run.regrants() != Regrants::Now {
             return;
         }
         for grows in [false, true] {
@@ -170,25 +171,26 @@ impl ElasticLaunch<'_> {
                 let more = wanted.saturating_sub(held);
                 let differs = wanted > 0 && wanted != held && (more > 0) == grows;
                 if differs && member.stage == Stage::Training && more <= self.free.len() {
-                    self.reshare(i, wanted);
+                    self.reshare(run, i, wanted);
                 }
             }
         }
     }
 
-    fn reshare(&mut self, i: usize, parts: usize) {
+    fn reshare(&mut self, run: &mut Run<'_>, i: usize, parts: usize) {
         // Training so far at the previous share is reported with that share.
-        self.report_one(i, true);
+        self.report_one(run, i, true);
         let share = self.share_of(parts);
-        for job in self.members[i].ranks.iter().map(|r| r.job) {
-            if let Err(error) = self.host.regrant(job, share) {
+        let keys: Vec<Key> = self.members[i].ranks.iter().map(|r| r.key).collect();
+        for key in keys {
+            if let Err(error) = run.regrant(key, share) {
                 let held = u32::try_from(self.members[i].gpus.len()).unwrap_or(u32::MAX);
                 self.members[i].wanted = Some(Allotment {
                     gpus: held,
                     ..Allotment::default()
                 });
-                self.tell_gpus(i, format!("its share stays: {error}"));
-                return self.release_promises();
+                self.tell_gpus(run, i, format!("its share stays: {error}"));
+                return self.release_promises(run);
             }
         }
         let member = &mut self.members[i];
@@ -205,9 +207,12 @@ impl ElasticLaunch<'_> {
 
     /// Stops the trainings whose GPUs must change, and starts those that can start. While processes of the next
     /// allocation load, their predecessors continue to train.
-    pub(super) fn reconcile(&mut self) {
-        self.regrant();
-        self.stand_by();
+    pub(super) fn reconcile(&mut self, run: &mut Run<'_>) {
+        self.regrant(run);
+        let open = !run.is_stopping() && !run.is_faulted();
+        if open {
+            self.stand_by(run);
+        }
         let loading = |m: &Member| m.next.as_ref().is_some_and(|next| !next.loaded);
         let loading = self.members.iter().any(loading);
         for i in 0..self.members.len() {
@@ -215,11 +220,11 @@ impl ElasticLaunch<'_> {
             let runs = matches!(member.stage, Stage::Starting | Stage::Training);
             let differs = member.wanted_gpus() as usize != member.gpus.len();
             if runs && differs && (!loading || member.leaving.is_some()) {
-                self.stop(i);
+                self.stop(run, i);
             }
         }
-        let now = self.host.now();
-        for i in 0..self.members.len() {
+        let now = run.now();
+        for i in (0..self.members.len()).filter(|_| open) {
             let member = &self.members[i];
             let wanted = member.wanted_gpus() as usize;
             let waits = member.stage == Stage::Waiting && wanted > 0;
@@ -228,13 +233,13 @@ impl ElasticLaunch<'_> {
             }
             if let Some(next) = &member.next {
                 if next.gpus.iter().all(|gpu| self.free.contains(gpu)) {
-                    self.take_over(i);
+                    self.take_over(run, i);
                 }
                 continue;
             }
             let open = self.unreserved();
             if wanted <= open.len() {
-                self.start(i, open.into_iter().take(wanted).collect());
+                self.start(run, i, open.into_iter().take(wanted).collect());
             }
         }
     }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
 use efficiency::Moments;
-use jobs::{Exit, JobId, as_seconds};
+use jobs::{Exit, as_seconds};
+use runner::{Ended, Verdict, process_end};
 use units::Batch;
 
-use crate::task::{process_end, rate};
+use super::session::Key;
+use crate::task::rate;
 
 /// State of a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub(super) enum Leaving {
 /// A process of it.
 #[derive(Debug)]
 pub(super) struct Rank {
-    pub(super) job: JobId,
+    pub(super) key: Key,
     pub(super) exit: Option<Exit>,
 }
 
@@ -59,7 +61,6 @@ pub(super) struct Standby {
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
     pub(super) loaded: bool,
-    pub(super) since: Instant,
 }
 
 /// A training.
@@ -346,4 +347,17 @@ impl Member {
             Stage::Ended => "failed",
         }
     }
+}
+
+/// Why a process has ended, in words.
+pub(super) fn why_ended(rank: usize, ended: &Ended) -> String {
+    if let (Verdict::Ended, Some(why)) = (&ended.verdict, &ended.why) {
+        return why.clone();
+    }
+    let last = ended.last_line();
+    let said = if last.is_empty() { "" } else { ": " };
+    format!(
+        "process {rank} ended by {}{said}{last}",
+        process_end(ended.exit)
+    )
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use cli::{Console, Failure};
 use doc::Workload;
 use host::discovery::{self, Computing, Gpu};
-
-use crate::open::environment;
+use runner::opening::environment;
 
 /// Policy for processes that are not under the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

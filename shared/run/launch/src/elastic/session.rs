@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use cli::Failure;
 use doc::{EventPayload, Provenance, TrainingNews, Workload};
 use host::Host;
-use jobs::{JobId, Journal};
+use jobs::Journal;
+use runner::{Runner, Sink};
 use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
@@ -15,7 +16,6 @@ use super::controller::{Controller, ControllerMessage};
 use super::member::{Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
-use crate::sink::Sink;
 
 /// Maximum number of refused decisions that are reported individually; the same for refused arrivals.
 pub(super) const TOLD: u32 = 5;
@@ -24,17 +24,27 @@ pub(super) const TOLD: u32 = 5;
 /// host. Short compared with a pause, which is some tenths of a second.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// An elastic launch in progress.
+/// What an elastic launch calls a process by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Its training.
+    pub(super) member: usize,
+    /// Number of the start that it belongs to.
+    pub(super) start: u32,
+    /// Its number among the processes of that start.
+    pub(super) rank: usize,
+}
+
+/// The runner of an elastic launch.
+pub(super) type Run<'a> = Runner<'a, Key>;
+
+/// An elastic launch in progress: the policy that follows a controller.
 pub(super) struct ElasticLaunch<'a> {
     pub(super) workload: &'a Workload,
     pub(super) settings: &'a LaunchSettings,
-    // Dropped before the host, which removes the control groups of the run with everything in them: a controller may
-    // end by itself.
     pub(super) controller: Controller,
-    pub(super) host: Box<dyn Host>,
-    pub(super) sink: &'a mut dyn Sink,
+    arrivals: Arrivals,
     pub(super) logs: PathBuf,
-    pub(super) journal: Journal,
     /// Equal parts of one device that are allocated instead of GPUs.
     pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
@@ -53,33 +63,26 @@ pub(super) struct ElasticLaunch<'a> {
     pub(super) refusals: u32,
     /// Number of arrivals that were refused or invalid.
     ignored: u32,
-    /// Processes of incompletely started groups; they are ending.
-    pub(super) strays: Vec<JobId>,
     /// Why the launch cannot go on.
     broken: Option<String>,
-    signals: u32,
-    signal: Option<i32>,
 }
 
 impl<'a> ElasticLaunch<'a> {
     pub(super) fn new(
         workload: &'a Workload,
         settings: &'a LaunchSettings,
-        host: Box<dyn Host>,
-        sink: &'a mut dyn Sink,
-        controller: Controller,
+        (controller, arrivals): (Controller, Arrivals),
         logs: PathBuf,
         parts: Option<u32>,
+        now: Instant,
     ) -> Self {
-        let now = host.now();
         let count = parts.unwrap_or(workload.device.gpus);
         Self {
             workload,
             settings,
-            sink,
             controller,
+            arrivals,
             logs,
-            journal: Journal::new(now),
             parts,
             members: Vec::new(),
             free: (0..count as usize).collect(),
@@ -91,11 +94,7 @@ impl<'a> ElasticLaunch<'a> {
             told_silent: false,
             refusals: 0,
             ignored: 0,
-            strays: Vec::new(),
             broken: None,
-            signals: 0,
-            signal: None,
-            host,
         }
     }
 
@@ -110,136 +109,94 @@ impl<'a> ElasticLaunch<'a> {
     /// [`Failure::Environment`] if the controller fails before its first decision.
     pub(super) fn play(
         mut self,
-        mut arrivals: Arrivals,
+        host: &mut dyn Host,
+        sink: &mut dyn Sink,
         provenance: Provenance,
     ) -> (Played, Option<Failure>) {
-        let device = self.host.fingerprint();
-        self.sink
-            .event(&self.journal.launch(device, None, provenance));
-        loop {
-            self.heed_signals();
-            self.take_arrivals(&mut arrivals);
-            self.hear();
-            self.take_decision();
-            self.help_the_forgotten();
-            self.reconcile();
-            if self.is_over(&arrivals) {
-                break;
-            }
-            let events = self.host.poll(self.next_look(&arrivals));
-            for event in &events {
-                self.happened(event);
-            }
-            self.judge_deadlines();
-            self.report_progress(false);
-            self.show(false);
-        }
-        self.finish()
-    }
-
-    fn finish(mut self) -> (Played, Option<Failure>) {
-        self.show(true);
+        let journal = Journal::new(host.now());
+        sink.event(&journal.launch(host.fingerprint(), None, provenance));
+        let over = Runner::new(host, sink, &self.settings.supervision, journal).run(&mut self);
         if self.ignored > TOLD {
             let text = format!(
                 "{} lines of the arrivals were refused or ignored in all",
                 self.ignored
             );
-            self.sink.warn(&text);
+            sink.warn(&text);
         }
         let tasks: Vec<_> = self.members.iter().map(Member::summary).collect();
         let (interrupted, failed) = unfinished(&tasks);
-        let stopped = self.signal.is_some() || self.broken.is_some();
+        let stopped = over.signal.is_some() || self.broken.is_some();
         let ok = failed.is_empty() && interrupted.is_empty() && !stopped;
-        let now = self.host.now();
-        self.sink.event(&self.journal.summary(now, ok, tasks));
+        sink.event(&journal.summary(host.now(), ok, tasks));
         let played = Played {
             ok,
-            signal: self.signal,
+            signal: over.signal,
             failed,
             interrupted,
         };
-        let broken = self.broken.filter(|_| self.signal.is_none());
+        let broken = self.broken.filter(|_| over.signal.is_none());
         (played, broken.map(Failure::Environment))
     }
 
-    fn is_over(&self, arrivals: &Arrivals) -> bool {
-        let stopped = self.signal.is_some() || self.broken.is_some();
-        let ends = stopped || self.sink.is_closed() || arrivals.is_over();
-        ends && self.members.iter().all(|m| m.stage == Stage::Ended) && self.strays.is_empty()
+    pub(super) fn is_over(&self, run: &Run<'_>) -> bool {
+        let ends = run.is_stopping() || self.arrivals.is_over();
+        ends && self.members.iter().all(|m| m.stage == Stage::Ended)
     }
 
-    /// The first signal asks every training to save and stop; a second one kills.
-    fn heed_signals(&mut self) {
-        let arrived = self.host.arrived();
-        let closed = self.sink.is_closed() && self.signal.is_none();
-        if arrived.count > self.signals || closed {
-            let again = self.signals > 0 && arrived.count > self.signals;
-            self.signals = arrived.count;
-            let first = self.signal.is_none() && arrived.first.is_some();
-            self.signal = self.signal.or(arrived.first);
-            if first {
-                self.tell(EventPayload::Stop {
-                    round: None,
-                    task: None,
-                    reason: "a signal asked the launcher to stop".to_owned(),
-                });
-            }
-            for i in 0..self.members.len() {
-                let member = &mut self.members[i];
-                member.interrupted |= member.stage != Stage::Ended;
-                self.leave(i, Leaving::Away);
-                if again {
-                    self.kill(i);
-                }
-            }
-            if again {
-                for &job in &self.strays {
-                    self.host.stop(job, Duration::ZERO);
-                }
+    /// Nothing starts any more: every training is asked to save and stop.
+    pub(super) fn end_all(&mut self, run: &mut Run<'_>) {
+        for i in 0..self.members.len() {
+            let member = &mut self.members[i];
+            member.interrupted |= member.stage != Stage::Ended;
+            self.leave(run, i, Leaving::Away);
+            self.dismiss(run, i);
+            if matches!(self.members[i].stage, Stage::Starting | Stage::Training) {
+                self.stop(run, i);
             }
         }
     }
 
-    fn take_arrivals(&mut self, arrivals: &mut Arrivals) {
-        if self.signal.is_some() || self.broken.is_some() {
+    pub(super) fn take_arrivals(&mut self, run: &mut Run<'_>) {
+        if run.is_stopping() {
             return;
         }
-        while let Some(due) = arrivals.due(self.elapsed().get()) {
+        while let Some(due) = self.arrivals.due(run.elapsed().get()) {
             match due {
                 Due::Arrive(arrival) => {
                     let name = arrival.task.to_string();
-                    if let Err(why) = self.arrive(arrival) {
-                        self.ignore(&format!("{name} is refused: {why}"));
+                    if let Err(why) = self.arrive(run, arrival) {
+                        self.ignore(run, &format!("{name} is refused: {why}"));
                     }
                 }
                 Due::Leave(task) => {
                     let found = self.members.iter().position(|m| m.arrival.task == task);
                     match found {
-                        Some(i) => self.leave(i, Leaving::Away),
-                        None => {
-                            self.ignore(&format!("{task} is not here, so it cannot be taken away"))
-                        }
+                        Some(i) => self.leave(run, i, Leaving::Away),
+                        None => self.ignore(
+                            run,
+                            &format!("{task} is not here, so it cannot be taken away"),
+                        ),
                     }
                 }
                 Due::Gpu { gpu, lost } => {
-                    if let Err(why) = self.gpu_event(gpu, lost) {
-                        self.ignore(&format!("ignored: {why}"));
+                    if let Err(why) = self.gpu_event(run, gpu, lost) {
+                        self.ignore(run, &format!("ignored: {why}"));
                     }
                 }
-                Due::Bad(why) => self.ignore(&format!("ignored: {why}")),
+                Due::Bad(why) => self.ignore(run, &format!("ignored: {why}")),
             }
         }
     }
 
     /// Reports the first invalid arrivals, and at the end their number: a file for another workload has thousands.
-    fn ignore(&mut self, text: &str) {
+    fn ignore(&mut self, run: &mut Run<'_>, text: &str) {
         self.ignored += 1;
         if self.ignored <= TOLD {
-            self.sink.warn(text);
+            run.warn(text);
         }
     }
 
-    fn arrive(&mut self, arrival: doc::Arrival) -> Result<(), String> {
+    fn arrive(&mut self, run: &mut Run<'_>, arrival: doc::Arrival) -> Result<(), String> {
         let has = self.count();
         let task = self
             .workload
@@ -267,14 +224,13 @@ impl<'a> ElasticLaunch<'a> {
             arrival.batch = first.map(doc::TrainingBatch::Global);
         }
         let news = TrainingNews::Arrive(Box::new(arrival.clone()));
-        self.members
-            .push(Member::new(arrival, task, self.host.now()));
-        self.tell_controller(news);
+        self.members.push(Member::new(arrival, task, run.now()));
+        self.tell_controller(run, news);
         Ok(())
     }
 
     /// A GPU is gone, or is back.
-    fn gpu_event(&mut self, gpu: u32, lost: bool) -> Result<(), String> {
+    fn gpu_event(&mut self, run: &mut Run<'_>, gpu: u32, lost: bool) -> Result<(), String> {
         if self.parts.is_some() {
             return Err("lost and found are for GPUs, and these are parts of one".to_owned());
         }
@@ -292,7 +248,7 @@ impl<'a> ElasticLaunch<'a> {
             return Ok(());
         }
         let state = if lost { "lost" } else { "found" };
-        self.tell(EventPayload::Fault {
+        run.tell(EventPayload::Fault {
             round: None,
             task: None,
             reason: format!("GPU {gpu} is {state}"),
@@ -300,56 +256,49 @@ impl<'a> ElasticLaunch<'a> {
         if lost {
             self.free.remove(&number);
             for i in 0..self.members.len() {
-                self.loses(i, number);
+                self.loses(run, i, number);
             }
-            self.tell_controller(TrainingNews::Lost { gpu });
+            self.tell_controller(run, TrainingNews::Lost { gpu });
         } else {
             self.free.insert(number);
-            self.tell_controller(TrainingNews::Found { gpu });
+            self.tell_controller(run, TrainingNews::Found { gpu });
         }
         Ok(())
     }
 
     /// Handles the messages of the controller.
-    fn hear(&mut self) {
+    pub(super) fn hear(&mut self, run: &mut Run<'_>) {
         while let Some(answer) = self.controller.answer() {
             match answer {
                 ControllerMessage::Decision(decision) => self.pending = Some(decision),
-                ControllerMessage::Bad(why) => self.sink.warn(&format!(
+                ControllerMessage::Bad(why) => run.warn(&format!(
                     "the controller has written a line that is not an allocation: {why}"
                 )),
-                ControllerMessage::Ended(why) => self.sink.warn(&format!(
+                ControllerMessage::Ended(why) => run.warn(&format!(
                     "the controller is gone ({why}); the last allocation stays"
                 )),
-                ControllerMessage::Failed(status) => self.give_up(&status),
+                ControllerMessage::Failed(status) => self.give_up(run, &status),
             }
         }
     }
 
     /// Ends a launch whose controller never decided anything: there is no allocation to continue with, and its
     /// message on standard error says what is wrong.
-    fn give_up(&mut self, status: &str) {
+    fn give_up(&mut self, run: &mut Run<'_>, status: &str) {
         let why = format!("the controller has failed before its first decision ({status})");
-        self.tell(EventPayload::Stop {
-            round: None,
-            task: None,
-            reason: why.clone(),
-        });
-        for i in 0..self.members.len() {
-            self.members[i].interrupted |= self.members[i].stage != Stage::Ended;
-            self.leave(i, Leaving::Away);
-        }
+        run.give_up(why.clone());
         self.broken = Some(format!("{why}; its own message says why, or run it alone"));
     }
 
-    fn next_look(&self, arrivals: &Arrivals) -> Option<Instant> {
-        let now = self.host.now();
+    pub(super) fn next_look(&self, run: &Run<'_>) -> Option<Instant> {
+        let now = run.now();
         let hopes = self.controller.is_ending()
             || self.controller.is_alive() && (self.pending.is_some() || self.has_idle());
         let listen = hopes.then(|| now + LISTEN);
-        let arrival = arrivals
+        let arrival = self
+            .arrivals
             .next_at()
-            .map(|at| self.journal.launched() + Duration::from_secs_f64(at.clamp(0.0, 1e9)));
+            .map(|at| run.launched() + Duration::from_secs_f64(at.clamp(0.0, 1e9)));
         let retries = self.members.iter().filter_map(|m| m.retry_at);
         retries.chain(listen).chain(arrival).min()
     }
@@ -361,14 +310,14 @@ impl<'a> ElasticLaunch<'a> {
     }
 
     /// Ends a training for good.
-    pub(super) fn leave(&mut self, i: usize, why: Leaving) {
+    pub(super) fn leave(&mut self, run: &mut Run<'_>, i: usize, why: Leaving) {
         let member = &mut self.members[i];
         if member.leaving.is_some() || member.stage == Stage::Ended {
             return;
         }
         member.leaving = Some(why);
         if member.stage == Stage::Waiting {
-            self.close(i, why == Leaving::Reached, "it was taken away");
+            self.close(run, i, why == Leaving::Reached, "it was taken away");
         }
     }
 

@@ -8,23 +8,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jobs::{Event, Happening};
+use runner::{Ended, Happened};
 
-use super::member::{Allotment, Member, Stage};
-use super::session::ElasticLaunch;
-use crate::task::process_end;
+use super::member::{Allotment, Member, Stage, why_ended};
+use super::session::{ElasticLaunch, Key, Run};
 
 impl ElasticLaunch<'_> {
     /// Dismisses standby processes that are no longer wanted, and starts those that can be started.
-    pub(super) fn stand_by(&mut self) {
+    pub(super) fn stand_by(&mut self, run: &mut Run<'_>) {
         for i in 0..self.members.len() {
             let member = &self.members[i];
             let wanted = member.wanted_gpus() as usize;
             if member.next.as_ref().is_some_and(|n| n.gpus.len() != wanted) {
-                self.dismiss(i);
+                self.dismiss(run, i);
             }
         }
-        let now = self.host.now();
+        let now = run.now();
         for i in 0..self.members.len() {
             let member = &self.members[i];
             let wanted = member.wanted_gpus() as usize;
@@ -42,9 +41,9 @@ impl ElasticLaunch<'_> {
                 && job.is_some_and(|job| job.pool)
                 && member.retry_at.is_none_or(|at| at <= now);
             if let Some(gpus) = may.then(|| self.to_be_free(i, wanted)).flatten() {
-                match self.admit(i, &gpus) {
+                match self.admit(run, i, &gpus) {
                     Ok(next) => self.members[i].next = Some(next),
-                    Err(why) => self.not_standing_by(i, gpus.len(), &why),
+                    Err(why) => self.not_standing_by(run, i, gpus.len(), &why),
                 }
             }
         }
@@ -74,44 +73,50 @@ impl ElasticLaunch<'_> {
         (gpus.len() == count).then_some(gpus)
     }
 
-    /// Handles an event of standby process `rank`.
-    pub(super) fn standby_happened(&mut self, i: usize, rank: usize, event: &Event) {
-        let Some(next) = &mut self.members[i].next else {
-            return;
-        };
-        let count = next.gpus.len();
-        match &event.what {
-            Happening::Loaded if rank == 0 => next.loaded = true,
-            Happening::Ready { .. } | Happening::Steps { .. } => {
+    /// Handles an event of a standby process.
+    pub(super) fn standby_happened(&mut self, run: &mut Run<'_>, key: Key, what: &Happened) {
+        let i = key.member;
+        match what {
+            Happened::Loaded if key.rank == 0 => {
+                if let Some(next) = &mut self.members[i].next {
+                    next.loaded = true;
+                }
+            }
+            Happened::Ready | Happened::Steps { .. } => {
                 // It trains before it was told to, and so repeats steps that its predecessors still train.
                 self.members[i].cold = true;
                 let text = format!(
                     "{} does not wait for `run`, so its processes are started once the previous ones have stopped",
                     self.id(i)
                 );
-                self.sink.warn(&text);
+                run.warn(&text);
                 // Without time to save: its predecessors save, too.
-                self.end_standby(i, Duration::ZERO);
-            }
-            Happening::Exited { exit, tail, .. } => {
-                next.ranks.remove(rank);
-                let last = tail.lines().last().unwrap_or_default();
-                let said = if last.is_empty() { "" } else { ": " };
-                let why = format!("process {rank} ended by {}{said}{last}", process_end(*exit));
-                self.not_standing_by(i, count, &why);
+                self.end_standby(run, i, Duration::ZERO);
             }
             _ => {}
         }
     }
 
+    /// A standby process has ended.
+    pub(super) fn standby_ended(&mut self, run: &mut Run<'_>, key: Key, ended: &Ended) {
+        let i = key.member;
+        let Some(next) = &mut self.members[i].next else {
+            return;
+        };
+        let count = next.gpus.len();
+        next.ranks.retain(|rank| rank.key != key);
+        let why = why_ended(key.rank, ended);
+        self.not_standing_by(run, i, count, &why);
+    }
+
     /// Processes for `count` GPUs cannot take over. The training stays where it is; if it is not running, this is a
     /// failure like any other.
-    pub(super) fn not_standing_by(&mut self, i: usize, count: usize, why: &str) {
-        self.dismiss(i);
+    pub(super) fn not_standing_by(&mut self, run: &mut Run<'_>, i: usize, count: usize, why: &str) {
+        self.dismiss(run, i);
         let member = &mut self.members[i];
         if member.stage == Stage::Waiting {
             let tried = u32::try_from(count).unwrap_or(u32::MAX);
-            return self.failed(i, why.to_owned(), true, tried);
+            return self.try_again(run, i, why.to_owned(), true, tried);
         }
         let held = u32::try_from(member.gpus.len()).unwrap_or(u32::MAX);
         if member.leaving.is_none() {
@@ -120,38 +125,37 @@ impl ElasticLaunch<'_> {
                 ..Allotment::default()
             });
             let text = format!("not ready on {count} GPUs ({why}); it stays on {held}");
-            self.sink.warn(&format!("{}: {text}", self.id(i)));
-            self.tell_gpus(i, text);
-            self.release_promises();
+            run.warn(&format!("{}: {text}", self.id(i)));
+            self.tell_gpus(run, i, text);
+            self.release_promises(run);
         }
     }
 
     /// Withdraws promises to waiting trainings if all promises together exceed the number of GPUs, because some GPUs
     /// were not released as expected. They get what the next decision gives, or what becomes free.
-    pub(super) fn release_promises(&mut self) {
+    pub(super) fn release_promises(&mut self, run: &mut Run<'_>) {
         for i in (0..self.members.len()).rev() {
             let open = self.members.iter().filter(|m| m.stage != Stage::Ended);
             let all: u64 = open.map(|m| u64::from(m.wanted_gpus())).sum();
             let member = &mut self.members[i];
             let waits = member.stage == Stage::Waiting && member.wanted_gpus() > 0;
             if all > u64::from(self.count()) && waits {
-                self.dismiss(i);
+                self.dismiss(run, i);
                 self.members[i].wanted = None;
-                self.tell_gpus(i, "its GPUs were not given up".to_owned());
+                self.tell_gpus(run, i, "its GPUs were not given up".to_owned());
             }
         }
     }
 
     /// Ends processes that stand by.
-    pub(super) fn dismiss(&mut self, i: usize) {
-        self.end_standby(i, self.settings.supervision.grace);
+    pub(super) fn dismiss(&mut self, run: &mut Run<'_>, i: usize) {
+        self.end_standby(run, i, self.settings.supervision.grace);
     }
 
-    fn end_standby(&mut self, i: usize, grace: Duration) {
+    fn end_standby(&mut self, run: &mut Run<'_>, i: usize, grace: Duration) {
         let next = self.members[i].next.take();
         for rank in next.into_iter().flat_map(|next| next.ranks) {
-            self.strays.push(rank.job);
-            self.host.stop(rank.job, grace);
+            run.stop_within(rank.key, grace, "it is not needed any more".to_owned());
         }
     }
 }

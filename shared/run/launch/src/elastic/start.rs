@@ -1,14 +1,16 @@
 //! Starting the processes of a training.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use doc::{EventPayload, Job, PhaseKind, Task};
 use host::{Gpus, Grant, Work};
-use jobs::{JobId, Order};
+use jobs::Order;
+use runner::{Limits, Start};
 use units::{Batch, Share};
 
 use super::member::{Rank, Stage, Standby};
-use super::session::ElasticLaunch;
+use super::session::{ElasticLaunch, Key, Run};
 
 /// Placeholders in an argument for values that are known only at the start.
 const PROCESSES: &str = "{processes}";
@@ -26,11 +28,11 @@ struct Program {
 
 impl ElasticLaunch<'_> {
     /// Starts training `i` on free GPUs. If the start fails, it is a failure like any other.
-    pub(super) fn start(&mut self, i: usize, gpus: Vec<usize>) {
-        match self.admit(i, &gpus) {
+    pub(super) fn start(&mut self, run: &mut Run<'_>, i: usize, gpus: Vec<usize>) {
+        match self.admit(run, i, &gpus) {
             Ok(next) => {
                 self.members[i].next = Some(next);
-                self.take_over(i);
+                self.take_over(run, i);
             }
             Err(why) => {
                 self.free.retain(|gpu| !gpus.contains(gpu));
@@ -39,13 +41,13 @@ impl ElasticLaunch<'_> {
                 member.stage = Stage::Starting;
                 member.gpus = gpus;
                 member.fault = Some(why);
-                self.ended(i);
+                self.group_ended(run, i);
             }
         }
     }
 
     /// Gives the standby processes of training `i` their GPUs, which are now free, and lets them train.
-    pub(super) fn take_over(&mut self, i: usize) {
+    pub(super) fn take_over(&mut self, run: &mut Run<'_>, i: usize) {
         let Some(next) = self.members[i].next.take() else {
             return;
         };
@@ -55,11 +57,15 @@ impl ElasticLaunch<'_> {
             for rank in &next.ranks {
                 // The end of a process is reported as its exit; a process that does not read will not be ready in
                 // time.
-                self.host.order(rank.job, Order::Run).ok();
+                run.order(rank.key, Order::Run).ok();
             }
         }
-        let now = self.host.now();
-        let pid = next.ranks.first().and_then(|rank| self.host.pid(rank.job));
+        let now = run.now();
+        let first = next.ranks.first().map(|rank| rank.key);
+        let pid = first.and_then(|key| run.pid(key));
+        if let Some(key) = first {
+            run.limit(key, self.limits(), false);
+        }
         let member = &mut self.members[i];
         member.retry_at = None;
         member.since = now;
@@ -68,23 +74,27 @@ impl ElasticLaunch<'_> {
         (member.parked, member.done, member.fault) = (false, false, None);
         member.progress.steps_since_ready = 0;
         member.progress.last_step = None;
-        member.progress.longest = std::time::Duration::ZERO;
+        member.progress.longest = Duration::ZERO;
         let batch = member.batch;
-        self.tell(EventPayload::Start {
+        run.tell(EventPayload::Start {
             round: 0,
             task: self.id(i),
             batch: Batch::new(batch).ok(),
             share: None,
             gpu: None,
             beside: None,
-            // A process id is never negative.
-            pid: pid.and_then(|p| u32::try_from(p).ok()),
+            pid,
             predicted: None,
         });
     }
 
     /// Starts the processes of training `i` for `gpus`: one for each, or one that starts them itself.
-    pub(super) fn admit(&mut self, i: usize, gpus: &[usize]) -> Result<Standby, String> {
+    pub(super) fn admit(
+        &mut self,
+        run: &mut Run<'_>,
+        i: usize,
+        gpus: &[usize],
+    ) -> Result<Standby, String> {
         let member = &self.members[i];
         let task = &self.workload.tasks[member.task];
         let batches = member.batches(gpus.len() as u32, task.batch_sizes.first().copied());
@@ -96,16 +106,15 @@ impl ElasticLaunch<'_> {
         let batch = Batch::new(total)
             .map_err(|_| format!("no batch size is known for {} processes", gpus.len()))?;
         self.members[i].starts += 1;
-        let jobs = self.admit_all(i, gpus, &batches, batch)?;
+        let keys = self.admit_all(run, i, gpus, &batches, batch)?;
         Ok(Standby {
             gpus: gpus.to_vec(),
             batch: total,
-            ranks: jobs
+            ranks: keys
                 .into_iter()
-                .map(|job| Rank { job, exit: None })
+                .map(|key| Rank { key, exit: None })
                 .collect(),
             loaded: false,
-            since: self.host.now(),
         })
     }
 
@@ -118,11 +127,12 @@ impl ElasticLaunch<'_> {
 
     fn admit_all(
         &mut self,
+        run: &mut Run<'_>,
         i: usize,
         gpus: &[usize],
         batches: &[u64],
         batch: Batch,
-    ) -> Result<Vec<JobId>, String> {
+    ) -> Result<Vec<Key>, String> {
         let member = &self.members[i];
         let start = member.starts;
         let task = &self.workload.tasks[member.task];
@@ -139,7 +149,7 @@ impl ElasticLaunch<'_> {
         let programs =
             programs(task, job, restarted, devices, batches).map_err(|e| e.to_string())?;
         let mut admitted = Vec::new();
-        for program in programs {
+        for (rank, program) in programs.into_iter().enumerate() {
             let mut task = self.workload.tasks[self.members[i].task].clone();
             if let Some(job) = &mut task.job {
                 job.env.extend(program.env);
@@ -151,7 +161,8 @@ impl ElasticLaunch<'_> {
                 task: &task,
                 phase: PhaseKind::Compute,
                 argv: &program.argv,
-                batch,
+                batch: Some(batch),
+                env: &[],
                 round: 0,
                 samples,
                 orders: job.pool,
@@ -163,19 +174,43 @@ impl ElasticLaunch<'_> {
                 start,
                 ..Grant::of(share)
             };
-            match self.host.admit(&work, &grant) {
-                Ok(Some(job)) => admitted.push(job),
-                Ok(None) => return Err("it has no program".to_owned()),
-                Err(error) => {
-                    self.strays.extend(&admitted);
-                    for job in admitted {
-                        self.host.stop(job, std::time::Duration::ZERO);
-                    }
-                    return Err(error.to_string());
+            let key = Key {
+                member: i,
+                start,
+                rank,
+            };
+            // Only rank 0 reports for a training.
+            let limits = match rank {
+                0 => self.limits(),
+                _ => Limits::default(),
+            };
+            let start = Start {
+                work: &work,
+                grant: &grant,
+                limits,
+            };
+            let why = match run.start(key, &start) {
+                Ok(true) => {
+                    admitted.push(key);
+                    continue;
                 }
+                Ok(false) => "it has no program".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            for key in admitted {
+                run.stop_within(key, Duration::ZERO, why.clone());
             }
+            return Err(why);
         }
         Ok(admitted)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            ready: self.settings.ready,
+            stall: self.settings.stall,
+            ..Limits::default()
+        }
     }
 }
 

@@ -2,41 +2,31 @@
 
 use doc::{EventPayload, TaskProgress, TrainingEvent, TrainingNews};
 use jobs::as_seconds;
-use units::{Batch, Seconds};
+use runner::Row;
+use units::Batch;
 
 use super::member::{Member, Stage};
-use super::session::ElasticLaunch;
-use crate::sink::Row;
+use super::session::{ElasticLaunch, Run};
 use crate::task::rate;
 
 impl ElasticLaunch<'_> {
-    /// Time since the launch.
-    pub(super) fn elapsed(&self) -> Seconds {
-        self.journal.time(self.host.now())
-    }
-
-    pub(super) fn tell(&mut self, payload: EventPayload) {
-        let now = self.host.now();
-        self.sink.event(&self.journal.event(now, payload));
-    }
-
-    pub(super) fn tell_controller(&mut self, what: TrainingNews) {
-        let event = TrainingEvent::new(self.elapsed(), what);
+    pub(super) fn tell_controller(&mut self, run: &mut Run<'_>, what: TrainingNews) {
+        let event = TrainingEvent::new(run.elapsed(), what);
         if let Some(warning) = self.controller.tell(&event) {
-            self.sink.warn(&warning);
+            run.warn(&warning);
         }
     }
 
     /// Reports the progress of trainings since the last report; `all`: even if it is not time yet.
-    pub(super) fn report_progress(&mut self, all: bool) {
+    pub(super) fn report_progress(&mut self, run: &mut Run<'_>, all: bool) {
         for i in 0..self.members.len() {
-            self.report_one(i, all);
+            self.report_one(run, i, all);
         }
     }
 
-    pub(super) fn report_one(&mut self, i: usize, all: bool) {
+    pub(super) fn report_one(&mut self, run: &mut Run<'_>, i: usize, all: bool) {
         let every = self.settings.progress_every;
-        let now = self.host.now();
+        let now = run.now();
         let member = &mut self.members[i];
         let (gpus, batch) = (member.gpus.len(), member.batch);
         let p = &mut member.progress;
@@ -81,22 +71,19 @@ impl ElasticLaunch<'_> {
         };
         // A report at an end is final, so no later one covers it.
         let told = if all {
-            self.tell(payload);
+            run.tell(payload);
             true
         } else {
-            self.sink.progress(&self.journal.event(now, payload))
+            run.tell_progress(payload)
         };
         self.members[i].progress.was_told(last_step, told);
         if let Some(news) = news {
-            self.tell_controller(news);
+            self.tell_controller(run, news);
         }
     }
 
-    /// Shows the state on the terminal and in the file of metrics.
-    pub(super) fn show(&mut self, last: bool) {
-        if !self.sink.wants_state(last) {
-            return;
-        }
+    /// The state for the terminal and the file of metrics.
+    pub(super) fn rows(&self) -> Vec<Row> {
         let all = f64::from(self.count());
         let row = |m: &Member| Row {
             task: m.arrival.task.to_string(),
@@ -110,7 +97,6 @@ impl ElasticLaunch<'_> {
             loss: m.progress.loss,
             restarts: m.progress.restarts,
         };
-        let rows: Vec<Row> = self.members.iter().map(row).collect();
-        self.sink.state(0, &rows);
+        self.members.iter().map(row).collect()
     }
 }

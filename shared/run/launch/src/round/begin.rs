@@ -1,21 +1,21 @@
 //! Starting the process of a phase.
 
 use doc::{DeviceKind, EventPayload, PhaseKind};
-use host::{Gpus, Grant, Regrants, Work};
-use jobs::JobId;
+use host::{Gpus, Grant, Work};
+use runner::{Limits, Policy as _, Reports, Start};
 
-use super::RoundRun;
+use super::{RoundRun, Run};
 use crate::session::log_name;
 use crate::turns::Stage;
 
 impl RoundRun<'_> {
     /// Begins a phase: starts its program, or ends it at once if there is none on this host.
-    pub(super) fn begin_phase(&mut self, i: usize, stage: Stage) {
+    pub(super) fn begin_phase(&mut self, run: &mut Run<'_>, i: usize, stage: Stage) {
         let task = &mut self.tasks[i];
         task.stage = stage;
-        task.phase_began = Some(self.with.host.now());
+        task.phase_began = Some(run.now());
         task.restarts_of_phase = 0;
-        self.start(i);
+        self.start(run, i);
     }
 
     /// A phase that takes no time is not reported.
@@ -46,16 +46,16 @@ impl RoundRun<'_> {
     }
 
     /// Starts the program of the current phase. If the start fails, it is a failure like any other.
-    pub(super) fn start(&mut self, i: usize) {
+    pub(super) fn start(&mut self, run: &mut Run<'_>, i: usize) {
         let argv = self.argv(i);
-        let job = match self.admit(i, &argv) {
-            Ok(Some(job)) => job,
-            Ok(None) => return self.skip_phase(i),
-            Err(reason) => return self.failed(i, reason),
-        };
         let resumed = self.continues(i);
+        match self.admit(run, i, &argv) {
+            Ok(true) => {}
+            Ok(false) => return self.skip_phase(i),
+            Err(reason) => return self.failed(run, i, reason),
+        }
         let task = &mut self.tasks[i];
-        task.begin(job, self.with.host.now());
+        task.begin();
         if task.stage != Stage::Computing {
             return;
         }
@@ -64,28 +64,21 @@ impl RoundRun<'_> {
         }
         task.reported.samples = task.samples;
         task.starts += 1;
-        let pid = self.with.host.pid(job);
         let assignment = self.with.launch.assignments().nth(i);
         let (batch, predicted) = (
             assignment.map(|a| a.batch),
             assignment.and_then(|a| a.predicted),
         );
-        self.tell(EventPayload::Start {
+        run.tell(EventPayload::Start {
             round: self.number,
             task: self.id(i),
             batch,
             share: Some(self.tasks[i].share),
             gpu: None,
             beside: None,
-            // A process id is never negative.
-            pid: pid.and_then(|p| u32::try_from(p).ok()),
+            pid: run.pid(i),
             predicted,
         });
-        // It will never report that it is ready. A quota can be set at once; a client of MPS cannot be verified
-        // before it connects, and the time of that is unknown.
-        if self.tasks[i].silent && self.with.host.regrants() == Regrants::Now {
-            self.settle(i, job);
-        }
     }
 
     /// Whether the current process continues from a checkpoint of its predecessor.
@@ -99,7 +92,7 @@ impl RoundRun<'_> {
         self.tasks[i].restarts_of_phase > 0 && job.is_some_and(|j| !j.resume.is_empty())
     }
 
-    fn admit(&mut self, i: usize, argv: &[String]) -> Result<Option<JobId>, String> {
+    fn admit(&self, run: &mut Run<'_>, i: usize, argv: &[String]) -> Result<bool, String> {
         let launch = self.with.launch;
         let Some(planned) = launch.assignments().nth(i) else {
             return Err("the plan has no such task".to_owned());
@@ -113,7 +106,8 @@ impl RoundRun<'_> {
             task: planned.task,
             phase,
             argv,
-            batch: planned.batch,
+            batch: Some(planned.batch),
+            env: &[],
             round: self.number,
             samples: planned.samples().filter(|_| compute),
             orders: false,
@@ -125,12 +119,35 @@ impl RoundRun<'_> {
             share: task.share,
             processors: self.with.cpus[i].clone(),
             // Only MPS can enforce a limit; the other devices refuse one.
-            memory: planned
-                .memory()
-                .filter(|_| self.with.host.fingerprint().kind == DeviceKind::Cuda),
+            memory: planned.memory().filter(|_| run.kind() == DeviceKind::Cuda),
             start: 0,
         };
-        let admitted = self.with.host.admit(&work, &grant);
-        admitted.map_err(|error| error.to_string())
+        let start = Start {
+            work: &work,
+            grant: &grant,
+            limits: self.limits(i, phase),
+        };
+        run.start(i, &start).map_err(|error| error.to_string())
+    }
+
+    fn limits(&self, i: usize, phase: PhaseKind) -> Limits {
+        let (task, settings) = (&self.tasks[i], self.with.settings);
+        let until = task.due.zip(settings.total);
+        if phase != PhaseKind::Compute {
+            return Limits {
+                until,
+                ..Limits::default()
+            };
+        }
+        Limits {
+            ready: settings.ready,
+            stall: settings.stall,
+            until,
+            reports: match (task.silent, self.has_regex(i)) {
+                (true, _) => Reports::Nothing,
+                (false, true) => Reports::Matched,
+                (false, false) => Reports::Lines,
+            },
+        }
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use units::corun::Setting;
 
 use super::*;
-use crate::sink::Row;
+use runner::State;
 
 /// Keeps every event.
 #[derive(Default)]
@@ -37,7 +37,8 @@ impl Sink for Kept {
         true
     }
 
-    fn state(&mut self, _: u32, rows: &[Row]) {
+    fn state(&mut self, state: &State) {
+        let rows = &state.rows;
         assert!(!rows.is_empty());
     }
 }

@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn computing(begun: Instant) -> TaskRun {
     let mut task = TaskRun::new(begun, Share::FULL, None, false);
     task.stage = Stage::Computing;
-    task.begin(JobId::numbered(0), begun);
+    task.begin();
     task.starts = 1;
     task
 }

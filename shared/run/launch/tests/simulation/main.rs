@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use check::Inspector;
 use doc::{Any, AnyDocuments, EventKind, EventPayload, Frames, RunEvent};
-use launch::{Launch, LaunchSettings, Played, Rounds, Row, Sink};
+use launch::{Launch, LaunchSettings, Played, Rounds};
+use runner::{Sink, State};
 
 use chaos::{Chaos, Dice, PATIENCE, Seen};
 
@@ -63,7 +64,7 @@ impl Sink for Kept {
         true
     }
 
-    fn state(&mut self, _: u32, _: &[Row]) {}
+    fn state(&mut self, _: &State) {}
 }
 
 /// A plan of one to four tasks.

@@ -1,10 +1,10 @@
-//! Where a launch reports events.
+//! Where a run reports its events and its state.
 
 use doc::RunEvent;
 
 pub use crate::status::Row;
 
-/// Receives the events of a launch. An error in it does not stop the jobs.
+/// Receives the events of a run. An error in it does not stop the jobs.
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);
@@ -22,9 +22,20 @@ pub trait Sink {
     /// Whether there is no reader of the events any more; the jobs are then stopped.
     fn is_closed(&self) -> bool;
 
-    /// Whether the state of the tasks should be shown now; `last`: the round ends.
+    /// Whether the state of the tasks should be shown now; `last`: the loop ends.
     fn wants_state(&self, last: bool) -> bool;
 
-    /// Shows the state of the tasks in a round.
-    fn state(&mut self, round: u32, rows: &[Row]);
+    /// Shows the state of the tasks.
+    fn state(&mut self, state: &State);
+}
+
+/// The state of a run, for people and monitors.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    /// Round under way, from 0.
+    pub round: u32,
+    /// The tasks.
+    pub rows: Vec<Row>,
+    /// How far the whole is, for a log; absent: how far each task is.
+    pub line: Option<String>,
 }

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use cli::{Console, Failure, Output};
+use cli::{Console, Failure, Output, Replaced};
 use doc::RunEvent;
 
-use crate::settings::LaunchSettings;
-use crate::sink::Sink;
-use crate::status::{self, Row};
+use crate::sink::{Sink, State};
+use crate::status;
 
 /// How often the state is shown: a table of figures cannot be read faster.
 const EVERY: Duration = Duration::from_secs(1);
@@ -15,12 +14,13 @@ const EVERY: Duration = Duration::from_secs(1);
 /// continues, and only 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
-/// The sink of a launch from a command line.
-pub(crate) struct Recorder<'a> {
+/// The sink of a run from a command line.
+pub struct Recorder<'a> {
     output: &'a mut Output,
     console: &'a Console,
-    settings: &'a LaunchSettings,
-    /// Number of events lost in earlier launches.
+    /// File of metrics.
+    metrics: Option<&'a Replaced>,
+    /// Number of events lost in earlier runs.
     lost_before: u64,
     failure: Option<Failure>,
     /// Progress events that did not fit into the reader's queue.
@@ -37,19 +37,22 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    pub(crate) fn new(
+    /// Events go to `output`, the state to the terminal of `console` and to the file `metrics`. A terminal that
+    /// shows what jobs print (`follow`) has no table.
+    pub fn new(
         output: &'a mut Output,
         console: &'a Console,
-        settings: &'a LaunchSettings,
+        metrics: Option<&'a Replaced>,
+        follow: bool,
     ) -> Self {
         Self {
             lost_before: output.lost(),
             output,
             console,
-            settings,
+            metrics,
             failure: None,
             dropped: 0,
-            table: console.can_redraw() && !settings.supervision.follow,
+            table: console.can_redraw() && !follow,
             lines_instead: !console.can_redraw(),
             shown: None,
             said: Instant::now(),
@@ -62,7 +65,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<(), Failure> {
         self.console.settle();
         if self.dropped > 0 {
             self.console.warn(&format!(
@@ -115,14 +118,14 @@ impl Sink for Recorder<'_> {
     }
 
     fn wants_state(&self, last: bool) -> bool {
-        let wanted = self.settings.metrics.is_some() || self.table || self.says_a_line();
+        let wanted = self.metrics.is_some() || self.table || self.says_a_line();
         wanted && (last || self.shown.is_none_or(|at| at.elapsed() >= EVERY))
     }
 
-    fn state(&mut self, round: u32, rows: &[Row]) {
+    fn state(&mut self, state: &State) {
         self.shown = Some(Instant::now());
-        if let Some(path) = &self.settings.metrics {
-            let text = status::metrics(round, rows);
+        if let Some(path) = self.metrics {
+            let text = status::metrics(state.round, &state.rows);
             if let Err(error) = path.write(text.as_bytes())
                 && !self.told
             {
@@ -132,11 +135,11 @@ impl Sink for Recorder<'_> {
             }
         }
         if self.table {
-            let table = status::table(round, rows, self.console.width());
+            let table = status::table(state, self.console.width());
             self.console.redraw(&table);
         } else if self.says_a_line() {
             self.said = Instant::now();
-            self.console.note(&status::line(round, rows));
+            self.console.note(&status::line(state));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::sink::State;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// A line below the headings and below the table.
@@ -71,7 +72,11 @@ const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 /// A table for a terminal of `width` columns: a line wrapped by the terminal would be counted as one, and left behind
 /// when the table is redrawn.
 #[must_use]
-pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
+pub fn table(state: &State, width: Option<u16>) -> String {
+    if let Some(line) = &state.line {
+        return line.clone();
+    }
+    let (round, rows) = (state.round, &state.rows);
     let mut table = String::new();
     for left_out in 0..=LEFT_OUT.len() {
         table = with_columns(round, rows, &LEFT_OUT[..left_out], None);
@@ -120,7 +125,10 @@ fn with_columns(round: u32, rows: &[Row], left_out: &[&str], width: Option<u16>)
 
 /// A line for a log.
 #[must_use]
-pub fn line(round: u32, rows: &[Row]) -> String {
+pub fn line(state: &State) -> String {
+    if let Some(line) = &state.line {
+        return line.clone();
+    }
     let row = |row: &Row| {
         let mut text = format!("{} {}", row.task, row.state);
         if let Some(samples) = row.samples {
@@ -131,8 +139,8 @@ pub fn line(round: u32, rows: &[Row]) -> String {
             .rate
             .map_or_else(String::new, |r| format!(" at {r:.0}/s"))
     };
-    let all: Vec<String> = rows.iter().map(row).collect();
-    format!("round {round}: {}", all.join(", "))
+    let all: Vec<String> = state.rows.iter().map(row).collect();
+    format!("round {}: {}", state.round, all.join(", "))
 }
 
 /// Metrics in the Prometheus text format 0.0.4.
@@ -212,9 +220,17 @@ mod tests {
         }
     }
 
+    fn state(rows: &[Row]) -> State {
+        State {
+            round: 2,
+            rows: rows.to_vec(),
+            line: None,
+        }
+    }
+
     #[test]
     fn the_table_says_what_is_known() {
-        let text = table(2, &[row()], None);
+        let text = table(&state(&[row()]), None);
         for word in [
             "round 2", "training", "40 %", "100.0", "110.0", "500/1500", "10 s",
         ] {
@@ -229,7 +245,7 @@ mod tests {
             rate: None,
             ..row()
         };
-        let text = line(2, &[row(), silent]);
+        let text = line(&state(&[row(), silent]));
         assert_eq!(text, "round 2: a training 500/1500 at 100/s, a training");
     }
 
@@ -239,10 +255,10 @@ mod tests {
             task: "a-task-whose-name-is-as-long-as-a-path".to_owned(),
             ..row()
         };
-        let wide = table(2, std::slice::from_ref(&long), None);
+        let wide = table(&state(std::slice::from_ref(&long)), None);
         assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
         for width in [90, 80, 60] {
-            let text = table(2, std::slice::from_ref(&long), Some(width));
+            let text = table(&state(std::slice::from_ref(&long)), Some(width));
             let whole = text.contains("500/1500") && text.contains("round 2");
             assert!(whole, "{text}");
             let widest = text.lines().map(|line| line.chars().count()).max();
@@ -257,7 +273,7 @@ mod tests {
             rate: None,
             ..row()
         };
-        let text = table(2, std::slice::from_ref(&silent), None);
+        let text = table(&state(std::slice::from_ref(&silent)), None);
         assert!(!text.contains("1500"), "{text}");
         assert!(!metrics(2, &[silent]).contains("mt_task_samples{"));
     }

@@ -1,0 +1,196 @@
+//! What a policy is told, and what it is asked.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use doc::ProcessEnd;
+use efficiency::Moments;
+use jobs::Exit;
+use units::TaskId;
+
+use crate::runner::Runner;
+use crate::sink::State;
+
+/// Decides what runs next, and under what.
+///
+/// A turn of the loop is: signals, the device, [`Policy::decide`], a wait, what happened, deadlines,
+/// [`Policy::turned`].
+pub trait Policy {
+    /// What it calls a process by.
+    type Key: Copy + Ord + fmt::Debug;
+
+    /// The round under way, if it counts rounds.
+    fn round(&self) -> Option<u32> {
+        None
+    }
+
+    /// Name of the task that a process works for.
+    fn task(&self, key: Self::Key) -> TaskId;
+
+    /// Starts what may start, and ends what should not run any more.
+    fn decide(&mut self, run: &mut Runner<'_, Self::Key>);
+
+    /// Something happened to a process, at a time of the host's clock.
+    fn happened(
+        &mut self,
+        run: &mut Runner<'_, Self::Key>,
+        key: Self::Key,
+        at: Instant,
+        what: &Happened,
+    );
+
+    /// A process has ended with everything that it started. `Err`: why its work is not done; [`Policy::failed`]
+    /// follows, after a look at the device.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    fn ended(
+        &mut self,
+        run: &mut Runner<'_, Self::Key>,
+        key: Self::Key,
+        ended: &Ended,
+    ) -> Result<(), String>;
+
+    /// The work of a process that has ended is not done.
+    fn failed(&mut self, run: &mut Runner<'_, Self::Key>, key: Self::Key, why: String);
+
+    /// Nothing starts any more. Processes that this does not end are ended after it, with the usual grace.
+    fn stopped(&mut self, run: &mut Runner<'_, Self::Key>, why: &Stop);
+
+    /// The end of a turn.
+    fn turned(&mut self, _: &mut Runner<'_, Self::Key>) {}
+
+    /// When it must be asked again, even if nothing happens.
+    fn due(&self, run: &Runner<'_, Self::Key>) -> Option<Instant>;
+
+    /// This process, and with it the jobs' output, was not looked at for a while: moves its own deadlines.
+    fn postpone(&mut self, _pause: Duration) {}
+
+    /// Whether nothing is left to start. The loop ends when no process runs either.
+    fn is_over(&self, run: &Runner<'_, Self::Key>) -> bool;
+
+    /// The state for people and monitors.
+    fn state(&self, run: &Runner<'_, Self::Key>) -> State;
+}
+
+/// What happened to a process that still runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happened {
+    /// It stands by: its time limits are suspended until [`Runner::limit`].
+    Loaded,
+    /// It is warm, and its share was applied.
+    Ready,
+    /// It trained.
+    Steps {
+        /// It had not said that it is ready.
+        first: bool,
+        /// How many steps.
+        steps: u64,
+        /// Samples of all of them.
+        samples: u64,
+        /// The last loss.
+        loss: Option<f64>,
+        /// Number of the last step over all restarts, if the job counts them.
+        last: Option<u64>,
+        /// Sums of the gradient norms that were reported with them.
+        gradient: Moments,
+    },
+    /// It waits for orders: its time limits are suspended until [`Runner::limit`].
+    Parked,
+    /// It reports that it is done.
+    Done {
+        /// Total number of samples, if it says so.
+        samples: Option<u64>,
+    },
+}
+
+/// How the end of a process is judged. What its policy knows besides, such as a number of samples, it judges itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It ended with exit code 0, or its work was done before it had to be ended ([`Runner::finished`]).
+    Done,
+    /// It failed by itself.
+    Failed,
+    /// Memory did not suffice.
+    OutOfMemory,
+    /// A time limit, or the reason why the host refused it, ended it.
+    Ended,
+    /// Its policy or a signal ended it, which is not its fault.
+    Stopped,
+    /// It was ended because another job of the device caused a fault.
+    Fault,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How it is judged.
+    pub verdict: Verdict,
+    /// Why it is not done, in words; absent if it is.
+    pub why: Option<String>,
+    /// How the process ended.
+    pub exit: Exit,
+    /// Number of processes that it had left behind and that were killed.
+    pub strays: usize,
+    /// Its work was done, and it had to be ended because it did not end by itself.
+    pub outstayed: bool,
+    /// The end of its log.
+    pub tail: String,
+}
+
+impl Ended {
+    /// What a user is told beside the exit status: why it failed, what it left behind.
+    #[must_use]
+    pub fn reason(&self, why: Option<&str>) -> Option<String> {
+        let left = (self.strays > 0)
+            .then(|| format!("{} processes that it left were killed", self.strays));
+        let stayed = self
+            .outstayed
+            .then(|| "it was done and did not end; it was stopped".to_owned());
+        let reasons: Vec<String> = why
+            .map(str::to_owned)
+            .into_iter()
+            .chain(left)
+            .chain(stayed)
+            .collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// The last line that it printed, empty if there is none.
+    #[must_use]
+    pub fn last_line(&self) -> &str {
+        self.tail.lines().last().unwrap_or_default()
+    }
+}
+
+/// Why nothing starts any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// A signal arrived.
+    Signal(i32),
+    /// Nobody reads the events any more.
+    ReaderGone,
+    /// The device has had a fault from which it does not recover.
+    DeviceLost(String),
+    /// The policy gave up.
+    GaveUp(String),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signal(signal) => f.write_str(&crate::signal_text(*signal)),
+            Self::ReaderGone => f.write_str("the reader of the events has gone"),
+            Self::DeviceLost(why) | Self::GaveUp(why) => f.write_str(why),
+        }
+    }
+}
+
+/// How a process ended, in the words of documents.
+#[must_use]
+pub fn process_end(exit: Exit) -> ProcessEnd {
+    match exit {
+        Exit::Code(code) => ProcessEnd::Code(code),
+        Exit::Signal(signal) => ProcessEnd::Signal(signal),
+    }
+}

@@ -1,0 +1,169 @@
+//! Time limits of a process.
+
+use std::time::{Duration, Instant};
+
+/// How a process reports its progress, for advice when it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reports {
+    /// By the worker protocol, or in lines that are recognised.
+    #[default]
+    Lines,
+    /// In lines of its log that an expression of the workload matches.
+    Matched,
+    /// Not at all: it is never ready, and its exit status says whether its work is done.
+    Nothing,
+}
+
+/// When a process is late. An absent limit is never due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// From its start, or from this setting, until it is ready.
+    pub ready: Option<Duration>,
+    /// Between two steps.
+    pub stall: Option<Duration>,
+    /// When its work must be done, restarts included, with the length of that limit for the message.
+    pub until: Option<(Instant, Duration)>,
+    /// How it reports.
+    pub reports: Reports,
+}
+
+/// A time limit that has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    Work(Duration),
+    Ready(Duration),
+    Step(Duration),
+}
+
+/// A process under its limits.
+#[derive(Debug)]
+pub(crate) struct Watch<K> {
+    pub(crate) key: K,
+    pub(crate) limits: Limits,
+    /// It computes, so a fault of the device concerns it.
+    pub(crate) on_device: bool,
+    pub(crate) ready: bool,
+    /// Its work counts, however it ends.
+    pub(crate) finished: bool,
+    pub(crate) ending: Option<Ending>,
+    /// It waits for an order.
+    suspended: bool,
+    since: Instant,
+}
+
+/// Why a process is being ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its work is done and it does not end.
+    Outstayed,
+    /// It counts as a failure of its own.
+    Failure(String),
+    /// It is not its fault.
+    Stopped(String),
+    /// The device has had a fault.
+    Fault,
+}
+
+impl<K> Watch<K> {
+    pub(crate) fn new(key: K, limits: Limits, on_device: bool, now: Instant) -> Self {
+        Self {
+            key,
+            limits,
+            on_device,
+            ready: false,
+            finished: false,
+            ending: None,
+            suspended: false,
+            since: now,
+        }
+    }
+
+    /// It is ready, or has made a step.
+    pub(crate) fn moved(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    pub(crate) fn suspend(&mut self) {
+        self.suspended = true;
+    }
+
+    /// New limits, which count from now.
+    pub(crate) fn limit(&mut self, limits: Limits, ready: bool, now: Instant) {
+        self.limits = limits;
+        self.ready = ready;
+        self.finished = false;
+        self.suspended = false;
+        self.since = now;
+    }
+
+    /// Moves what counts from an event by a pause. A moment that is given, as [`Limits::until`], is moved by its
+    /// policy, since it outlives this process.
+    pub(crate) fn postpone(&mut self, pause: Duration, now: Instant) {
+        self.since = (self.since + pause).min(now);
+        if let Some((at, _)) = &mut self.limits.until {
+            *at += pause;
+        }
+    }
+
+    /// When it is late, with which limit.
+    pub(crate) fn deadline(&self) -> Option<(Instant, Late)> {
+        // A job that is being ended has the time that was given for that.
+        if self.suspended || self.ending.is_some() {
+            return None;
+        }
+        let limits = &self.limits;
+        let work = limits.until.map(|(at, limit)| (at, Late::Work(limit)));
+        let of_job = match (limits.reports, self.ready) {
+            (Reports::Nothing, _) => None,
+            (_, true) => limits.stall.map(|l| (self.since + l, Late::Step(l))),
+            (_, false) => limits.ready.map(|l| (self.since + l, Late::Ready(l))),
+        };
+        work.into_iter().chain(of_job).min_by_key(|(at, _)| *at)
+    }
+
+    /// Which limit has passed.
+    pub(crate) fn late(&self, now: Instant) -> Option<Late> {
+        let (at, late) = self.deadline()?;
+        (at <= now).then_some(late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn watch(now: Instant) -> Watch<()> {
+        let limits = Limits {
+            ready: Some(SECOND),
+            stall: Some(2 * SECOND),
+            ..Limits::default()
+        };
+        Watch::new((), limits, true, now)
+    }
+
+    #[test]
+    fn a_pause_moves_the_limit_but_not_into_the_future() {
+        let now = Instant::now();
+        let mut watch = watch(now);
+        watch.postpone(5 * SECOND, now + 5 * SECOND);
+        assert_eq!(watch.late(now + 5 * SECOND + SECOND / 2), None);
+        assert_eq!(watch.late(now + 6 * SECOND), Some(Late::Ready(SECOND)));
+        watch.postpone(9 * SECOND, now + 6 * SECOND);
+        assert_eq!(watch.late(now + 7 * SECOND), Some(Late::Ready(SECOND)));
+    }
+
+    #[test]
+    fn what_waits_for_an_order_or_is_being_ended_is_not_late() {
+        let now = Instant::now();
+        let later = now + 9 * SECOND;
+        let mut watch = watch(now);
+        watch.suspend();
+        assert_eq!(watch.late(later), None);
+        watch.limit(watch.limits, true, later);
+        assert_eq!(watch.late(later + 2 * SECOND), Some(Late::Step(2 * SECOND)));
+        watch.ending = Some(Ending::Outstayed);
+        assert_eq!(watch.late(later + 2 * SECOND), None);
+    }
+}
