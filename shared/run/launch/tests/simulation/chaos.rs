@@ -353,7 +353,7 @@ impl Host for Chaos {
         let id = JobId::numbered(self.next);
         self.next += 1;
         self.seen.borrow_mut().admitted += 1;
-        let batch = u64::from(work.batch.get());
+        let batch = u64::from(work.batch.unwrap_or(Batch::ONE).get());
         let wanted = compute.then(|| work.samples.unwrap_or(10 * batch));
         let job = FakeJob {
             task,
