@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use doc::ProcessEnd;
 use efficiency::Moments;
-use jobs::Exit;
+use jobs::{Exit, OutOfMemory};
 use units::TaskId;
 
 use crate::runner::Runner;
@@ -111,8 +111,8 @@ pub enum Verdict {
     Done,
     /// It failed by itself.
     Failed,
-    /// Memory did not suffice.
-    OutOfMemory,
+    /// Memory did not suffice, and how that was recognised.
+    OutOfMemory(OutOfMemory),
     /// A time limit, or the reason why the host refused it, ended it.
     Ended,
     /// Its policy or a signal ended it, which is not its fault.
@@ -130,8 +130,8 @@ pub struct Ended {
     pub why: Option<String>,
     /// How the process ended.
     pub exit: Exit,
-    /// Number of processes that it had left behind and that were killed.
-    pub strays: usize,
+    /// The processes that it had left behind and that were killed, such as `sleep (pid 123)`.
+    pub strays: Vec<String>,
     /// Its work was done, and it had to be ended because it did not end by itself.
     pub outstayed: bool,
     /// The end of its log.
@@ -142,8 +142,10 @@ impl Ended {
     /// What a user is told beside the exit status: why it failed, what it left behind.
     #[must_use]
     pub fn reason(&self, why: Option<&str>) -> Option<String> {
-        let left = (self.strays > 0)
-            .then(|| format!("{} processes that it left were killed", self.strays));
+        let left = (!self.strays.is_empty()).then(|| {
+            let (count, names) = (self.strays.len(), self.strays.join(", "));
+            format!("{count} processes that it left were killed: {names}")
+        });
         let stayed = self
             .outstayed
             .then(|| "it was done and did not end; it was stopped".to_owned());

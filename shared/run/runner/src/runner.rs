@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use doc::EventPayload;
 use host::{Grant, Host, HostError, Regrants, Work};
-use jobs::{Event, Exit, Happening, JobId, Journal, Order, OrderError, Supervision};
+use jobs::{
+    Event, Exit, Happening, JobId, Journal, Order, OrderError, OutOfMemory, Supervision,
+};
 use units::{Seconds, Share};
 
 use crate::device::Device;
@@ -258,6 +260,7 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
             strays,
             tail,
             out_of_memory,
+            ..
         } = event.what
         else {
             return;
@@ -345,7 +348,7 @@ fn verdict<K>(
     watch: &Watch<K>,
     exit: Exit,
     tail: &str,
-    out_of_memory: bool,
+    out_of_memory: Option<OutOfMemory>,
 ) -> (Verdict, Option<String>) {
     match &watch.ending {
         Some(Ending::Failure(why)) => return (Verdict::Ended, Some(why.clone())),
@@ -364,12 +367,15 @@ fn verdict<K>(
     };
     let last = tail.lines().last().unwrap_or_default();
     let why = match last {
-        "" => text,
+        "" => text.clone(),
         last => format!("{text}; its last line was: {last}"),
     };
     match out_of_memory {
-        true => (Verdict::OutOfMemory, Some(why)),
-        false => (Verdict::Failed, Some(why)),
+        Some(how) => {
+            let why = format!("{text}; it ran out of memory: {how}");
+            (Verdict::OutOfMemory(how), Some(why))
+        }
+        None => (Verdict::Failed, Some(why)),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
 use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Settled, Work};
 use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
-use units::Share;
+use units::{Batch, Share};
 
 /// Time from SIGKILL until a job that survives even that is given up.
 pub const PATIENCE: Duration = Duration::from_secs(2);
