@@ -9,6 +9,7 @@
 //! [`plan()`] returns a [`Schedule`] and a lower bound that holds for every schedule. Other
 //! schedulers, as their authors describe them, are in [`baselines`], the bounds in [`bounds`].
 
+mod agenda;
 mod answer;
 pub mod baselines;
 pub mod bounds;
@@ -19,11 +20,14 @@ mod fleet;
 mod gang;
 pub mod generate;
 pub mod import;
+mod lane;
 pub mod list;
+mod live;
 mod merged;
 mod migrate;
 mod online;
 pub mod order;
+mod outlook;
 mod plan;
 mod problem;
 mod schedule;
@@ -32,20 +36,23 @@ mod sharing;
 mod state;
 pub mod switching;
 
+pub use agenda::{Agenda, Lanes, followed};
 pub use answer::{NoAnswer, Request, SoloRates, answer, answer_online, explained};
 pub use dispatch::{Player, packed};
 pub use document::Beyond;
 pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
 pub use gang::Together;
+pub use live::{Live, Place};
 pub use migrate::migrating;
 pub use online::{
-    Decision, Deviations, JobStanding, Live, Names, OnlineSettings, Outlook, Played, Queue,
-    Refused, SettingsError, Taken, play,
+    ByPriority, Decision, Online, OnlineSettings, Played, Queue, Refused, SettingsError, Taken,
+    play,
 };
+pub use outlook::Names;
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Problem, TrainingJob};
 pub use schedule::{Assignment, Schedule};
 pub use search::{Budget, Decoder, Search, decode, player, shortest_chain, smith};
 pub use sharing::CoRates;
-pub use state::{Priorities, Progress, Resident, Standing, Start, State, Underway, retime, share};
+pub use state::{Priorities, Progress, Resident, Start, State, Underway};

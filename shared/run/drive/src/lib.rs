@@ -10,13 +10,10 @@
 //! one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on another one. The driver
 //! is the same. [`live()`] leaves starting tasks to a live system, which reports events back.
 
-mod agenda;
 mod driver;
 mod each;
 mod journal;
-mod lane;
 mod live;
-mod merged;
 mod orders;
 mod parked;
 mod run;
@@ -27,9 +24,8 @@ mod task_events;
 mod user_events;
 mod view;
 
-pub use agenda::Agenda;
+pub use cluster::{Agenda, Place};
 pub use each::RunRequest;
-pub use lane::Place;
 pub use live::live;
 pub use run::run;
 pub use seats::{Simulated, Where};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure, Output};
-use cluster::document;
+use cluster::{document, followed};
 use doc::{Schedule, Task, TaskSummary};
 use host::{Host, MpsHost, MpsSetup, Processes, discovery};
 use jobs::mps::MpsOptions;
@@ -16,7 +16,6 @@ use runner::{Recorder, Runner, Sink as _, signal_text};
 
 use crate::driver::{Driver, Told};
 use crate::journal::{JournalError, Past, TaskJournal};
-use crate::merged;
 use crate::orders::Orders;
 use crate::seats::Seats;
 use crate::view::View;
@@ -282,11 +281,7 @@ fn check(schedule: &Schedule) -> Result<(), Failure> {
         )));
     }
     let planned = document::schedule(schedule);
-    let ordered = match schedule.is_merged() {
-        true => merged::followed(problem, &planned),
-        false => Agenda::new(problem, &planned, 0).plays_out(),
-    };
-    ordered.map_err(|stuck| {
+    followed(problem, &planned).map_err(|stuck| {
         Failure::Input(format!(
             "the schedule cannot be followed: {stuck}; `mt-check` says what is wrong with it"
         ))

@@ -50,7 +50,7 @@ impl Driver<'_> {
                 let times =
                     document::times_by_class(self.cluster, &representatives, &estimate.train);
                 let times = times.map_err(|kind| format!("no GPU is of type {kind:?}"))?;
-                self.agenda.estimate(n, &times);
+                self.agenda.estimate(n, None, &times);
                 self.replan(run, &format!("new estimate of how long {job} takes"));
             }
             QueueNews::Deadline(job, at) => {

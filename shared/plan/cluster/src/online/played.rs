@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Decision, Live, OnlineSettings};
+use super::{Decision, Online, OnlineSettings};
+use crate::live::Place;
 use crate::state::{Underway, share};
 use crate::{Assignment, Problem, Schedule};
 
@@ -89,7 +90,7 @@ impl Truth {
 /// are known.
 pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     let mut rng = SmallRng::seed_from_u64(settings.seed);
-    let mut live = Live::new(
+    let mut live = Online::new(
         problem.classes.clone(),
         problem.gpus.clone(),
         problem.nodes.clone(),
@@ -110,6 +111,11 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
         let mut again = false;
         let started = Instant::now();
         while let Some((_, event)) = truth.events.pop_if(|e| e.0 <= now) {
+            let known = |live: &Online, n: usize, task| Place {
+                job: theirs[n],
+                round: live.round(theirs[n]),
+                task,
+            };
             match event {
                 Event::Arrival(n) => {
                     theirs[n] = live.arrive(problem.jobs[n].clone(), problem.row(n), now);
@@ -117,13 +123,12 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                     again = true;
                 }
                 Event::Trained(n, task) => {
-                    live.trained(theirs[n], task, now);
+                    live.trained(known(&live, n, task), now);
                     truth.trained(n, task);
                 }
                 Event::Finished(n, task) => {
-                    let complete = live.finished(theirs[n], task, now);
                     // Only the end of a job changes much; rounds continue as planned.
-                    again |= complete && live.jobs[theirs[n]].round >= problem.jobs[n].rounds;
+                    again |= live.synced(known(&live, n, task), now);
                 }
             }
         }
@@ -133,14 +138,14 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
         let decisions = live.decide(now);
         let mut gang: Option<(usize, (f64, f64))> = None;
         for d in &decisions {
-            let n = ours[d.job];
+            let n = ours[d.place.job];
             let mut stretch = || 1.0 + noise * rng.random_range(-1.0..=1.0);
             let is_gang = problem.jobs[n].gang.is_some();
             let (train, sync) = match gang {
                 // In step with the first of its gang.
                 Some((m, times)) if is_gang && m == n => times,
                 _ => {
-                    let beside = |o: &&Decision| is_gang && o.job == d.job;
+                    let beside = |o: &&Decision| is_gang && o.place.job == d.place.job;
                     let mut gpus: Vec<usize> =
                         decisions.iter().filter(beside).map(|o| o.gpu).collect();
                     gpus.push(d.gpu);
@@ -152,8 +157,8 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             let trained = now + train;
             let started = Assignment {
                 job: n,
-                round: d.round,
-                task: d.task,
+                round: d.place.round,
+                task: d.place.task,
                 gpu: d.gpu,
                 switch: 0.0,
                 start: now,

@@ -7,8 +7,10 @@ use doc::{
 };
 use units::{Seconds, UnitError};
 
-use super::{Decision, Live, Names, OnlineSettings};
+use super::{Decision, Online, OnlineSettings};
 use crate::document;
+use crate::live::Place;
+use crate::outlook::Names;
 use crate::state::Underway;
 
 /// Why an event cannot be.
@@ -129,12 +131,12 @@ pub struct Queue {
     representatives: Vec<usize>,
     gpus: Vec<String>,
     nodes: Vec<Option<String>>,
-    live: Live,
+    live: Online,
     /// Names of the jobs that have arrived, by their numbers.
     names: Vec<units::TaskId>,
     numbers: BTreeMap<String, usize>,
     /// Tasks of present rounds that were said to be started.
-    confirmed: BTreeSet<(usize, usize)>,
+    confirmed: BTreeSet<Place>,
     now: f64,
 }
 
@@ -150,7 +152,7 @@ impl Queue {
                 .iter()
                 .map(|&g| cluster.groups[g].node.clone())
                 .collect(),
-            live: Live::new(classes, gpus, document::nodes(&cluster), settings)
+            live: Online::new(classes, gpus, document::nodes(&cluster), settings)
                 .sharing(document::co_rates(&cluster, &representatives)),
             representatives,
             names: Vec::new(),
@@ -207,9 +209,9 @@ impl Queue {
         Ok(QueueStart {
             time: Seconds::new(self.now)?,
             task: QueueTask {
-                job: self.names[d.job].clone(),
-                round: d.round as u32,
-                task: d.task as u32,
+                job: self.names[d.place.job].clone(),
+                round: d.place.round as u32,
+                task: d.place.task as u32,
             },
             gpu: self.gpus[d.gpu].clone(),
             node: self.nodes[d.gpu].clone(),
@@ -232,32 +234,28 @@ impl Queue {
                 return Ok(false);
             }
             QueueNews::Trained(task) => {
-                let (n, t) = self.running(task)?;
-                self.live.trained(n, t, now);
+                self.live.trained(self.running(task)?, now);
                 return Ok(false);
             }
             QueueNews::Finished(task) => {
-                let (n, t) = self.running(task)?;
-                self.confirmed.remove(&(n, t));
-                self.live.finished(n, t, now);
-                return Ok(self.live.round(n) >= self.live.problem().jobs[n].rounds);
+                let place = self.running(task)?;
+                self.confirmed.remove(&place);
+                return Ok(self.live.synced(place, now));
             }
             QueueNews::Failed(task) => {
-                let (n, t) = self.running(task)?;
-                self.confirmed.remove(&(n, t));
-                self.live.failed(n, t);
+                self.live.failed(self.running(task)?);
                 // For a gang, the others start again with it.
                 let live = &self.live;
                 self.confirmed
-                    .retain(|&(n, t)| live.underway(n, t).is_some());
+                    .retain(|&place| live.underway(place).is_some());
             }
             QueueNews::Cancelled(job) => {
                 let n = self.number(job.as_str())?;
-                self.confirmed.retain(|c| c.0 != n);
-                self.live.abandon(n);
+                self.confirmed.retain(|c| c.job != n);
+                self.live.cancel(n);
             }
             QueueNews::Lost(gpu) => {
-                for task in self.live.use_gpu(self.gpu(gpu)?, false) {
+                for task in self.live.lose(self.gpu(gpu)?) {
                     self.confirmed.remove(&task);
                 }
             }
@@ -310,9 +308,9 @@ impl Queue {
     }
 
     fn started(&mut self, task: &QueueTask, gpu: &str, now: f64) -> Result<(), Refused> {
-        let (n, t) = self.present(task)?;
-        let m = self.gpu(gpu)?;
-        if self.confirmed.contains(&(n, t)) {
+        let place = self.present(task)?;
+        let (n, m) = (place.job, self.gpu(gpu)?);
+        if self.confirmed.contains(&place) {
             return Err(Refused::StartedTwice(shown(task)));
         }
         let problem = self.live.problem();
@@ -320,7 +318,7 @@ impl Queue {
             let (task, gpu) = (shown(task), gpu.to_owned());
             return Err(Refused::Unsuitable { task, gpu });
         }
-        let confirmed = |r: &&Underway| self.confirmed.contains(&(r.job, r.task));
+        let confirmed = |r: &&Underway| self.confirmed.contains(&self.live.place(r));
         let others: Vec<&Underway> = self.live.training_on(m).filter(confirmed).collect();
         let beside = |r: &Underway| problem.beside(problem.gpus[m], n, r.job).is_some();
         let joins = others.len() == 1 && others.iter().all(|r| beside(r));
@@ -329,10 +327,10 @@ impl Queue {
             let gpu = gpu.to_owned();
             return Err(Refused::Busy { gpu, other });
         }
-        if !self.live.started(n, t, m, now) {
+        if !self.live.started(place, m, now) {
             return Err(Refused::NotRunning(shown(task)));
         }
-        self.confirmed.insert((n, t));
+        self.confirmed.insert(place);
         Ok(())
     }
 
@@ -359,10 +357,10 @@ impl Queue {
     /// The number of a job that has not ended.
     fn open(&self, job: &str) -> Result<usize, Refused> {
         let n = self.number(job)?;
-        if self.live.round(n) >= self.live.problem().jobs[n].rounds {
-            return Err(Refused::Ended(job.to_owned()));
+        match self.live.is_open(n) {
+            true => Ok(n),
+            false => Err(Refused::Ended(job.to_owned())),
         }
-        Ok(n)
     }
 
     fn number(&self, job: &str) -> Result<usize, Refused> {
@@ -376,25 +374,26 @@ impl Queue {
     }
 
     /// The numbers of a task of the round in which its job is.
-    fn present(&self, task: &QueueTask) -> Result<(usize, usize), Refused> {
-        let n = self.number(task.job.as_str())?;
-        let job = &self.live.problem().jobs[n];
+    fn present(&self, task: &QueueTask) -> Result<Place, Refused> {
+        let n = self.open(task.job.as_str())?;
         let present = self.live.round(n);
-        if present >= job.rounds {
-            return Err(Refused::Ended(task.job.to_string()));
-        }
-        if task.round as usize != present || task.task as usize >= job.tasks {
+        let tasks = self.live.problem().jobs[n].tasks;
+        if task.round as usize != present || task.task as usize >= tasks {
             let task = shown(task);
             return Err(Refused::OtherRound { task, present });
         }
-        Ok((n, task.task as usize))
+        Ok(Place {
+            job: n,
+            round: present,
+            task: task.task as usize,
+        })
     }
 
     /// The numbers of a task that trains or synchronises.
-    fn running(&self, task: &QueueTask) -> Result<(usize, usize), Refused> {
-        let (n, t) = self.present(task)?;
-        match self.live.underway(n, t) {
-            Some(_) => Ok((n, t)),
+    fn running(&self, task: &QueueTask) -> Result<Place, Refused> {
+        let place = self.present(task)?;
+        match self.live.underway(place) {
+            Some(_) => Ok(place),
             None => Err(Refused::NotRunning(shown(task))),
         }
     }

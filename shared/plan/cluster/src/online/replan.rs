@@ -1,11 +1,12 @@
 //! What a live cluster decides: a search for priorities, and what starts now.
 
-use super::{Decision, Live};
+use super::{Decision, Online};
 use crate::dispatch::Player;
+use crate::live::Place;
 use crate::merged::{Rest, rest};
 use crate::plan::{MATCHING_WORK, fills_holes};
 use crate::search::{Budget, Decoder, Search, fill_holes, suggested};
-use crate::state::{Priorities, Start, State, Underway, share};
+use crate::state::{Priorities, Start, State, share};
 use crate::{Assignment, Problem, baselines};
 
 /// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
@@ -24,11 +25,11 @@ const PART_OF_QUIET: f64 = 0.05;
 /// takes 1.20 times, and 1.08 where no job is overdue.
 const PART_OF_AGED: f64 = 0.25;
 
-impl Live {
+impl Online {
     /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
     /// no more than can be waited for: what is decided now stands only until the next event.
     fn effort(&self, state: &State, now: f64) -> u64 {
-        if let Some(given) = self.settings.effort {
+        if let Some(given) = self.next.settings.effort {
             return given;
         }
         let jobs = self.problem.jobs.iter().zip(&state.jobs);
@@ -80,7 +81,7 @@ impl Live {
             left.collect(),
         );
         let found = suggested(&problem, &baselines::allox(&problem));
-        let mut out = self.priorities.clone();
+        let mut out = self.next.priorities.clone();
         let others = out.order.iter().copied().filter(|n| !there(n));
         let order = found.order.iter().map(|&i| open[i]).chain(others);
         out.order = order.collect();
@@ -116,7 +117,7 @@ impl Live {
         let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
         let first = self.first(open, now);
         let aged = first.len();
-        let mut by_ratio: Vec<usize> = self.priorities.order.clone();
+        let mut by_ratio: Vec<usize> = self.next.priorities.order.clone();
         by_ratio.sort_by(|&a, &b| {
             let key = |n| match first.contains(&n) {
                 true => (0, self.problem.jobs[n].arrival),
@@ -127,16 +128,16 @@ impl Live {
         });
         let fresh = Priorities {
             order: by_ratio,
-            ..self.priorities.clone()
+            ..self.next.priorities.clone()
         };
         let effort = self.effort(&state, now);
         let filling = if aged > 0 {
             fresh.clone()
         } else {
-            self.filling.clone()
+            self.next.filling.clone()
         };
         let mut player = Player::new(&rest);
-        let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
+        let kept = player.cost(&state, now, &self.next.priorities, f64::INFINITY);
         let renewed = player.cost(
             &state,
             now,
@@ -146,10 +147,10 @@ impl Live {
         let (mut start, mut cost) = if aged > 0 || renewed.is_finite() {
             (fresh, renewed)
         } else {
-            (self.priorities.clone(), kept)
+            (self.next.priorities.clone(), kept)
         };
         // A given effort is that of the search alone, so that it can be compared.
-        let seeded = aged == 0 && self.settings.effort.is_none();
+        let seeded = aged == 0 && self.next.settings.effort.is_none();
         let matched = seeded.then(|| self.matched(&rest, now)).flatten();
         if let Some(matched) = matched {
             let found = player.cost(&state, now, &matched, cost);
@@ -169,7 +170,7 @@ impl Live {
                 }
             }
         }
-        self.settings.seed = self.settings.seed.wrapping_add(1);
+        self.next.settings.seed = self.next.settings.seed.wrapping_add(1);
         let search = Search {
             problem: &rest,
             state: &state,
@@ -179,12 +180,12 @@ impl Live {
                 starts: effort,
                 deadline: None,
             },
-            seed: self.settings.seed,
+            seed: self.next.settings.seed,
             fixed: aged,
         };
-        self.priorities = search.improve(start, Some(cost)).priorities;
+        self.next.priorities = search.improve(start, Some(cost)).priorities;
         if self.fills_holes() {
-            self.filling = improve_filling(search, [filling, self.priorities.clone()]);
+            self.next.filling = improve_filling(search, [filling, self.next.priorities.clone()]);
         }
     }
 
@@ -203,9 +204,9 @@ impl Live {
             return None;
         }
         let by_events =
-            Player::new(&self.problem).cost(state, now, &self.priorities, f64::INFINITY);
+            Player::new(&self.problem).cost(state, now, &self.next.priorities, f64::INFINITY);
         let mut out = Vec::new();
-        let order = &self.filling.order;
+        let order = &self.next.filling.order;
         let cost = fill_holes(&self.problem, state, now, order, by_events, |a| out.push(a));
         (cost < by_events).then_some(out)
     }
@@ -214,7 +215,7 @@ impl Live {
     pub(super) fn forecast(&self, rest: &Rest<'_>, now: f64) -> Vec<Assignment> {
         self.filled(&rest.state, now).unwrap_or_else(|| {
             let mut out = Vec::new();
-            Player::new(&rest.problem).record(&rest.state, now, &self.priorities, &mut out);
+            Player::new(&rest.problem).record(&rest.state, now, &self.next.priorities, &mut out);
             out
         })
     }
@@ -234,29 +235,24 @@ impl Live {
                 .collect()
             }
             None => Player::new(&self.problem)
-                .decide(&state, now, &self.priorities)
+                .decide(&state, now, &self.next.priorities)
                 .to_vec(),
         };
         let mut out = Vec::with_capacity(starts.len());
         for &Start { job: n, gpu } in &starts {
-            let Some(task) = self.jobs[n].left.pop() else {
+            let job = &self.jobs[n];
+            let Some(&task) = job.left.last() else {
                 continue;
             };
-            self.jobs[n].running += 1;
-            let mut own = Underway::new(&self.problem, (n, task), gpu, now);
-            if self.problem.jobs[n].gang.is_some() {
-                let gang = starts.iter().filter(|s| s.job == n).map(|s| s.gpu);
-                own.keep_pace(self.problem.pace(n, &gang.collect::<Vec<_>>()));
-            }
-            self.running.push(own);
-            out.push(Decision {
+            let round = job.round;
+            let place = Place {
                 job: n,
-                round: self.jobs[n].round,
+                round,
                 task,
-                gpu,
-            });
+            };
+            self.begin(place, gpu, now);
+            out.push(Decision { place, gpu });
         }
-        share(&self.problem, &mut self.running, now);
         out
     }
 }

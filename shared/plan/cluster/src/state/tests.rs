@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Class, Decision, Live, OnlineSettings, TrainingJob};
+use crate::{Class, Decision, Online, OnlineSettings, Place, TrainingJob};
 
 /// Two GPUs, and a job of two rounds of two tasks that train for 4 s and synchronise for 1 s.
 fn problem() -> Problem {
@@ -98,9 +98,9 @@ fn a_job_abandoned_while_its_last_tasks_run_is_behind_its_last_round() {
     assert_eq!(state.free, [4.0; 2]);
 }
 
-fn live() -> Live {
+fn live() -> Online {
     let problem = problem();
-    Live::new(
+    Online::new(
         problem.classes,
         problem.gpus,
         problem.nodes,
@@ -119,15 +119,20 @@ fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
     let first = live.decide(0.0);
     assert_eq!(first.len(), 2);
     // Nobody says that the task has failed: a dead node cannot.
-    let lost = first.iter().find(|d| d.gpu == 0).unwrap().task;
-    assert_eq!(live.use_gpu(0, false), [(0, lost)]);
+    let lost = first.iter().find(|d| d.gpu == 0).unwrap().place;
+    assert_eq!(live.lose(0), [lost]);
+    let other = Place {
+        task: 1 - lost.task,
+        ..lost
+    };
     assert!(live.decide(1.0).is_empty(), "the other GPU trains");
-    live.trained(0, 1 - lost, 4.0);
+    live.trained(other, 4.0);
     let again = live.decide(4.0);
-    assert_eq!((again[0].task, again[0].gpu, again.len()), (lost, 1, 1));
-    live.finished(0, 1 - lost, 5.0);
-    live.trained(0, lost, 8.0);
-    assert!(live.finished(0, lost, 9.0), "the round is complete");
+    assert_eq!((again[0].place, again[0].gpu, again.len()), (lost, 1, 1));
+    live.synced(other, 5.0);
+    live.trained(lost, 8.0);
+    live.synced(lost, 9.0);
+    assert_eq!(live.round(0), 1, "the round is complete");
     live.replan(9.0);
     assert_eq!(gpus(&live.decide(9.0)), [1], "one of the two is lost");
     live.use_gpu(0, true);
@@ -139,14 +144,11 @@ fn a_gang_is_started_again_as_a_whole_when_one_of_it_fails() {
     let mut live = live();
     let gang = Some(doc::Gang::Anywhere);
     live.arrive(TrainingJob { gang, ..job() }, None, 0.0);
-    assert_eq!(live.decide(0.0).len(), 2);
-    live.failed(0, 1);
+    let first = live.decide(0.0);
+    assert_eq!(first.len(), 2);
+    live.failed(first[1].place);
     assert_eq!(live.decide(1.0).len(), 2, "both start again");
-    assert_eq!(
-        live.use_gpu(1, false).len(),
-        2,
-        "so they do where a GPU is lost"
-    );
+    assert_eq!(live.lose(1).len(), 2, "so they do where a GPU is lost");
     assert!(live.decide(2.0).is_empty(), "one GPU is too few");
     live.use_gpu(1, true);
     assert_eq!(live.decide(3.0).len(), 2);
@@ -159,11 +161,11 @@ fn an_abandoned_job_leaves_its_gpus_to_others() {
     assert_eq!(live.decide(0.0).len(), 2);
     let next = live.arrive(job(), None, 1.0);
     assert!(live.decide(1.0).is_empty());
-    live.abandon(0);
+    live.cancel(0);
     live.replan(2.0);
     let started = live.decide(2.0);
-    assert!(started.len() == 2 && started.iter().all(|d| d.job == next));
-    live.abandon(next);
+    assert!(started.len() == 2 && started.iter().all(|d| d.place.job == next));
+    live.cancel(next);
     live.replan(3.0);
     assert!(live.done() && live.decide(3.0).is_empty());
 }

@@ -1,4 +1,4 @@
-use cluster::{Class, CoRates, TrainingJob, decode, smith};
+use crate::{Class, CoRates, TrainingJob, Underway, decode, smith};
 use proptest::prelude::*;
 
 use super::*;
@@ -76,7 +76,7 @@ fn planned(problem: &Problem) -> Schedule {
 
 fn agenda(problem: &Problem) -> Agenda {
     let mut agenda = Agenda::new(problem.clone(), &planned(problem), 1);
-    agenda.effort = 200;
+    agenda.next.effort = 200;
     agenda
 }
 
@@ -92,7 +92,7 @@ fn long() -> (Problem, Schedule) {
 #[test]
 fn a_plan_of_merged_rounds_is_followed_on_time() {
     let (problem, schedule) = long();
-    assert_eq!(crate::merged::followed(problem.clone(), &schedule), Ok(()));
+    assert_eq!(followed(problem.clone(), &schedule), Ok(()));
     let mut agenda = Agenda::new(problem, &schedule, 1);
     run_as_planned(&mut agenda);
     for (own, planned) in agenda.completions().iter().zip(&schedule.completions) {
@@ -105,7 +105,7 @@ fn a_plan_of_merged_rounds_is_followed_on_time() {
 fn merged_rounds_are_done_once_whatever_fails() {
     let (problem, schedule) = long();
     let mut agenda = Agenda::new(problem.clone(), &schedule, 1);
-    agenda.effort = 200;
+    agenda.next.effort = 200;
     let mut complete = follow(&mut agenda, &[0.9, 1.0, 1.3], Some(1));
     assert_eq!(complete.len(), problem.volume());
     complete.sort_unstable();
@@ -122,7 +122,7 @@ fn merged_rounds_that_alternate_on_a_gpu_are_refused() {
     schedule
         .assignments
         .sort_by(|a, b| a.start.total_cmp(&b.start));
-    let refused = crate::merged::followed(problem, &schedule).unwrap_err();
+    let refused = followed(problem, &schedule).unwrap_err();
     assert!(refused.contains("in the middle of"), "{refused}");
 }
 
@@ -234,7 +234,7 @@ fn a_job_given_up_while_its_last_tasks_run_leaves_the_plan_to_others() {
     }
     agenda.give_up(0);
     agenda.replan(0.5);
-    let queued: Vec<_> = agenda.queues.iter().flat_map(Lane::iter).collect();
+    let queued: Vec<_> = agenda.next.queues.iter().flat_map(Lane::iter).collect();
     assert!(queued.iter().all(|(place, _)| place.job == 1));
     let running = started.iter().filter(|(place, _)| place.job == 1).count();
     assert_eq!(queued.len() + running, 2);

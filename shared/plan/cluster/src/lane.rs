@@ -2,25 +2,8 @@
 
 use std::collections::VecDeque;
 
-use cluster::{Assignment, Underway};
-
-/// A task of a schedule: its job, its round, and which of the round's tasks it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Number of the job.
-    pub job: usize,
-    /// Round, from 0.
-    pub round: usize,
-    /// Task of the round, from 0.
-    pub task: usize,
-}
-
-impl Place {
-    /// Whether a task under way is this one: only the present round of a job is under way.
-    pub(crate) fn is(self, task: &Underway) -> bool {
-        (self.job, self.task) == (task.job, task.task)
-    }
-}
+use crate::Assignment;
+use crate::live::Place;
 
 /// A task and the equal rounds after it, with the planned start of the first.
 #[derive(Debug, Clone, Copy)]

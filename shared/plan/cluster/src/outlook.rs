@@ -3,58 +3,9 @@
 use doc::{ExpectedEnd, JobState, JobStatus, TaskStatus};
 use units::{Seconds, TaskId, UnitError, Weight};
 
+use crate::live::Live;
 use crate::state::{State, Underway};
 use crate::{Assignment, Problem};
-
-/// How far durations of tasks have deviated from expectations.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Deviations {
-    tasks: f64,
-    /// Sum of squared logarithms of measured over expected.
-    squares: f64,
-}
-
-/// Prior standard deviation of the logarithm of durations, and the number of tasks that it counts for: an
-/// estimate from a profile is seldom better than a tenth and seldom worse than a third. Chosen by hand.
-const ASSUMED: f64 = 0.2;
-const ASSUMED_TASKS: f64 = 4.0;
-
-/// A normal variable is below this many standard deviations in 95 of 100 cases.
-const NINETEEN_OF_TWENTY: f64 = 1.645;
-
-impl Deviations {
-    /// A task that was expected to train until `trained` has trained now.
-    pub fn note(&mut self, task: &Underway, now: f64) {
-        let (expected, measured) = (task.trained - task.started, now - task.started);
-        if expected > 0.0 && measured > 0.0 {
-            self.tasks += 1.0;
-            self.squares += (measured / expected).ln().powi(2);
-        }
-    }
-
-    /// In all but one of twenty cases, the rest of a job takes at most this many times as long, and at
-    /// least this fraction.
-    ///
-    /// As if all its tasks deviated alike: that is so where an estimate is wrong for a whole job, and too
-    /// wide where tasks deviate by chance, each on its own.
-    #[must_use]
-    pub fn factor(&self) -> f64 {
-        let squares = ASSUMED_TASKS * ASSUMED * ASSUMED + self.squares;
-        let spread = (squares / (ASSUMED_TASKS + self.tasks)).sqrt();
-        (NINETEEN_OF_TWENTY * spread).exp()
-    }
-}
-
-/// How far a job is.
-#[derive(Debug, Clone, Copy)]
-pub struct JobStanding {
-    /// Rounds that are complete.
-    pub round: usize,
-    /// When it was complete.
-    pub completed: Option<f64>,
-    /// Whether it was cancelled or given up.
-    pub abandoned: bool,
-}
 
 /// Names by numbers.
 #[derive(Debug, Clone, Copy)]
@@ -66,41 +17,30 @@ pub struct Names<'a> {
 }
 
 /// A cluster at a moment, and what is planned.
-#[derive(Debug, Clone, Copy)]
-pub struct Outlook<'a> {
-    /// The jobs and the GPUs.
-    pub problem: &'a Problem,
-    /// GPUs that may be used.
-    pub usable: &'a [bool],
-    /// Tasks under way.
-    pub running: &'a [Underway],
-    /// How far each job is.
-    pub jobs: &'a [JobStanding],
+pub(crate) struct Outlook<'a, N> {
+    pub live: &'a Live<N>,
     /// Forecast of the running tasks.
     pub state: &'a State,
     /// The jobs as they are planned: rounds may be merged.
     pub planned: &'a Problem,
-    /// Planned start.
+    /// What is expected to start from now on.
     pub future: &'a [Assignment],
-    /// How durations have deviated.
-    pub deviations: &'a Deviations,
-    /// The moment.
     pub now: f64,
 }
 
-impl Outlook<'_> {
+impl<N> Outlook<'_, N> {
     /// How far each job is, with its expected end and the reason where it waits.
     ///
     /// # Errors
     /// A moment that cannot be written.
     pub fn statuses(&self, names: &Names<'_>) -> Result<Vec<JobStatus>, UnitError> {
         let ahead = self.ahead();
-        let all = 0..self.jobs.len();
+        let all = 0..ahead.len();
         all.map(|n| self.status(n, &ahead[n], names)).collect()
     }
 
     fn ahead(&self) -> Vec<Ahead> {
-        let mut ahead = vec![Ahead::default(); self.jobs.len()];
+        let mut ahead = vec![Ahead::default(); self.live.jobs.len()];
         for a in self.future {
             let own = &mut ahead[a.job];
             own.tasks += a.rounds;
@@ -113,8 +53,8 @@ impl Outlook<'_> {
     }
 
     fn status(&self, n: usize, ahead: &Ahead, names: &Names<'_>) -> Result<JobStatus, UnitError> {
-        let (job, standing) = (&self.problem.jobs[n], self.jobs[n]);
-        let own = self.running.iter().filter(|r| r.job == n);
+        let (job, standing) = (&self.live.problem.jobs[n], &self.live.jobs[n]);
+        let own = self.live.running.iter().filter(|r| r.job == n);
         let running: Vec<TaskStatus> = own
             .map(|r| TaskStatus {
                 task: r.task as u32,
@@ -123,7 +63,7 @@ impl Outlook<'_> {
             })
             .collect();
         let state = match (standing.abandoned, standing.completed, running.is_empty()) {
-            (true, ..) => JobState::Cancelled,
+            (Some(_), ..) => JobState::Cancelled,
             (_, Some(_), _) => JobState::Done,
             (_, _, false) => JobState::Running,
             (_, _, true) => JobState::Waiting,
@@ -148,7 +88,7 @@ impl Outlook<'_> {
             job: names.jobs[n].clone(),
             state,
             weight: Weight::new(job.weight)?,
-            rounds_done: standing.round as u32,
+            rounds_done: standing.abandoned.unwrap_or(standing.round) as u32,
             rounds: job.rounds as u32,
             waits: (state == JobState::Waiting).then(|| self.reason(n, first, names)),
             running: if open { running } else { Vec::new() },
@@ -177,23 +117,28 @@ impl Outlook<'_> {
                 .is_some_and(|(_, gpu)| r.gpu == gpu && r.training);
             r.job == n || before
         };
-        let since = self.running.iter().filter(under_way).map(|r| r.started);
+        let since = self
+            .live
+            .running
+            .iter()
+            .filter(under_way)
+            .map(|r| r.started);
         let since = since.fold(self.now, f64::min);
-        let (all, factor) = (end - since, self.deviations.factor());
+        let (all, factor) = (end - since, self.live.deviations.factor());
         let low = (since + all / factor).max(self.now);
         whole.then_some((end, low, since + all * factor))
     }
 
     /// Why a job of which nothing is under way waits.
     fn reason(&self, n: usize, first: Option<(f64, usize)>, names: &Names<'_>) -> String {
-        let job = &self.problem.jobs[n];
+        let (live, job) = (self.live, &self.live.problem.jobs[n]);
         if job.arrival > self.now {
             return format!("it arrives at {:.1} s", job.arrival);
         }
-        let can = |m: &usize| job.train[self.problem.gpus[*m]].is_finite();
-        let usable = |m: &usize| self.usable[*m];
-        let able: Vec<usize> = (0..self.usable.len()).filter(can).filter(usable).collect();
-        let runs = |m: usize| self.running.iter().find(|r| r.gpu == m && r.training);
+        let can = |m: &usize| job.train[live.problem.gpus[*m]].is_finite();
+        let usable = |m: &usize| live.usable[*m];
+        let able: Vec<usize> = (0..live.usable.len()).filter(can).filter(usable).collect();
+        let runs = |m: usize| live.training_on(m).next();
         let free: Vec<usize> = able
             .iter()
             .copied()

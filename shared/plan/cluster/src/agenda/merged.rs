@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Assignment, Problem, Schedule};
+use super::Agenda;
+use crate::{Assignment, Problem, Schedule};
 
-use crate::Agenda;
-
-/// Whether a schedule can be followed whose entries are those of all tasks of a job for the same rounds, as a reader
-/// leaves them: [`Agenda::plays_out`] with each of them as one round.
+/// Whether a schedule can be followed: [`Agenda::plays_out`], where entries of several rounds count as one round each.
 ///
-/// For that a GPU has to be done with an entry of a job before that of another begins; `mt-cluster plan` makes no
-/// others.
+/// Such entries are those of all tasks of a job for the same rounds, as a reader leaves them, and a GPU has to be done
+/// with an entry of a job before that of another begins; `mt-cluster plan` makes no others.
 ///
 /// # Errors
 /// The entry at which it gets stuck.
-pub(crate) fn followed(mut problem: Problem, schedule: &Schedule) -> Result<(), String> {
+pub fn followed(mut problem: Problem, schedule: &Schedule) -> Result<(), String> {
+    if schedule.assignments.iter().all(|a| a.rounds == 1) {
+        return Agenda::new(problem, schedule, 0).plays_out();
+    }
     let mut until: BTreeMap<usize, &Assignment> = BTreeMap::new();
     for a in &schedule.assignments {
         let before = until.insert(a.gpu, a).filter(|b| {
