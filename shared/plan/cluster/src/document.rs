@@ -267,9 +267,7 @@ fn switching((mode, switched): &(Mode, Switched)) -> Switching {
 fn bound_name(bound: Bound) -> ScheduleBound {
     match bound {
         Bound::Chain => ScheduleBound::Chain,
-        Bound::Queyranne => ScheduleBound::Queyranne,
         Bound::Unrelated => ScheduleBound::Unrelated,
-        Bound::Fluid => ScheduleBound::Fluid,
         Bound::Prices => ScheduleBound::Prices,
         Bound::Exact => ScheduleBound::Exact,
     }

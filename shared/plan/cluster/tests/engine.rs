@@ -65,7 +65,7 @@ fn branch_and_bound_is_brute_force() {
 
 #[test]
 fn every_bound_is_below_the_optimum() {
-    let mut ratios: Vec<(f64, f64)> = Vec::new();
+    let mut ratios: Vec<f64> = Vec::new();
     // Every other problem has more slow GPUs than fast ones, and chains long enough to be worth delaying.
     for seed in 0..50 {
         let (gpus, rounds, tasks) = match seed % 2 {
@@ -87,19 +87,9 @@ fn every_bound_is_below_the_optimum() {
         let schedule = found.schedule.unwrap();
         let cost = schedule.cost(&problem);
         let chain = problem.chain_bound();
-        let q = bounds::queyranne(&problem).unwrap().bound;
         let u = bounds::unrelated(&problem).unwrap().bound;
-        let f = bounds::fluid(&problem, schedule.makespan(), 24)
-            .unwrap()
-            .bound;
         let p = bounds::prices(&problem, &schedule, Effort::for_problem(&problem));
-        for (name, bound) in [
-            ("chain", chain),
-            ("Q", q),
-            ("U", u),
-            ("F", f),
-            ("prices", p),
-        ] {
+        for (name, bound) in [("chain", chain), ("U", u), ("prices", p)] {
             assert!(
                 bound <= cost * (1.0 + 1e-7),
                 "seed {seed}: {name} {bound} above {cost}"
@@ -109,16 +99,10 @@ fn every_bound_is_below_the_optimum() {
                 "seed {seed}: {name} {bound} below {chain}"
             );
         }
-        ratios.push((cost / f, cost / p));
+        ratios.push(cost / p);
     }
-    // The windows of the prices imply F's constraints; what is lost is rounding of time.
-    let mean =
-        |pick: fn(&(f64, f64)) -> f64| ratios.iter().map(pick).sum::<f64>() / ratios.len() as f64;
-    let (fluid, prices) = (mean(|r| r.0), mean(|r| r.1));
-    assert!(
-        prices < fluid,
-        "optimum over bound: prices {prices}, F {fluid}"
-    );
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!(mean < 1.2, "optimum over bound: {mean}");
 }
 
 /// Twice as much work arrives as 15 GPUs of four types can do. Flow over the bound was 1.42 before jobs left GPUs to those

@@ -24,9 +24,10 @@
 //! which they are depends on the prices.) Any prices give a valid bound, too. A subgradient method (Polyak's step, averaged
 //! directions) searches for good ones, from those of an [`Equilibrium`] on.
 //!
-//! For one completion time the windows imply the constraints of the fluid relaxation F, and the
-//! minimum over S gives its convex hull; so with the best prices this bound is at least as strong
-//! as F, up to the time grid. It needs no LP: one step costs jobs x blocks x cells.
+//! It needs no LP: one step costs jobs x blocks x cells. With the best prices the bound is at least as strong as the fluid
+//! relaxation over intervals of time, up to the time grid: for one completion time the windows imply its constraints, and
+//! the minimum over S gives its convex hull. On 240 problems drawn, that relaxation and Queyranne's (every subset's volume
+//! on identical machines) were never the best bound.
 //!
 //! All rounding weakens the bound, which keeps it valid: completion times are rounded down to a
 //! cell, and windows are widened to whole cells. Inside a cell the least price of a task is exact

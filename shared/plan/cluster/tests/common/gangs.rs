@@ -90,16 +90,7 @@ fn small_problems_are_proven_against_every_order() {
                 bounds::prices(&problem, &schedule, Effort::for_problem(&problem)),
             ),
         ];
-        let solved = [
-            ("U", bounds::unrelated(&problem)),
-            ("Q", bounds::queyranne(&problem)),
-            ("F", bounds::fluid(&problem, schedule.makespan(), 24)),
-        ];
-        all.extend(
-            solved
-                .into_iter()
-                .filter_map(|(name, r)| Some((name, r?.bound))),
-        );
+        all.extend(bounds::unrelated(&problem).map(|r| ("U", r.bound)));
         for (name, bound) in all {
             assert!(
                 bound <= least * (1.0 + 1e-7),
