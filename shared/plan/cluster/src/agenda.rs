@@ -8,11 +8,11 @@ use doc::JobStatus;
 use units::UnitError;
 
 use crate::lane::Lane;
-use crate::live::{Live, Place};
+use crate::live::Live;
 use crate::outlook::{Names, Outlook};
 use crate::search::{Budget, Decoder, Search, player};
 use crate::state::{Priorities, State, share};
-use crate::{Assignment, Problem, Schedule};
+use crate::{Assignment, Place, Problem, Schedule};
 
 pub use merged::followed;
 
@@ -80,11 +80,7 @@ impl Agenda {
             there[r.gpu].push((self.place(r), r.trained));
         }
         for (a, task) in tasks {
-            let place = Place {
-                job: a.job,
-                round: a.round,
-                task,
-            };
+            let place = Place { task, ..a.place() };
             self.next.queues[a.gpu].push(&a, task);
             if self.problem.shares() {
                 let there = &mut there[a.gpu];
@@ -294,26 +290,9 @@ impl Agenda {
             for (place, gpu) in begun {
                 heads[gpu] += 1;
                 free[gpu] = start + train;
-                out.push(Assignment {
-                    job: n,
-                    round: place.round,
-                    task: place.task,
-                    gpu,
-                    switch: 0.0,
-                    start,
-                    trained: start + train,
-                    synced: start + train + sync,
-                    rounds: 1,
-                    period: 0.0,
-                });
-                let progress = &mut jobs[n];
-                progress.started += 1;
-                progress.synced = progress.synced.max(start + train + sync);
-                if progress.started == self.problem.jobs[n].tasks {
-                    progress.round += 1;
-                    progress.ready = progress.synced;
-                    (progress.started, progress.synced) = (0, 0.0);
-                }
+                let (trained, synced) = (start + train, start + train + sync);
+                out.push(Assignment::new(place, gpu, (start, trained, synced)));
+                jobs[n].start(&self.problem.jobs[n], synced);
             }
         }
     }

@@ -13,7 +13,7 @@ use doc::Gang;
 
 use crate::list::{Choice, Fill, place};
 use crate::problem::total;
-use crate::{Problem, Schedule};
+use crate::{Assignment, Place, Problem, Schedule};
 
 /// Sched_Homo of Hare's evaluation: weighted, within and between jobs, blind to GPU types. Jobs by
 /// Smith's ratio of the *mean* training time, every task on the earliest available GPU.
@@ -59,26 +59,10 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
                 let class = problem.gpus[gpu];
                 let trained = now + job.train[class];
                 let synced = trained + job.sync[class];
-                assignments.push(crate::Assignment {
-                    job: n,
-                    round: p.round,
-                    task: p.started,
-                    gpu,
-                    switch: 0.0,
-                    start: now,
-                    trained,
-                    synced,
-                    rounds: 1,
-                    period: 0.0,
-                });
+                let times = (now, trained, synced);
+                assignments.push(Assignment::new(p.next_task(n), gpu, times));
                 free[gpu] = trained;
-                p.started += 1;
-                p.synced = p.synced.max(synced);
-                if p.started == job.tasks {
-                    p.round += 1;
-                    p.started = 0;
-                    p.ready = p.synced;
-                }
+                p.start(job, synced);
             }
         }
         let left = jobs.iter().zip(&problem.jobs);
@@ -100,7 +84,7 @@ fn start_gang(
     (n, round): (usize, usize),
     free: &mut [f64],
     now: f64,
-    out: &mut Vec<crate::Assignment>,
+    out: &mut Vec<Assignment>,
 ) -> Option<f64> {
     let job = &problem.jobs[n];
     let usable = |m: &usize| free[*m] <= now && job.train[problem.gpus[*m]].is_finite();
@@ -117,18 +101,12 @@ fn start_gang(
     let trained = now + train;
     for (task, &gpu) in gpus.iter().enumerate() {
         free[gpu] = trained;
-        out.push(crate::Assignment {
+        let place = Place {
             job: n,
             round,
             task,
-            gpu,
-            switch: 0.0,
-            start: now,
-            trained,
-            synced: trained + sync,
-            rounds: 1,
-            period: 0.0,
-        });
+        };
+        out.push(Assignment::new(place, gpu, (now, trained, trained + sync)));
     }
     Some(trained + sync)
 }

@@ -408,22 +408,15 @@ impl<'p> Player<'p> {
         &mut self,
         n: usize,
         gpu: usize,
-        (start, trained, synced): (f64, f64, f64),
+        times: (f64, f64, f64),
         (rounds, period): (usize, f64),
         mut note: impl FnMut(Assignment),
     ) {
         let progress = &mut self.jobs[n];
         let assignment = Assignment {
-            job: n,
-            round: progress.round,
-            task: progress.started,
-            gpu,
-            switch: 0.0,
-            start,
-            trained,
-            synced,
             rounds,
             period,
+            ..Assignment::new(progress.next_task(n), gpu, times)
         };
         note(assignment);
         self.starts.push(Start { job: n, gpu });

@@ -153,29 +153,11 @@ impl Search<'_> {
         let job = &self.problem.jobs[branch.job];
         let p = &mut self.jobs[branch.job];
         for &gpu in &branch.gpus {
-            self.path.push(Assignment {
-                job: branch.job,
-                round: p.round,
-                task: p.started,
-                gpu,
-                switch: 0.0,
-                start: branch.start,
-                trained: branch.trained,
-                synced: branch.synced,
-                rounds: 1,
-                period: 0.0,
-            });
+            let times = (branch.start, branch.trained, branch.synced);
+            let place = p.next_task(branch.job);
+            self.path.push(Assignment::new(place, gpu, times));
             self.free[gpu] = branch.trained;
-            p.started += 1;
-        }
-        p.synced = p.synced.max(branch.synced);
-        if p.started == job.tasks {
-            *p = Progress {
-                round: p.round + 1,
-                started: 0,
-                ready: p.synced,
-                synced: 0.0,
-            };
+            p.start(job, branch.synced);
         }
     }
 

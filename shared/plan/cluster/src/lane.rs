@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Assignment;
-use crate::live::Place;
+use crate::{Assignment, Place};
 
 /// A task and the equal rounds after it, with the planned start of the first.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +25,7 @@ impl Lane {
     /// Appends an assignment, which stands for this task of its round.
     pub fn push(&mut self, a: &Assignment, task: usize) {
         self.0.push_back(Entry {
-            place: Place {
-                job: a.job,
-                round: a.round,
-                task,
-            },
+            place: Place { task, ..a.place() },
             start: a.start,
             rounds: a.rounds,
             period: a.period,

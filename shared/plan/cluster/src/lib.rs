@@ -43,7 +43,7 @@ pub use document::Beyond;
 pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
 pub use gang::Together;
-pub use live::{Live, Place};
+pub use live::Live;
 pub use migrate::migrating;
 pub use online::{
     ByPriority, Decision, Online, OnlineSettings, Played, Queue, Refused, SettingsError, Taken,
@@ -52,7 +52,7 @@ pub use online::{
 pub use outlook::Names;
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Problem, TrainingJob};
-pub use schedule::{Assignment, Schedule};
+pub use schedule::{Assignment, Place, Schedule};
 pub use search::{Budget, Decoder, Search, decode, player, shortest_chain, smith};
 pub use sharing::CoRates;
 pub use state::{Priorities, Progress, Resident, Start, State, Underway};

@@ -2,7 +2,7 @@
 
 use crate::gang::Together;
 use crate::state::{Progress, State};
-use crate::{Assignment, Problem, Schedule, TrainingJob};
+use crate::{Assignment, Place, Problem, Schedule, TrainingJob};
 
 /// Where a task of a list may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,18 +113,11 @@ impl List<'_> {
         let ready = progress.ready.max(self.now);
         let mut start = |task, gpu: usize, (start, trained, synced), lanes: &mut [Lane]| {
             lanes[gpu].insert(start, trained);
-            note(Assignment {
-                job: n,
-                round: progress.round,
+            let place = Place {
                 task,
-                gpu,
-                switch: 0.0,
-                start,
-                trained,
-                synced,
-                rounds: 1,
-                period: 0.0,
-            });
+                ..progress.next_task(n)
+            };
+            note(Assignment::new(place, gpu, (start, trained, synced)));
         };
         if job.gang.is_some() {
             let found = slot(problem, n, lanes, ready, self.fill)?;

@@ -6,18 +6,7 @@
 use std::fmt::Debug;
 
 use crate::state::{Standing, State, Underway, retime, share};
-use crate::{Problem, TrainingJob};
-
-/// A task: its job, its round, and which of the round's tasks it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Number of the job.
-    pub job: usize,
-    /// Round, from 0.
-    pub round: usize,
-    /// Task of the round, from 0.
-    pub task: usize,
-}
+use crate::{Place, Problem, TrainingJob};
 
 /// Progress of a live job.
 #[derive(Debug, Clone)]

@@ -11,11 +11,11 @@ mod replan;
 
 use units::UnitError;
 
-use crate::live::{Live, LiveJob, Place};
+use crate::live::{Live, LiveJob};
 use crate::merged::rest;
 use crate::outlook::{Names, Outlook};
 use crate::state::Priorities;
-use crate::{Class, CoRates, Problem, TrainingJob};
+use crate::{Class, CoRates, Place, Problem, TrainingJob};
 
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};

@@ -4,6 +4,17 @@ use doc::Gang;
 
 use crate::{Problem, TrainingJob};
 
+/// A task: its job, its round, and which of the round's tasks it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Number of the job.
+    pub job: usize,
+    /// Round, from 0.
+    pub round: usize,
+    /// Task of the round, from 0.
+    pub task: usize,
+}
+
 /// One task of one round of a job on a GPU, and of equal rounds after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assignment {
@@ -30,6 +41,31 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// A task on a GPU with its start, its end of training and when it is synchronised, without switching.
+    pub fn new(place: Place, gpu: usize, (start, trained, synced): (f64, f64, f64)) -> Self {
+        Self {
+            job: place.job,
+            round: place.round,
+            task: place.task,
+            gpu,
+            switch: 0.0,
+            start,
+            trained,
+            synced,
+            rounds: 1,
+            period: 0.0,
+        }
+    }
+
+    /// Which task it is, in the first of its rounds.
+    pub fn place(&self) -> Place {
+        Place {
+            job: self.job,
+            round: self.round,
+            task: self.task,
+        }
+    }
+
     /// Seconds from the first round to the last.
     fn moved(&self) -> f64 {
         (self.rounds - 1) as f64 * self.period

@@ -1,6 +1,6 @@
 //! What is known of a cluster at a given time.
 
-use crate::{Problem, TrainingJob};
+use crate::{Place, Problem, TrainingJob};
 
 /// Priority among ready tasks.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,30 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The next task of the present round.
+    #[must_use]
+    pub const fn next_task(&self, job: usize) -> Place {
+        Place {
+            job,
+            round: self.round,
+            task: self.started,
+        }
+    }
+
+    /// The next task starts, and will be synchronised then; the last of a round makes the next one ready.
+    pub fn start(&mut self, job: &TrainingJob, synced: f64) {
+        self.started += 1;
+        self.synced = self.synced.max(synced);
+        if self.started == job.tasks {
+            *self = Self {
+                round: self.round + 1,
+                started: 0,
+                ready: self.synced,
+                synced: 0.0,
+            };
+        }
+    }
+
     /// Earliest end of a job that continues at full speed from the start of its present round.
     #[must_use]
     pub const fn chain_end(&self, job: &TrainingJob) -> f64 {

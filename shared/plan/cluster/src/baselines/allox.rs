@@ -3,7 +3,7 @@
 
 use super::matching::assign;
 use crate::problem::total;
-use crate::{Assignment, Problem, Schedule};
+use crate::{Assignment, Place, Problem, Schedule};
 
 /// Seconds of a whole job on one GPU: its tasks one after another, then the synchronisation.
 fn alone(problem: &Problem, n: usize, gpu: usize) -> f64 {
@@ -120,18 +120,13 @@ pub fn train_round(
     let mut at = now;
     for task in 0..job.tasks {
         let trained = at + job.train[class];
-        out.push(Assignment {
+        let place = Place {
             job: n,
             round,
             task,
-            gpu,
-            switch: 0.0,
-            start: at,
-            trained,
-            synced: trained + job.sync[class],
-            rounds: 1,
-            period: 0.0,
-        });
+        };
+        let times = (at, trained, trained + job.sync[class]);
+        out.push(Assignment::new(place, gpu, times));
         at = trained;
     }
     at

@@ -1,7 +1,7 @@
 //! Schedulers that give a job all its GPUs at once.
 
 use crate::problem::total;
-use crate::{Assignment, Problem, Schedule, TrainingJob};
+use crate::{Assignment, Place, Problem, Schedule, TrainingJob};
 
 /// GPUs that a job requests at once: one per task, or all that it can use if there are fewer.
 fn gang(problem: &Problem, job: &TrainingJob) -> usize {
@@ -43,21 +43,17 @@ fn run_round(
     out: &mut Vec<Assignment>,
 ) -> f64 {
     let job = &problem.jobs[n];
+    let place = |task| Place {
+        job: n,
+        round,
+        task,
+    };
     if job.gang.is_some() {
         let (train, sync) = problem.pace(n, gpus);
         let (trained, synced) = (now + train, now + train + sync);
-        out.extend(gpus.iter().enumerate().map(|(task, &gpu)| Assignment {
-            job: n,
-            round,
-            task,
-            gpu,
-            switch: 0.0,
-            start: now,
-            trained,
-            synced,
-            rounds: 1,
-            period: 0.0,
-        }));
+        for (task, &gpu) in gpus.iter().enumerate() {
+            out.push(Assignment::new(place(task), gpu, (now, trained, synced)));
+        }
         return synced;
     }
     let mut free = vec![now; gpus.len()];
@@ -69,18 +65,11 @@ fn run_round(
         let class = problem.gpus[gpus[i]];
         let trained = done(i);
         let synced = trained + job.sync[class];
-        out.push(Assignment {
-            job: n,
-            round,
-            task,
-            gpu: gpus[i],
-            switch: 0.0,
-            start: free[i],
-            trained,
-            synced,
-            rounds: 1,
-            period: 0.0,
-        });
+        out.push(Assignment::new(
+            place(task),
+            gpus[i],
+            (free[i], trained, synced),
+        ));
         free[i] = trained;
         end = end.max(synced);
     }

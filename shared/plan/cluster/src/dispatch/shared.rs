@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 
 use super::pool::{Moment, arrive};
 use crate::state::{Priorities, Progress, Start, State};
-use crate::{Assignment, Problem};
+use crate::{Assignment, Place, Problem};
 use seats::{Seats, Trains};
 
 /// A job during a play.
@@ -115,9 +115,11 @@ impl Hall {
         for r in &state.residents {
             self.jobs[r.job].training += 1;
             let trains = Trains {
-                job: r.job,
-                round: 0,
-                task: 0,
+                place: Place {
+                    job: r.job,
+                    round: 0,
+                    task: 0,
+                },
                 start: now,
                 end: now + r.left,
                 rate: 1.0,
@@ -144,20 +146,13 @@ impl Hall {
         for gpu in 0..self.seats.len() {
             for t in self.seats.leave(problem, gpu, now).into_iter().flatten() {
                 if t.fresh {
-                    note(Assignment {
-                        job: t.job,
-                        round: t.round,
-                        task: t.task,
+                    note(Assignment::new(
+                        t.place,
                         gpu,
-                        switch: 0.0,
-                        start: t.start,
-                        trained: t.end,
-                        synced: t.end + t.sync,
-                        rounds: 1,
-                        period: 0.0,
-                    });
+                        (t.start, t.end, t.end + t.sync),
+                    ));
                 }
-                self.trained(problem, t.job, t.end + t.sync);
+                self.trained(problem, t.place.job, t.end + t.sync);
             }
         }
     }
@@ -292,9 +287,7 @@ impl Hall {
         let going = &mut self.jobs[n];
         let p = &mut going.progress;
         let trains = Trains {
-            job: n,
-            round: p.round,
-            task: p.started,
+            place: p.next_task(n),
             start,
             end,
             rate: 1.0,
@@ -316,7 +309,7 @@ impl Hall {
         }
         self.ready.remove(i);
         // At best what trains has its GPU to itself from now on.
-        let own = self.seats.trains().filter(|t| t.job == n);
+        let own = self.seats.trains().filter(|t| t.place.job == n);
         let ends = own.map(|t| now + (t.end - now) * t.rate + t.sync);
         let p = self.jobs[n].progress;
         let next = Progress {

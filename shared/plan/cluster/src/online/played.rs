@@ -6,9 +6,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::{Decision, Online, OnlineSettings};
-use crate::live::Place;
 use crate::state::{Underway, share};
-use crate::{Assignment, Problem, Schedule};
+use crate::{Assignment, Place, Problem, Schedule};
 
 /// How a played cluster went.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,18 +154,8 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             };
             gang = Some((n, (train, sync)));
             let trained = now + train;
-            let started = Assignment {
-                job: n,
-                round: d.place.round,
-                task: d.place.task,
-                gpu: d.gpu,
-                switch: 0.0,
-                start: now,
-                trained,
-                synced: trained + sync,
-                rounds: 1,
-                period: 0.0,
-            };
+            let place = Place { job: n, ..d.place };
+            let started = Assignment::new(place, d.gpu, (now, trained, trained + sync));
             truth.start(problem, started, (train, sync));
         }
         truth.share(problem, now);

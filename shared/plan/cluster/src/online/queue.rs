@@ -8,8 +8,8 @@ use doc::{
 use units::{Seconds, UnitError};
 
 use super::{Decision, Online, OnlineSettings};
+use crate::Place;
 use crate::document;
-use crate::live::Place;
 use crate::outlook::Names;
 use crate::state::Underway;
 

@@ -2,12 +2,11 @@
 
 use super::{Decision, Online};
 use crate::dispatch::Player;
-use crate::live::Place;
 use crate::merged::{Rest, rest};
 use crate::plan::{MATCHING_WORK, fills_holes};
 use crate::search::{Budget, Decoder, Search, fill_holes, suggested};
 use crate::state::{Priorities, Start, State, share};
-use crate::{Assignment, Problem, baselines};
+use crate::{Assignment, Place, Problem, baselines};
 
 /// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
 /// Most: an eighth of what a plan has, some tenths of a second.

@@ -1,15 +1,13 @@
 //! The GPUs where two tasks may train on one: who trains there, until when, and from when on it is reserved.
 
-use crate::Problem;
 use crate::sharing::ends_together;
 use crate::state::Priorities;
+use crate::{Place, Problem};
 
 /// A task that trains.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trains {
-    pub(super) job: usize,
-    pub(super) round: usize,
-    pub(super) task: usize,
+    pub(super) place: Place,
     pub(super) start: f64,
     /// When it is trained if its rate stays.
     pub(super) end: f64,
@@ -93,7 +91,9 @@ impl Seats {
     fn settle(&mut self, problem: &Problem, gpu: usize, now: f64) {
         let class = problem.gpus[gpu];
         let rates = match self.taken[gpu] {
-            [Some(a), Some(b)] => problem.beside(class, a.job, b.job).unwrap_or((1.0, 1.0)),
+            [Some(a), Some(b)] => problem
+                .beside(class, a.place.job, b.place.job)
+                .unwrap_or((1.0, 1.0)),
             _ => (1.0, 1.0),
         };
         let mut until = now;
@@ -125,7 +125,7 @@ impl Seats {
     pub(super) fn some_open(&self, problem: &Problem) -> bool {
         let open = |m: usize| {
             let joinable = self.joinable(m);
-            self.idle(m) || joinable.is_some_and(|t| problem.jobs[t.job].gang.is_none())
+            self.idle(m) || joinable.is_some_and(|t| problem.jobs[t.place.job].gang.is_none())
         };
         (0..self.taken.len()).any(open)
     }
@@ -179,13 +179,16 @@ impl Seats {
         let mut best: Option<(f64, usize)> = None;
         for gpu in 0..self.taken.len() {
             let g = problem.gpus[gpu];
-            let Some(other) = self.joinable(gpu).filter(|t| !priorities.alone[t.job]) else {
+            let Some(other) = self
+                .joinable(gpu)
+                .filter(|t| !priorities.alone[t.place.job])
+            else {
                 continue;
             };
             if priorities.allowed[n] >> g & 1 == 0 {
                 continue;
             }
-            let Some(rates) = problem.beside(g, n, other.job) else {
+            let Some(rates) = problem.beside(g, n, other.place.job) else {
                 continue;
             };
             let left = (job.train[g], other.end - now);
@@ -193,7 +196,7 @@ impl Seats {
             let end = own + job.sync[g];
             let more = own.max(others) < now + left.0 + left.1;
             let weight = |n: usize| problem.jobs[n].weight;
-            let gain = weight(n) * (alone - end) - weight(other.job) * (others - other.end);
+            let gain = weight(n) * (alone - end) - weight(other.place.job) * (others - other.end);
             let pays = more && end < alone && (gain > 0.0 || !priorities.weighed);
             if (pays || packs) && best.is_none_or(|b| end < b.0) {
                 best = Some((end, gpu));
