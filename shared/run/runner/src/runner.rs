@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use doc::EventPayload;
 use host::{Grant, Host, HostError, Regrants, Work};
-use jobs::{
-    Event, Exit, Happening, JobId, Journal, Order, OrderError, OutOfMemory, Supervision,
-};
+use jobs::{Event, Exit, Happening, JobId, Journal, Order, OrderError, OutOfMemory, Supervision};
 use units::{Seconds, Share};
 
 use crate::device::Device;
