@@ -1,0 +1,146 @@
+//! What happens to a job, or is done to it or to what runs it, against everything that runs jobs: no cell is silent.
+//!
+//! A row is something that happens (a report, a limit, a pause, a signal, a way of dying) or an option; a column is
+//! a runner. `rows.rs` and `options.rs` say what must be seen in each cell; `column.rs` starts the real program with a
+//! small job; `judge.rs` compares. The options come from the programs themselves, so a new one without a row fails.
+//!
+//! `MT_TABLE=stall cargo test -p mt-tests --test table` runs only the rows with this word in their name, and prints
+//! everything that was seen in the cells that differ.
+
+mod cell;
+mod column;
+mod judge;
+mod options;
+mod preload;
+mod row;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use column::{Column, RUNNERS};
+use jobs::Happening;
+use judge::Expect;
+use row::{Group, Row};
+
+/// Cells that run at a time. Their jobs mostly sleep, so this is more than the processors of a small machine; with
+/// many more, limits of half a second would be reached by jobs that are merely late.
+const AT_ONCE: usize = 6;
+
+/// Name of the row of a report. A new kind of report does not compile here until it has one.
+fn row_of(what: &Happening) -> &'static str {
+    match what {
+        Happening::Loaded => "loaded",
+        Happening::Ready { .. } => "ready",
+        Happening::Steps { .. } => "steps",
+        Happening::Parked => "parked",
+        Happening::Done { .. } => "done",
+        Happening::LogFailed(_) => "log failed",
+        Happening::Doubt(_) => "doubt",
+        Happening::NormsLeftOut(_) => "norms left out",
+        Happening::Overlong(_) => "overlong",
+        Happening::Unkillable => "unkillable",
+        Happening::Exited { .. } => "exited",
+    }
+}
+
+/// Rows that a test of `row_of` cannot make without private types: named here.
+const REPORTS: [&str; 11] = [
+    "loaded",
+    "ready",
+    "steps",
+    "parked",
+    "done",
+    "log failed",
+    "doubt",
+    "norms left out",
+    "overlong",
+    "unkillable",
+    "exited",
+];
+
+fn all() -> impl Iterator<Item = &'static Row> {
+    rows::ROWS.iter().chain(options::ROWS)
+}
+
+#[test]
+fn every_report_has_a_row_for_every_runner() {
+    assert!(REPORTS.contains(&row_of(&Happening::Overlong(1))));
+    let has = |name: &str, column: Column| {
+        let mut rows = all().filter(|row| row.group == Group::Report);
+        rows.any(|row| row.name == name && row.columns.contains(&column))
+    };
+    for name in REPORTS {
+        for column in RUNNERS {
+            assert!(has(name, column), "no cell for {name} / {column:?}");
+        }
+    }
+    for row in rows::ROWS {
+        let mut same = rows::ROWS.iter().filter(|r| (r.group, r.name) == (row.group, row.name));
+        let covered = same.any(|r| r.columns.len() == RUNNERS.len());
+        let split: BTreeSet<Column> = same.flat_map(|r| r.columns.iter().copied()).collect();
+        assert!(covered || !split.is_empty(), "{} leaves out a runner", row.name);
+    }
+}
+
+#[test]
+fn every_option_has_a_row() {
+    let mut faults = Vec::new();
+    let mut known = BTreeSet::new();
+    for column in column::COLUMNS {
+        for option in options::of(column) {
+            let mut rows = options::ROWS.iter();
+            if !rows.any(|r| r.name == option && r.columns.contains(&column)) {
+                faults.push(format!("no row for {} {option}", column.program()));
+            }
+            known.insert((column, option));
+        }
+    }
+    for row in options::ROWS {
+        for column in row.columns {
+            if !known.contains(&(*column, row.name.to_owned())) {
+                faults.push(format!("{} has no {}", column.program(), row.name));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the table is what the test is for")]
+fn every_cell_is_as_the_table_says() {
+    let wanted = std::env::var("MT_TABLE").unwrap_or_default();
+    let cells: Vec<(&Row, Column)> = all()
+        .filter(|row| row.name.contains(&wanted))
+        .flat_map(|row| row.columns.iter().map(move |column| (row, *column)))
+        .collect();
+    let libraries = preload::Libraries::build();
+    let (next, red) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(&(row, column)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let expect = row.expects(column);
+                    let fault = match expect {
+                        Expect::Meaningless(_) => None,
+                        Expect::Elsewhere(file) => judge::elsewhere(file, row.name),
+                        _ => {
+                            let seen = cell::play(row, column, &libraries);
+                            judge::fault(expect, &seen).map(|why| match wanted.is_empty() {
+                                true => why,
+                                false => format!("{why}\n{seen}"),
+                            })
+                        }
+                    };
+                    let line = fault.map(|why| format!("{} / {column:?}: {why}", row.title()));
+                    red.lock().unwrap().extend(line);
+                }
+            });
+        }
+    });
+    let mut red = red.into_inner().unwrap();
+    red.sort();
+    eprintln!("{} of {} cells differ", red.len(), cells.len());
+    assert!(red.is_empty(), "cells that differ:\n{}", red.join("\n"));
+}

@@ -1,0 +1,225 @@
+//! What happens to jobs, and is done to them and to what runs them.
+
+use nix::sys::signal::Signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+
+use crate::column::Column::{
+    Cluster, Elastic, Exec, Measuring, Queue, Rounds, Schedules, Trial, Under,
+};
+use crate::column::{BECOME, FOLLOW, LAUNCH, RUNNERS};
+use crate::judge::Expect::{Ends, Meaningless};
+use crate::row::Group::{Death, Limit, Pause, Report, Signal};
+use crate::row::{Act, Paused, Row};
+
+const STREAMS: &str = "the program keeps its streams: nobody reads its reports";
+const PLAIN: &str = "plain commands: only their progress is read from what they print";
+const CALLER: &str = "it becomes the program: limits are its caller's";
+const UNLIMITED: &str = "a job of a queue may take as long as it wants";
+const BY_LIMIT: &str = "--limit bounds a run, and --seconds what is measured of it";
+const OWN_LIMITS: &str = "its own limits are longer than a cell may take";
+const ITSELF: &str = "a signal to it is one to the program itself";
+
+/// The rows.
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    // Reports of a job.
+    Row { group: Report, name: "loaded", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: r#"echo '{"mt":"loaded"}'; train"#,
+        most: Ends(0, &[]), but: &[] },
+    Row { group: Report, name: "ready", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "train",
+        most: Ends(0, &[r#""event":"ready""#]),
+        but: &[(Queue, Meaningless(PLAIN)), (Trial, Ends(0, &["start-up"])), (Measuring, Ends(0, &["startup_s"])),
+            (Exec, Meaningless(STREAMS)), (Under, Meaningless(STREAMS))] },
+    Row { group: Report, name: "steps", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "train",
+        most: Ends(0, &[r#""samples":100,"#]),
+        but: &[(Queue, Ends(0, &["100"])), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &[r#""samples_per_s":1"#])),
+            (Exec, Meaningless(STREAMS)), (Under, Meaningless(STREAMS))] },
+    // A job that parks without having been told to, and then waits for orders that never come.
+    Row { group: Report, name: "parked", columns: LAUNCH, given: "--stall-timeout 1 --restarts 0", act: Act::Wait,
+        job: r#"ready; steps 50; echo '{"mt":"parked"}'; sleep 60"#,
+        most: Ends(1, &["no step for|parked"]), but: &[] },
+    Row { group: Report, name: "parked", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: r#"ready; steps 100; echo '{"mt":"parked"}'"#,
+        most: Ends(0, &[]), but: &[] },
+    // It is done before it has trained on its samples.
+    Row { group: Report, name: "done", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: r#"ready; steps 50; echo '{"mt":"done","samples":50}'"#,
+        most: Ends(1, &["50 of 100"]),
+        but: &[(Elastic, Meaningless("the loss decides when a training is done")),
+            (Schedules, Meaningless("a task of a schedule is done by its exit code")),
+            (Cluster, Meaningless("a task of a schedule is done by its exit code"))] },
+    Row { group: Report, name: "done", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: r#"ready; steps 100; echo '{"mt":"done","samples":100}'"#,
+        most: Ends(0, &[]), but: &[] },
+    // It is done, but does not end.
+    Row { group: Report, name: "done and stays", columns: LAUNCH, given: "--grace 1", act: Act::Wait,
+        job: "train; trap '' TERM; sleep 60",
+        most: Ends(0, &["took<8"]), but: &[] },
+    Row { group: Report, name: "log failed", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "train",
+        most: Ends(0, &["the log of|its log cannot|log ends here", "No space left|os error 28"]),
+        but: &[] },
+    Row { group: Report, name: "log failed", columns: BECOME, given: "", act: Act::Wait,
+        job: "train",
+        most: Meaningless(STREAMS), but: &[] },
+    // Lines that look like reports, and are none.
+    Row { group: Report, name: "doubt", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: r#"ready; for i in 1 2 3 4 5 6 7 8 9 10; do echo '{"step": '$i', "samples": 10}'; echo '{"mt":"stepp"}'; sleep 0.05; done; exit 0"#,
+        most: Meaningless("see `left its group`"), but: &[] },
+    Row { group: Report, name: "left its group", columns: &[Rounds, Elastic, Measuring, Queue], given: "", act: Act::Wait,
+        job: "for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; steps 400; exit 0",
+        most: Ends(0, &["has left|left the control group|left its"]),
+        but: &[(Measuring, Ends(1, &["has left|left the control group|left its"]))] },
+    Row { group: Report, name: "norms left out", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: r#"up; ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; echo '{"mt":"step","samples":10,"small_batch":8,"small_sq":-1,"large_batch":64,"large_sq":-2}'; done; echo '{"mt":"done","samples":100}'"#,
+        most: Ends(0, &["norms of gradients are left out"]),
+        but: &[(Queue, Meaningless(PLAIN)), (Trial, Meaningless(PLAIN)), (Exec, Meaningless(STREAMS)),
+            (Under, Meaningless(STREAMS))] },
+    Row { group: Report, name: "overlong", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "up; ready; head -c 3000000 /dev/zero | tr '\\0' x; echo; steps 100; exit 0",
+        most: Ends(0, &["too long|overlong|longer than"]),
+        but: &[(Exec, Meaningless(STREAMS)), (Under, Meaningless(STREAMS))] },
+    Row { group: Report, name: "unkillable", columns: FOLLOW, given: "", act: Act::Freeze,
+        job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
+        most: Ends(143, &["does not end"]),
+        but: &[(Queue, Ends(1, &["does not end"]))] },
+    Row { group: Report, name: "unkillable", columns: BECOME, given: "", act: Act::Freeze,
+        job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
+        most: Meaningless("nobody follows it"), but: &[] },
+    Row { group: Report, name: "exited", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "up; ready; step; echo last-words >&2; exit 17",
+        most: Ends(1, &["last-words"]),
+        but: &[(Exec, Ends(17, &["last-words"])), (Under, Ends(17, &["last-words"]))] },
+    Row { group: Report, name: "exited with strays", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "sleep 77 > /dev/null 2>&1 & train",
+        most: Ends(0, &["left behind|were killed|was killed"]),
+        but: &[(Exec, Meaningless("what a program leaves is not the queue's")), (Under, Ends(0, &[]))] },
+
+    // Limits on time.
+    Row { group: Limit, name: "ready", columns: LAUNCH, given: "--ready-timeout 1 --restarts 0", act: Act::Wait,
+        job: "sleep 60", most: Ends(1, &["not ready after"]), but: &[] },
+    Row { group: Limit, name: "ready", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: "sleep 60", most: Meaningless(CALLER),
+        but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Ends(1, &["no progress|did not|5 s"])), (Measuring, Meaningless(OWN_LIMITS))] },
+    Row { group: Limit, name: "stall", columns: LAUNCH, given: "--stall-timeout 1 --restarts 0", act: Act::Wait,
+        job: "ready; step; sleep 60", most: Ends(1, &["no step for"]), but: &[] },
+    Row { group: Limit, name: "stall", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: "ready; step; sleep 60", most: Meaningless(CALLER),
+        but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Meaningless(BY_LIMIT)), (Measuring, Meaningless(OWN_LIMITS))] },
+    Row { group: Limit, name: "task", columns: LAUNCH, given: "--task-timeout 1 --restarts 0", act: Act::Wait,
+        job: "ready; steps 10000", most: Ends(1, &["not done after"]), but: &[] },
+    Row { group: Limit, name: "task", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: "ready; steps 10000", most: Meaningless(CALLER),
+        but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &["samples_per_s"]))] },
+    // Longer than the grace: killed after it, and not before.
+    Row { group: Limit, name: "grace ends", columns: &[Rounds, Elastic, Schedules, Cluster, Queue], given: "--grace 1", act: Act::Stop,
+        job: "trap '' TERM; up; ready; steps 10000", most: Ends(143, &["took>1", "took<7"]),
+        but: &[(Queue, Ends(1, &["took>1", "took<7"]))] },
+    Row { group: Limit, name: "grace ends", columns: &[Trial, Measuring, Exec, Under], given: "", act: Act::Stop,
+        job: "trap '' TERM; up; ready; steps 10000", most: Ends(143, &["took<19"]),
+        but: &[(Exec, Ends(137, &["took<19"])), (Under, Meaningless("it becomes the program, which ignores the signal"))] },
+
+    // Pauses.
+    Row { group: Pause, name: "machine", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::All),
+        job: "train", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
+    Row { group: Pause, name: "machine", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Pause(Paused::All),
+        job: "train", most: Ends(0, &[]), but: &[] },
+    Row { group: Pause, name: "runner", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::Runner),
+        job: "up; ready; steps 700; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
+    Row { group: Pause, name: "runner", columns: &[Queue, Trial, Measuring], given: "", act: Act::Pause(Paused::Runner),
+        job: "up; ready; steps 100; exit 0", most: Ends(0, &[]), but: &[] },
+    Row { group: Pause, name: "runner", columns: BECOME, given: "", act: Act::Wait, job: "train", most: Meaningless(ITSELF), but: &[] },
+    Row { group: Pause, name: "clock forward", columns: LAUNCH,
+        given: "--stall-timeout 60 --ready-timeout 60 --task-timeout 60 --restarts 0", act: Act::Jump("3600"),
+        job: "train", most: Ends(0, &["!no step for", "!not done after", r#"!"event":"restart""#]), but: &[] },
+    Row { group: Pause, name: "clock forward", columns: &[Queue, Trial, Measuring], given: "", act: Act::Jump("3600"),
+        job: "train", most: Ends(0, &[]), but: &[] },
+    Row { group: Pause, name: "clock forward", columns: BECOME, given: "", act: Act::Wait, job: "train", most: Meaningless(CALLER), but: &[] },
+    Row { group: Pause, name: "clock back", columns: LAUNCH,
+        given: "--stall-timeout 60 --ready-timeout 60 --task-timeout 60 --restarts 0", act: Act::Jump("-3600"),
+        job: "train", most: Ends(0, &["!no step for", "!not done after", r#"!"event":"restart""#]), but: &[] },
+    Row { group: Pause, name: "clock back", columns: &[Queue, Trial, Measuring], given: "", act: Act::Jump("-3600"),
+        job: "train", most: Ends(0, &[]), but: &[] },
+    Row { group: Pause, name: "clock back", columns: BECOME, given: "", act: Act::Wait, job: "train", most: Meaningless(CALLER), but: &[] },
+
+    // Signals to what runs the jobs. A queue's server starts its jobs again when it is next needed.
+    Row { group: Signal, name: "TERM", columns: &RUNNERS, given: "", act: Act::Send(&[SIGTERM]),
+        job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
+        most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(0, &["file: saved"])), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+    Row { group: Signal, name: "INT", columns: &RUNNERS, given: "", act: Act::Send(&[SIGINT]),
+        job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
+        most: Ends(130, &["file: saved"]),
+        but: &[(Queue, Ends(0, &["file: saved"])), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+    Row { group: Signal, name: "HUP", columns: &RUNNERS, given: "", act: Act::Send(&[SIGHUP]),
+        job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
+        most: Ends(129, &["file: saved"]),
+        but: &[(Queue, Meaningless("a server outlives its terminal")), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+    Row { group: Signal, name: "HUP to a server", columns: &[Queue], given: "", act: Act::Send(&[SIGHUP]),
+        job: "up; ready; steps 200; exit 0", most: Ends(0, &[r#""starts":1"#]), but: &[] },
+    // A core dump of the runner is asked for; its jobs still get their grace.
+    Row { group: Signal, name: "QUIT", columns: &RUNNERS, given: "", act: Act::Send(&[SIGQUIT]),
+        job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
+        most: Ends(131, &["file: saved"]),
+        but: &[(Queue, Ends(0, &["file: saved"])), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+    Row { group: Signal, name: "TERM twice", columns: LAUNCH, given: "--grace 60", act: Act::Send(&[SIGTERM, SIGTERM]),
+        job: "trap '' TERM; up; ready; steps 10000", most: Ends(143, &["took<8"]), but: &[] },
+    Row { group: Signal, name: "TERM twice", columns: &[Trial, Measuring], given: "", act: Act::Send(&[SIGTERM, SIGTERM]),
+        job: "trap '' TERM; up; ready; steps 10000", most: Ends(143, &["took<8"]), but: &[] },
+    Row { group: Signal, name: "TERM twice", columns: &[Queue, Exec, Under], given: "", act: Act::Wait, job: "train",
+        most: Meaningless(ITSELF), but: &[(Queue, Meaningless("the server would start it again"))] },
+    Row { group: Signal, name: "TSTP and CONT", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0",
+        act: Act::Send(&[SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGCONT]),
+        job: "up; ready; steps 800; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
+    Row { group: Signal, name: "TSTP and CONT", columns: &[Queue, Trial, Measuring, Exec, Under], given: "",
+        act: Act::Send(&[SIGTSTP, SIGTSTP, SIGCONT]),
+        job: "up; ready; steps 200; exit 0", most: Ends(0, &[]), but: &[] },
+
+    // What stands between a training and the signal that stops it: every process has the grace.
+    Row { group: Death, name: "alone", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "exec python3 save.py", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(0, &["file: saved"])), (Under, Ends(0, &["file: saved"]))] },
+    Row { group: Death, name: "behind a shell", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "python3 save.py; echo over", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
+    Row { group: Death, name: "in a pipeline", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "python3 save.py | cat", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
+    Row { group: Death, name: "behind a wrapper", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "exec timeout 100 sh -c 'python3 save.py; echo over'", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(124, &["file: saved"])), (Under, Ends(124, &["file: saved"]))] },
+    Row { group: Death, name: "in a session of its own", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "setsid -w python3 save.py; echo over", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
+    Row { group: Death, name: "forked twice", columns: &RUNNERS, given: "", act: Act::Stop,
+        job: "(setsid python3 save.py &) ; until [ -e saved ]; do sleep 0.1; done", most: Ends(143, &["file: saved"]),
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
+
+    // Out of memory.
+    Row { group: Death, name: "out of memory by its last line", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "up; ready; step; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    Row { group: Death, name: "out of memory before its last line", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "up; ready; step; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
+--------------------
+For simplicity, JAX has removed its internal frames.' >&2; exit 1",
+        most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    Row { group: Death, name: "out of memory by its control group", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
+trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+up; ready; step; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
+        most: Ends(1, &["memory|137"]), but: &[] },
+    Row { group: Death, name: "killed by signal 9", columns: &RUNNERS, given: "", act: Act::KillJob,
+        job: "if [ -e up ]; then up; exec sleep 60; else up; ready; step; exec sleep 60; fi",
+        most: Ends(1, &["signal 9|SIGKILL"]),
+        but: &[(Queue, Meaningless("see `killed by signal 9, its own`")), (Rounds, Meaningless("see `killed by signal 9, its own`")),
+            (Elastic, Meaningless("see `killed by signal 9, its own`")), (Schedules, Meaningless("see `killed by signal 9, its own`")),
+            (Cluster, Meaningless("see `killed by signal 9, its own`")), (Trial, Meaningless("see `killed by signal 9, its own`")),
+            (Measuring, Meaningless("see `killed by signal 9, its own`")), (Exec, Ends(137, &[])), (Under, Ends(137, &[]))] },
+    Row { group: Death, name: "killed by signal 9, its own", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "up; ready; step; kill -9 $$",
+        most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
+    Row { group: Death, name: "no such program", columns: FOLLOW, given: "", act: Act::Wait,
+        job: "exec mt-no-such-program", most: Ends(1, &["mt-no-such-program"]), but: &[] },
+];
