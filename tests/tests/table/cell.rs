@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -56,12 +56,16 @@ const WORKLOAD: &str = r#""schema":"mt.workload/1","device":{"kind":"cpu","gpus"
 const CLUSTER: &str = r#"{"schema":"mt.cluster/1","gpus":[{"type":"t","count":1}],"jobs":[
     {"id":"a","rounds":1,"tasks_per_round":1,"train_s":{"t":0.5},"job":{"argv":["sh","job.sh"]}}]}"#;
 
+/// A run that no tool replaces unless it is told to.
+const OLD_RUN: &str = r#"{"schema":"mt.run/1","event":"launch","time_s":0.0}
+"#;
+
 /// What was seen in a cell.
 #[derive(Debug)]
 pub struct Seen {
-    /// Name of the row, which may be that of an option.
-    pub option: String,
-    /// Exit code; absent after a signal.
+    /// The words that the row gave.
+    pub given: &'static str,
+    /// Exit code; after a signal 128 and its number, as in a shell.
     pub code: Option<i32>,
     /// Standard error.
     pub stderr: String,
@@ -105,8 +109,8 @@ fn schedule() -> &'static str {
 }
 
 /// Names of the inputs, which are not a part of what is seen.
-const INPUTS: [&str; 7] = [
-    "job.sh", "save.py", "plan.json", "workload.json", "schedule.json", "home", "tmp",
+const INPUTS: [&str; 8] = [
+    "job.sh", "save.py", "plan.json", "workload.json", "schedule.json", "old.ndjson", "home", "tmp",
 ];
 
 fn prepare(folder: &Path, row: &Row) {
@@ -122,6 +126,7 @@ fn prepare(folder: &Path, row: &Row) {
         ("plan.json", plan),
         ("workload.json", format!("{{{WORKLOAD}}}")),
         ("schedule.json", schedule().to_owned()),
+        ("old.ndjson", OLD_RUN.to_owned()),
     ];
     for (name, text) in files {
         fs::write(folder.join(name), text).expect("a file of our own");
@@ -303,7 +308,9 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
     if late {
         child.kill().unwrap_or(());
     }
-    let code = child.wait().expect("a child").code();
+    let status = child.wait().expect("a child");
+    // As a shell says it.
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
     if column.has_server() {
         playing.aside("mt queue --queue q --stop", "stop");
     }
@@ -318,8 +325,8 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
     let (stdout, stderr) = (told("out"), told("err"));
     let mut text = format!("{stdout}{stderr}");
     show(folder.path(), folder.path(), &mut text);
-    let option = row.name.to_owned();
-    Seen { option, code, stderr, text, took, late, left }
+    let given = row.given;
+    Seen { given, code, stderr, text, took, late, left }
 }
 
 /// Adds the names and contents of the files in a folder.

@@ -65,7 +65,7 @@ const QUEUES: [Column; 5] = [Queue, Sweep, Server, Cancel, Exec];
 const SERVE: &str = "mt queue --queue q --device cpu > /dev/null || exit 3";
 
 /// Waits for the jobs, and tells all about them.
-const TELL: &str = "mt wait --queue q; rc=$?; mt status --queue q --all
+const TELL: &str = "mt wait --queue q 1; rc=$?; mt status --queue q --all
 mt status --queue q --all --json; mt logs --queue q 1; exit $rc";
 
 impl Column {
@@ -111,7 +111,11 @@ impl Column {
 
     /// The line of bash that runs the job under this runner with further words.
     pub fn line(self, given: &str) -> String {
-        let has = |name: &str| given.split(' ').any(|word| word == name);
+        // A task of a plan has its own share.
+        let has = |name: &str| {
+            let same = |word| word == name || (name, word) == ("--share", "--task");
+            given.split(' ').any(same)
+        };
         let short = self.short().iter().filter(|(name, _)| !has(name));
         let mut words: Vec<String> = short.map(|(name, value)| format!("{name} {value}")).collect();
         words.push(given.to_owned());

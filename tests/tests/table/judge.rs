@@ -13,9 +13,9 @@ pub type Words = &'static [&'static str];
 pub enum Expect {
     /// It ends with this code, and these words are seen.
     Ends(i32, Words),
-    /// The same, or the option of the row is refused by name with exit code 2.
+    /// The same, or an option that the row gives is refused by name with exit code 2.
     Acts(i32, Words),
-    /// The option of the row is refused by name with exit code 2.
+    /// An option that the row gives is refused by name with exit code 2.
     Refused,
     /// A test in this file uses the option, since its effect needs what a cell lacks.
     Elsewhere(&'static str),
@@ -29,10 +29,10 @@ pub fn fault(expect: Expect, seen: &Seen) -> Option<String> {
         Expect::Ends(code, words) => ends(code, words, seen),
         Expect::Acts(code, words) => {
             let fault = ends(code, words, seen)?;
-            (!is_refused(seen)).then(|| format!("{fault}, and {} is not refused", seen.option))
+            (!is_refused(seen)).then(|| format!("{fault}, and {} is not refused", seen.given))
         }
         Expect::Refused => {
-            let told = || format!("{} is not refused: {}", seen.option, seen.end());
+            let told = || format!("{} is not refused: {}", seen.given, seen.end());
             (!is_refused(seen)).then(told)
         }
         Expect::Elsewhere(_) | Expect::Meaningless(_) => None,
@@ -40,7 +40,8 @@ pub fn fault(expect: Expect, seen: &Seen) -> Option<String> {
 }
 
 fn is_refused(seen: &Seen) -> bool {
-    seen.code == Some(2) && seen.stderr.contains(&seen.option)
+    let mut options = seen.given.split(' ').filter(|word| word.starts_with("--"));
+    seen.code == Some(2) && options.any(|option| seen.stderr.contains(option))
 }
 
 fn ends(code: i32, words: Words, seen: &Seen) -> Option<String> {

@@ -6,7 +6,7 @@ use crate::column::Column::{
     Cluster, Elastic, Exec, Measuring, Queue, Rounds, Schedules, Trial, Under,
 };
 use crate::column::{BECOME, FOLLOW, LAUNCH, RUNNERS};
-use crate::judge::Expect::{Ends, Meaningless};
+use crate::judge::Expect::{Acts, Ends, Meaningless};
 use crate::row::Group::{Death, Limit, Pause, Report, Signal};
 use crate::row::{Act, Paused, Row};
 
@@ -53,9 +53,10 @@ pub const ROWS: &[Row] = &[
         job: r#"ready; steps 100; echo '{"mt":"done","samples":100}'"#,
         most: Ends(0, &[]), but: &[] },
     // It is done, but does not end.
-    Row { group: Report, name: "done and stays", columns: LAUNCH, given: "--grace 1", act: Act::Wait,
-        job: "train; trap '' TERM; sleep 60",
-        most: Ends(0, &["took<8"]), but: &[] },
+    Row { group: Report, name: "done and stays", columns: LAUNCH, given: "--grace 1 --stall-timeout 1 --restarts 0",
+        act: Act::Wait, job: "train; trap '' TERM; sleep 60",
+        most: Ends(1, &["took<8", "no step for|did not end|does not end"]),
+        but: &[(Elastic, Ends(0, &["took<8"]))] },
     Row { group: Report, name: "log failed", columns: FOLLOW, given: "", act: Act::Wait,
         job: "train",
         most: Ends(0, &["the log of|its log cannot|log ends here", "No space left|os error 28"]),
@@ -72,8 +73,8 @@ pub const ROWS: &[Row] = &[
         most: Ends(0, &["has left|left the control group|left its"]),
         but: &[(Measuring, Ends(1, &["has left|left the control group|left its"]))] },
     Row { group: Report, name: "norms left out", columns: &RUNNERS, given: "", act: Act::Wait,
-        job: r#"up; ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; echo '{"mt":"step","samples":10,"small_batch":8,"small_sq":-1,"large_batch":64,"large_sq":-2}'; done; echo '{"mt":"done","samples":100}'"#,
-        most: Ends(0, &["norms of gradients are left out"]),
+        job: r#"up; ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; echo '{"mt":"step","samples":10,"norms":{"small":8,"small_sq":-1,"large":64,"large_sq":2}}'; done; echo '{"mt":"done","samples":100}'"#,
+        most: Ends(0, &["norms of gradients"]),
         but: &[(Queue, Meaningless(PLAIN)), (Trial, Meaningless(PLAIN)), (Exec, Meaningless(STREAMS)),
             (Under, Meaningless(STREAMS))] },
     Row { group: Report, name: "overlong", columns: &RUNNERS, given: "", act: Act::Wait,
@@ -87,8 +88,15 @@ pub const ROWS: &[Row] = &[
     Row { group: Report, name: "unkillable", columns: BECOME, given: "", act: Act::Freeze,
         job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
         most: Meaningless("nobody follows it"), but: &[] },
-    Row { group: Report, name: "exited", columns: &RUNNERS, given: "", act: Act::Wait,
-        job: "up; ready; step; echo last-words >&2; exit 17",
+    Row { group: Report, name: "exited", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: "ready; steps 50; echo last-words >&2; exit 17",
+        most: Ends(1, &["last-words"]), but: &[] },
+    Row { group: Report, name: "exited", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        job: "ready; steps 50; echo last-words >&2; exit 17",
+        most: Ends(1, &["last-words"]),
+        but: &[(Exec, Ends(17, &["last-words"])), (Under, Ends(17, &["last-words"]))] },
+    Row { group: Report, name: "exited at once", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "echo last-words >&2; exit 17",
         most: Ends(1, &["last-words"]),
         but: &[(Exec, Ends(17, &["last-words"])), (Under, Ends(17, &["last-words"]))] },
     Row { group: Report, name: "exited with strays", columns: &RUNNERS, given: "", act: Act::Wait,
@@ -108,7 +116,8 @@ pub const ROWS: &[Row] = &[
         job: "ready; step; sleep 60", most: Meaningless(CALLER),
         but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Meaningless(BY_LIMIT)), (Measuring, Meaningless(OWN_LIMITS))] },
     Row { group: Limit, name: "task", columns: LAUNCH, given: "--task-timeout 1 --restarts 0", act: Act::Wait,
-        job: "ready; steps 10000", most: Ends(1, &["not done after"]), but: &[] },
+        job: "ready; steps 10000", most: Ends(1, &["not done after"]),
+        but: &[(Elastic, Acts(1, &["not done after"]))] },
     Row { group: Limit, name: "task", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
         job: "ready; steps 10000", most: Meaningless(CALLER),
         but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &["samples_per_s"]))] },
@@ -131,13 +140,13 @@ pub const ROWS: &[Row] = &[
         job: "up; ready; steps 100; exit 0", most: Ends(0, &[]), but: &[] },
     Row { group: Pause, name: "runner", columns: BECOME, given: "", act: Act::Wait, job: "train", most: Meaningless(ITSELF), but: &[] },
     Row { group: Pause, name: "clock forward", columns: LAUNCH,
-        given: "--stall-timeout 60 --ready-timeout 60 --task-timeout 60 --restarts 0", act: Act::Jump("3600"),
+        given: "--stall-timeout 60 --ready-timeout 60 --restarts 0", act: Act::Jump("3600"),
         job: "train", most: Ends(0, &["!no step for", "!not done after", r#"!"event":"restart""#]), but: &[] },
     Row { group: Pause, name: "clock forward", columns: &[Queue, Trial, Measuring], given: "", act: Act::Jump("3600"),
         job: "train", most: Ends(0, &[]), but: &[] },
     Row { group: Pause, name: "clock forward", columns: BECOME, given: "", act: Act::Wait, job: "train", most: Meaningless(CALLER), but: &[] },
     Row { group: Pause, name: "clock back", columns: LAUNCH,
-        given: "--stall-timeout 60 --ready-timeout 60 --task-timeout 60 --restarts 0", act: Act::Jump("-3600"),
+        given: "--stall-timeout 60 --ready-timeout 60 --restarts 0", act: Act::Jump("-3600"),
         job: "train", most: Ends(0, &["!no step for", "!not done after", r#"!"event":"restart""#]), but: &[] },
     Row { group: Pause, name: "clock back", columns: &[Queue, Trial, Measuring], given: "", act: Act::Jump("-3600"),
         job: "train", most: Ends(0, &[]), but: &[] },
@@ -158,11 +167,11 @@ pub const ROWS: &[Row] = &[
         but: &[(Queue, Meaningless("a server outlives its terminal")), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
     Row { group: Signal, name: "HUP to a server", columns: &[Queue], given: "", act: Act::Send(&[SIGHUP]),
         job: "up; ready; steps 200; exit 0", most: Ends(0, &[r#""starts":1"#]), but: &[] },
-    // A core dump of the runner is asked for; its jobs still get their grace.
+    // At once, without grace and with a core dump, is what this signal is for; still nothing is left.
     Row { group: Signal, name: "QUIT", columns: &RUNNERS, given: "", act: Act::Send(&[SIGQUIT]),
-        job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
-        most: Ends(131, &["file: saved"]),
-        but: &[(Queue, Ends(0, &["file: saved"])), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+        job: "if [ -e up ]; then train; else exec python3 save.py; fi",
+        most: Ends(131, &[]),
+        but: &[(Queue, Ends(0, &[r#""starts":2"#])), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
     Row { group: Signal, name: "TERM twice", columns: LAUNCH, given: "--grace 60", act: Act::Send(&[SIGTERM, SIGTERM]),
         job: "trap '' TERM; up; ready; steps 10000", most: Ends(143, &["took<8"]), but: &[] },
     Row { group: Signal, name: "TERM twice", columns: &[Trial, Measuring], given: "", act: Act::Send(&[SIGTERM, SIGTERM]),
@@ -197,18 +206,31 @@ pub const ROWS: &[Row] = &[
         but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
 
     // Out of memory.
-    Row { group: Death, name: "out of memory by its last line", columns: FOLLOW, given: "", act: Act::Wait,
-        job: "up; ready; step; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+    Row { group: Death, name: "out of memory by its last line", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: "up; ready; steps 50; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
         most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
-    Row { group: Death, name: "out of memory before its last line", columns: FOLLOW, given: "", act: Act::Wait,
-        job: "up; ready; step; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
+    Row { group: Death, name: "out of memory by its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+        job: "up; ready; steps 50; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    Row { group: Death, name: "out of memory before its last line", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: "up; ready; steps 50; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
 --------------------
 For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
-    Row { group: Death, name: "out of memory by its control group", columns: FOLLOW, given: "", act: Act::Wait,
+    Row { group: Death, name: "out of memory before its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+        job: "up; ready; steps 50; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
+--------------------
+For simplicity, JAX has removed its internal frames.' >&2; exit 1",
+        most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    Row { group: Death, name: "out of memory by its control group", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
 trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
-up; ready; step; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
+up; ready; steps 50; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
+        most: Ends(1, &["memory|137"]), but: &[] },
+    Row { group: Death, name: "out of memory by its control group", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
+trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+up; ready; steps 50; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["memory|137"]), but: &[] },
     Row { group: Death, name: "killed by signal 9", columns: &RUNNERS, given: "", act: Act::KillJob,
         job: "if [ -e up ]; then up; exec sleep 60; else up; ready; step; exec sleep 60; fi",
@@ -217,9 +239,14 @@ up; ready; step; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = byt
             (Elastic, Meaningless("see `killed by signal 9, its own`")), (Schedules, Meaningless("see `killed by signal 9, its own`")),
             (Cluster, Meaningless("see `killed by signal 9, its own`")), (Trial, Meaningless("see `killed by signal 9, its own`")),
             (Measuring, Meaningless("see `killed by signal 9, its own`")), (Exec, Ends(137, &[])), (Under, Ends(137, &[]))] },
-    Row { group: Death, name: "killed by signal 9, its own", columns: FOLLOW, given: "", act: Act::Wait,
-        job: "up; ready; step; kill -9 $$",
+    Row { group: Death, name: "killed by signal 9, its own", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: "up; ready; steps 50; kill -9 $$",
         most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
-    Row { group: Death, name: "no such program", columns: FOLLOW, given: "", act: Act::Wait,
+    Row { group: Death, name: "killed by signal 9, its own", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+        job: "up; ready; steps 50; kill -9 $$",
+        most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
+    Row { group: Death, name: "no such program", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
+        job: "exec mt-no-such-program", most: Ends(1, &["mt-no-such-program"]), but: &[] },
+    Row { group: Death, name: "no such program", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
         job: "exec mt-no-such-program", most: Ends(1, &["mt-no-such-program"]), but: &[] },
 ];
