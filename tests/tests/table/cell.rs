@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use crate::column::Column;
 use crate::preload::Libraries;
-use crate::row::{Act, Paused, Row};
+use crate::row::{Act, Group, Paused, Row};
 
 /// The longest that a cell may take after what was done to it. The slowest of them, a queue's ten seconds between
 /// SIGTERM and SIGKILL, fits twice.
@@ -286,8 +286,9 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
         fs::write(folder.path().join("tmp/full"), "").expect("a file of our own");
     }
     let in_world = full || matches!(row.act, Act::Jump(_));
+    let line = column.line(row.given, row.group == Group::Origin);
     let mut began = Instant::now();
-    let mut child = playing.spawn(&column.line(row.given), "runner", in_world);
+    let mut child = playing.spawn(&line, "runner", in_world);
     if !matches!(row.act, Act::Wait) {
         let end = Instant::now() + PATIENCE;
         let up = folder.path().join("up");

@@ -68,6 +68,9 @@ const SERVE: &str = "mt queue --queue q --device cpu > /dev/null || exit 3";
 const TELL: &str = "mt wait --queue q 1; rc=$?; mt status --queue q --all
 mt status --queue q --all --json; mt logs --queue q 1; exit $rc";
 
+/// Changes what processes inherit, once the server of a queue runs.
+const CHANGED: &str = "umask 027; renice -n 3 $$ > /dev/null; ulimit -n 333; exec 9> held; taskset -pc 0 $$ > /dev/null;";
+
 impl Column {
     /// The program and its verb.
     pub const fn program(self) -> &'static str {
@@ -109,8 +112,10 @@ impl Column {
         }
     }
 
-    /// The line of bash that runs the job under this runner with further words.
-    pub fn line(self, given: &str) -> String {
+    /// The line of bash that runs the job under this runner with further words, by whom an origin has been changed.
+    pub fn line(self, given: &str, is_changed: bool) -> String {
+        let changed = if is_changed { CHANGED } else { "" };
+        let held = if is_changed { "exec 9> held; " } else { "" };
         // A task of a plan has its own share.
         let has = |name: &str| {
             let same = |word| word == name || (name, word) == ("--share", "--task");
@@ -121,15 +126,15 @@ impl Column {
         words.push(given.to_owned());
         let words = words.join(" ");
         match self {
-            Rounds => format!("exec mt-launch {words} plan.json"),
+            Rounds => format!("{changed} exec mt-launch {words} plan.json"),
             Elastic => {
-                format!("exec mt-launch {words} workload.json --controller mt-elastic --gpus 1")
+                format!("{changed} exec mt-launch {words} workload.json --controller mt-elastic --gpus 1")
             }
-            Schedules => format!("exec mt-launch {words} schedule.json"),
-            Cluster => format!("exec mt-cluster run {words} schedule.json"),
-            // A limit may be one of the job or of the server.
+            Schedules => format!("{changed} exec mt-launch {words} schedule.json"),
+            Cluster => format!("{changed} exec mt-cluster run {words} schedule.json"),
+            // The grace may be an option of the job or of the server.
             Queue => format!(
-                "{SERVE}; mt add --queue q {words} -- sh job.sh || {{ rc=$?; [ '{words}' ] || exit $rc
+                "{held}{SERVE}; {changed} mt add --queue q {words} -- sh job.sh || {{ rc=$?; case '{words}' in *grace*) ;; *) exit $rc;; esac
                 mt queue --queue q {words} && mt add --queue q -- sh job.sh || exit $rc; }}; {TELL}"
             ),
             Sweep => format!("{SERVE}; mt sweep --queue q {words} -- sh job.sh || exit; {TELL}"),
@@ -140,10 +145,10 @@ impl Column {
                 "{SERVE}; mt add --queue q -- sh job.sh; until [ -e up ]; do sleep 0.05; done
                 mt cancel --queue q {words} || exit; {TELL}"
             ),
-            Trial => format!("exec mt try 'sh job.sh' {words}"),
-            Measuring => format!("exec mt-profile {words} workload.json"),
-            Exec => format!("{SERVE}; exec mt exec --queue q {words} -- sh job.sh"),
-            Under => format!("exec mt-launch exec {words} -- sh job.sh"),
+            Trial => format!("{changed} exec mt try 'sh job.sh' {words}"),
+            Measuring => format!("{changed} exec mt-profile {words} workload.json"),
+            Exec => format!("{SERVE}; {changed} exec mt exec --queue q {words} -- sh job.sh"),
+            Under => format!("{changed} exec mt-launch exec {words} -- sh job.sh"),
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum Group {
     Signal,
     /// How a job dies, or what stands between it and the signal that ends it.
     Death,
+    /// What a process inherits: umask, niceness, limits, descriptors and processors are those of whoever added the job,
+    /// who has changed them by `column::CHANGED`.
+    Origin,
     /// An option of the command line.
     Option,
 }

@@ -5,10 +5,10 @@ use nix::sys::signal::Signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTST
 use crate::column::Column::{
     Cluster, Elastic, Exec, Measuring, Queue, Rounds, Schedules, Trial, Under,
 };
-use crate::column::{BECOME, FOLLOW, LAUNCH, RUNNERS};
+use crate::column::{BECOME, Column, FOLLOW, LAUNCH, RUNNERS};
 use crate::judge::Expect::{Acts, Ends, Meaningless};
-use crate::row::Group::{Death, Limit, Pause, Report, Signal};
-use crate::row::{Act, Paused, Row};
+use crate::row::Group::{Death, Limit, Origin, Pause, Report, Signal};
+use crate::row::{Act, Group, Paused, Row};
 
 const STREAMS: &str = "the program keeps its streams: nobody reads its reports";
 const PLAIN: &str = "plain commands: only their progress is read from what they print";
@@ -17,6 +17,14 @@ const UNLIMITED: &str = "a job of a queue may take as long as it wants";
 const BY_LIMIT: &str = "--limit bounds a run, and --seconds what is measured of it";
 const OWN_LIMITS: &str = "its own limits are longer than a cell may take";
 const ITSELF: &str = "a signal to it is one to the program itself";
+
+/// Those without the options of a launch.
+const REST: &[Column] = &[Queue, Trial, Measuring, Exec, Under];
+
+/// Columns in which there is nothing to see.
+const fn none(group: Group, name: &'static str, columns: &'static [Column], why: &'static str) -> Row {
+    Row { group, name, columns, given: "", act: Act::Wait, job: "", most: Meaningless(why), but: &[] }
+}
 
 /// The rows.
 #[rustfmt::skip]
@@ -33,13 +41,15 @@ pub const ROWS: &[Row] = &[
     Row { group: Report, name: "steps", columns: &RUNNERS, given: "", act: Act::Wait,
         job: "train",
         most: Ends(0, &[r#""samples":100,"#]),
-        but: &[(Queue, Ends(0, &["100"])), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &[r#""samples_per_s":1"#])),
+        but: &[(Queue, Ends(0, &["100"])), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &[r#""samples_per_s":"#])),
             (Exec, Meaningless(STREAMS)), (Under, Meaningless(STREAMS))] },
     // A job that parks without having been told to, and then waits for orders that never come.
     Row { group: Report, name: "parked", columns: LAUNCH, given: "--stall-timeout 1 --restarts 0", act: Act::Wait,
         job: r#"ready; steps 50; echo '{"mt":"parked"}'; sleep 60"#,
-        most: Ends(1, &["no step for|parked"]), but: &[] },
-    Row { group: Report, name: "parked", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+        most: Ends(1, &["no step for|parked"]),
+        // Here it is a training that has saved, and is started again from there.
+        but: &[(Elastic, Ends(0, &[]))] },
+    Row { group: Report, name: "parked", columns: REST, given: "", act: Act::Wait,
         job: r#"ready; steps 100; echo '{"mt":"parked"}'"#,
         most: Ends(0, &[]), but: &[] },
     // It is done before it has trained on its samples.
@@ -49,14 +59,15 @@ pub const ROWS: &[Row] = &[
         but: &[(Elastic, Meaningless("the loss decides when a training is done")),
             (Schedules, Meaningless("a task of a schedule is done by its exit code")),
             (Cluster, Meaningless("a task of a schedule is done by its exit code"))] },
-    Row { group: Report, name: "done", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+    Row { group: Report, name: "done", columns: REST, given: "", act: Act::Wait,
         job: r#"ready; steps 100; echo '{"mt":"done","samples":100}'"#,
         most: Ends(0, &[]), but: &[] },
     // It is done, but does not end.
     Row { group: Report, name: "done and stays", columns: LAUNCH, given: "--grace 1 --stall-timeout 1 --restarts 0",
         act: Act::Wait, job: "train; trap '' TERM; sleep 60",
-        most: Ends(1, &["took<8", "no step for|did not end|does not end"]),
+        most: Ends(0, &["took<8", "no step for|did not end|does not end"]),
         but: &[(Elastic, Ends(0, &["took<8"]))] },
+    none(Report, "done and stays", REST, "its end is that of its process"),
     Row { group: Report, name: "log failed", columns: FOLLOW, given: "", act: Act::Wait,
         job: "train",
         most: Ends(0, &["the log of|its log cannot|log ends here", "No space left|os error 28"]),
@@ -64,12 +75,10 @@ pub const ROWS: &[Row] = &[
     Row { group: Report, name: "log failed", columns: BECOME, given: "", act: Act::Wait,
         job: "train",
         most: Meaningless(STREAMS), but: &[] },
-    // Lines that look like reports, and are none.
-    Row { group: Report, name: "doubt", columns: &RUNNERS, given: "", act: Act::Wait,
-        job: r#"ready; for i in 1 2 3 4 5 6 7 8 9 10; do echo '{"step": '$i', "samples": 10}'; echo '{"mt":"stepp"}'; sleep 0.05; done; exit 0"#,
-        most: Meaningless("see `left its group`"), but: &[] },
-    Row { group: Report, name: "left its group", columns: &[Rounds, Elastic, Measuring, Queue], given: "", act: Act::Wait,
-        job: "for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; steps 400; exit 0",
+    // Of reports that may mean something else: a job has left the control group that limits its share.
+    none(Report, "doubt", &[Trial, Exec, Under], "there is no share, or nobody follows it"),
+    Row { group: Report, name: "doubt", columns: &[Rounds, Elastic, Schedules, Cluster, Queue, Measuring], given: "", act: Act::Wait,
+        job: "for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; cat /proc/self/cgroup > told; up; ready; steps 400; exit 0",
         most: Ends(0, &["has left|left the control group|left its"]),
         but: &[(Measuring, Ends(1, &["has left|left the control group|left its"]))] },
     Row { group: Report, name: "norms left out", columns: &RUNNERS, given: "", act: Act::Wait,
@@ -89,10 +98,10 @@ pub const ROWS: &[Row] = &[
         job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
         most: Meaningless("nobody follows it"), but: &[] },
     Row { group: Report, name: "exited", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
-        job: "ready; steps 50; echo last-words >&2; exit 17",
+        job: "ready; steps 20; echo last-words >&2; exit 17",
         most: Ends(1, &["last-words"]), but: &[] },
-    Row { group: Report, name: "exited", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
-        job: "ready; steps 50; echo last-words >&2; exit 17",
+    Row { group: Report, name: "exited", columns: REST, given: "", act: Act::Wait,
+        job: "ready; steps 20; echo last-words >&2; exit 17",
         most: Ends(1, &["last-words"]),
         but: &[(Exec, Ends(17, &["last-words"])), (Under, Ends(17, &["last-words"]))] },
     Row { group: Report, name: "exited at once", columns: &RUNNERS, given: "", act: Act::Wait,
@@ -107,18 +116,18 @@ pub const ROWS: &[Row] = &[
     // Limits on time.
     Row { group: Limit, name: "ready", columns: LAUNCH, given: "--ready-timeout 1 --restarts 0", act: Act::Wait,
         job: "sleep 60", most: Ends(1, &["not ready after"]), but: &[] },
-    Row { group: Limit, name: "ready", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+    Row { group: Limit, name: "ready", columns: REST, given: "", act: Act::Wait,
         job: "sleep 60", most: Meaningless(CALLER),
         but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Ends(1, &["no progress|did not|5 s"])), (Measuring, Meaningless(OWN_LIMITS))] },
     Row { group: Limit, name: "stall", columns: LAUNCH, given: "--stall-timeout 1 --restarts 0", act: Act::Wait,
         job: "ready; step; sleep 60", most: Ends(1, &["no step for"]), but: &[] },
-    Row { group: Limit, name: "stall", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+    Row { group: Limit, name: "stall", columns: REST, given: "", act: Act::Wait,
         job: "ready; step; sleep 60", most: Meaningless(CALLER),
         but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Meaningless(BY_LIMIT)), (Measuring, Meaningless(OWN_LIMITS))] },
     Row { group: Limit, name: "task", columns: LAUNCH, given: "--task-timeout 1 --restarts 0", act: Act::Wait,
         job: "ready; steps 10000", most: Ends(1, &["not done after"]),
         but: &[(Elastic, Acts(1, &["not done after"]))] },
-    Row { group: Limit, name: "task", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Wait,
+    Row { group: Limit, name: "task", columns: REST, given: "", act: Act::Wait,
         job: "ready; steps 10000", most: Meaningless(CALLER),
         but: &[(Queue, Meaningless(UNLIMITED)), (Trial, Ends(0, &["samples/s"])), (Measuring, Ends(0, &["samples_per_s"]))] },
     // Longer than the grace: killed after it, and not before.
@@ -132,7 +141,7 @@ pub const ROWS: &[Row] = &[
     // Pauses.
     Row { group: Pause, name: "machine", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::All),
         job: "train", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
-    Row { group: Pause, name: "machine", columns: &[Queue, Trial, Measuring, Exec, Under], given: "", act: Act::Pause(Paused::All),
+    Row { group: Pause, name: "machine", columns: REST, given: "", act: Act::Pause(Paused::All),
         job: "train", most: Ends(0, &[]), but: &[] },
     Row { group: Pause, name: "runner", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::Runner),
         job: "up; ready; steps 700; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
@@ -165,6 +174,7 @@ pub const ROWS: &[Row] = &[
         job: "if [ -e saved ]; then train; else exec python3 save.py; fi",
         most: Ends(129, &["file: saved"]),
         but: &[(Queue, Meaningless("a server outlives its terminal")), (Exec, Meaningless(ITSELF)), (Under, Meaningless(ITSELF))] },
+    none(Signal, "HUP to a server", &[Rounds, Elastic, Schedules, Cluster, Trial, Measuring, Exec, Under], "it has a terminal"),
     Row { group: Signal, name: "HUP to a server", columns: &[Queue], given: "", act: Act::Send(&[SIGHUP]),
         job: "up; ready; steps 200; exit 0", most: Ends(0, &[r#""starts":1"#]), but: &[] },
     // At once, without grace and with a core dump, is what this signal is for; still nothing is left.
@@ -181,7 +191,7 @@ pub const ROWS: &[Row] = &[
     Row { group: Signal, name: "TSTP and CONT", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0",
         act: Act::Send(&[SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGTSTP, SIGCONT]),
         job: "up; ready; steps 800; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
-    Row { group: Signal, name: "TSTP and CONT", columns: &[Queue, Trial, Measuring, Exec, Under], given: "",
+    Row { group: Signal, name: "TSTP and CONT", columns: REST, given: "",
         act: Act::Send(&[SIGTSTP, SIGTSTP, SIGCONT]),
         job: "up; ready; steps 200; exit 0", most: Ends(0, &[]), but: &[] },
 
@@ -197,7 +207,7 @@ pub const ROWS: &[Row] = &[
         but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
     Row { group: Death, name: "behind a wrapper", columns: &RUNNERS, given: "", act: Act::Stop,
         job: "exec timeout 100 sh -c 'python3 save.py; echo over'", most: Ends(143, &["file: saved"]),
-        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(124, &["file: saved"])), (Under, Ends(124, &["file: saved"]))] },
+        but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
     Row { group: Death, name: "in a session of its own", columns: &RUNNERS, given: "", act: Act::Stop,
         job: "setsid -w python3 save.py; echo over", most: Ends(143, &["file: saved"]),
         but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
@@ -205,46 +215,56 @@ pub const ROWS: &[Row] = &[
         job: "(setsid python3 save.py &) ; until [ -e saved ]; do sleep 0.1; done", most: Ends(143, &["file: saved"]),
         but: &[(Queue, Ends(1, &["file: saved"])), (Exec, Ends(143, &["file: saved"]))] },
 
+    // What a process inherits, from whoever added the job: a queue's server was started by somebody else.
+    Row { group: Origin, name: "umask", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "echo umask=$(umask) > told; train", most: Ends(0, &["umask=0027"]), but: &[] },
+    Row { group: Origin, name: "niceness", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "echo nice=$(nice) > told; train", most: Ends(0, &["nice=3"]), but: &[] },
+    Row { group: Origin, name: "open files", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "echo files=$(ulimit -n) > told; train", most: Ends(0, &["files=333"]), but: &[] },
+    Row { group: Origin, name: "processors", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "grep Cpus_allowed_list /proc/self/status > told; train", most: Ends(0, &["Cpus_allowed_list:\t0\n"]), but: &[] },
+    Row { group: Origin, name: "descriptors", columns: &RUNNERS, given: "", act: Act::Wait,
+        job: "ls -l /proc/$$/fd | grep -c held > told; train", most: Ends(0, &["file: told\n0\n"]),
+        but: &[(Exec, Ends(0, &["file: told\n1\n"])), (Under, Ends(0, &["file: told\n1\n"]))] },
+
     // Out of memory.
+    none(Death, "out of memory by its last line", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory by its last line", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
-        job: "up; ready; steps 50; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        job: "up; ready; steps 20; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
         most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
     Row { group: Death, name: "out of memory by its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
-        job: "up; ready; steps 50; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        job: "up; ready; steps 20; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
         most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    none(Death, "out of memory before its last line", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory before its last line", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
-        job: "up; ready; steps 50; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
+        job: "up; ready; steps 20; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
 --------------------
 For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
     Row { group: Death, name: "out of memory before its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
-        job: "up; ready; steps 50; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
+        job: "up; ready; steps 20; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
 --------------------
 For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
+    none(Death, "out of memory by its control group", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory by its control group", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
 trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
-up; ready; steps 50; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
+up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["memory|137"]), but: &[] },
     Row { group: Death, name: "out of memory by its control group", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
 trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
-up; ready; steps 50; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
+up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["memory|137"]), but: &[] },
-    Row { group: Death, name: "killed by signal 9", columns: &RUNNERS, given: "", act: Act::KillJob,
-        job: "if [ -e up ]; then up; exec sleep 60; else up; ready; step; exec sleep 60; fi",
-        most: Ends(1, &["signal 9|SIGKILL"]),
-        but: &[(Queue, Meaningless("see `killed by signal 9, its own`")), (Rounds, Meaningless("see `killed by signal 9, its own`")),
-            (Elastic, Meaningless("see `killed by signal 9, its own`")), (Schedules, Meaningless("see `killed by signal 9, its own`")),
-            (Cluster, Meaningless("see `killed by signal 9, its own`")), (Trial, Meaningless("see `killed by signal 9, its own`")),
-            (Measuring, Meaningless("see `killed by signal 9, its own`")), (Exec, Ends(137, &[])), (Under, Ends(137, &[]))] },
-    Row { group: Death, name: "killed by signal 9, its own", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
-        job: "up; ready; steps 50; kill -9 $$",
-        most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
-    Row { group: Death, name: "killed by signal 9, its own", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
-        job: "up; ready; steps 50; kill -9 $$",
-        most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
+    // From outside, as the kernel does when the machine runs out of memory.
+    Row { group: Death, name: "killed by signal 9", columns: LAUNCH, given: "--restarts 0", act: Act::KillJob,
+        job: "up; ready; step; exec sleep 60", most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
+    Row { group: Death, name: "killed by signal 9", columns: REST, given: "", act: Act::KillJob,
+        job: "up; ready; step; exec sleep 60", most: Ends(1, &["signal 9|SIGKILL"]),
+        but: &[(Exec, Ends(137, &[])), (Under, Ends(137, &[]))] },
+    none(Death, "no such program", BECOME, "its end is the caller's"),
     Row { group: Death, name: "no such program", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "exec mt-no-such-program", most: Ends(1, &["mt-no-such-program"]), but: &[] },
     Row { group: Death, name: "no such program", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
