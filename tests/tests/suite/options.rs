@@ -1,5 +1,6 @@
 //! Every option of every tool changes an output, or is refused, or is used by a named test, or is exempt by name with
-//! a reason: `options.txt`. The list of options is clap's own, from the completion scripts.
+//! a reason: `options.txt`. The list of options is clap's own, from the completion scripts. Every option is also named
+//! where its reader looks: in a page, an example or the Makefile.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ const TOOLS: [&str; 11] = [
 
 /// Options of every tool, which the tests of `cli` cover.
 const COMMON: [&str; 4] = ["--help", "--version", "--completions", "--man"];
+
+/// Options that a tool gives itself when it starts its own program again.
+const HIDDEN: [&str; 2] = ["--guard", "--serve"];
 
 /// Folder of a case, and the tool whose inputs it has.
 const INPUTS: [(&str, &str); 9] = [
@@ -196,4 +200,36 @@ fn every_option_acts_or_is_refused() {
     });
     faults.extend(found.into_inner().unwrap());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The text of what a reader looks at beside `--help`: pages, examples with their scripts, and the Makefile.
+fn read_by_people(path: &Path, text: &mut String) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if path.is_dir() {
+        // What examples measured or built says nothing about how to use an option.
+        if name == "out" || name == "target" || name.starts_with('.') || path.is_symlink() {
+            return;
+        }
+        for entry in std::fs::read_dir(path).expect("a folder of the project") {
+            read_by_people(&entry.expect("an entry").path(), text);
+        }
+    } else if name == "Makefile" || [".md", ".sh", ".py"].iter().any(|end| name.ends_with(end)) {
+        *text += &std::fs::read_to_string(path).unwrap_or_default();
+    }
+}
+
+#[test]
+fn every_option_is_named_in_a_page_an_example_or_the_makefile() {
+    let folder = Folder::new();
+    let mut text = String::new();
+    for name in ["README.md", "Makefile", "docs", "examples"] {
+        read_by_people(&root().join(name), &mut text);
+    }
+    let all = TOOLS.iter().flat_map(|tool| options(&folder, tool));
+    let shown = all.filter(|(_, option)| !HIDDEN.contains(&option.as_str()));
+    let unnamed: Vec<String> = shown
+        .filter(|(_, option)| !uses(&text, option))
+        .map(|(tool, option)| format!("{tool} {option} stands in no page, example or Makefile"))
+        .collect();
+    assert!(unnamed.is_empty(), "{}", unnamed.join("\n"));
 }

@@ -1,6 +1,5 @@
 //! One cell: a runner with a job in a folder of its own, what is done to it, and what is seen.
 
-use std::fmt;
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -16,6 +15,7 @@ use nix::unistd::Pid;
 use crate::column::Column;
 use crate::preload::Libraries;
 use crate::row::{Act, Group, Paused, Row};
+use crate::seen::{Seen, show};
 
 /// The longest that a cell may take after what was done to it. The slowest of them, a queue's ten seconds between
 /// SIGTERM and SIGKILL, fits twice.
@@ -23,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long a runner may take to clean up behind itself; guards do so after the end of the process.
 const CLEANING: Duration = Duration::from_secs(3);
-
-/// Files up to this size are a part of what is seen.
-const MOST_SHOWN: u64 = 6000;
 
 /// What a job may use. Ten steps of 10 samples take half a second.
 const FUNCTIONS: &str = r#"up() { touch up; echo $$ > pid; }
@@ -60,42 +57,6 @@ const CLUSTER: &str = r#"{"schema":"mt.cluster/1","gpus":[{"type":"t","count":1}
 const OLD_RUN: &str = r#"{"schema":"mt.run/1","event":"launch","time_s":0.0}
 "#;
 
-/// What was seen in a cell.
-#[derive(Debug)]
-pub struct Seen {
-    /// The words that the row gave.
-    pub given: &'static str,
-    /// Exit code; after a signal 128 and its number, as in a shell.
-    pub code: Option<i32>,
-    /// Standard error.
-    pub stderr: String,
-    /// Standard output and error, and the names and contents of the files.
-    pub text: String,
-    /// Seconds from the act, or from the start, to the end.
-    pub took: f64,
-    /// It was still running when patience ended.
-    pub late: bool,
-    /// Processes that it left.
-    pub left: Vec<String>,
-}
-
-impl Seen {
-    /// How it ended, and its last line.
-    pub fn end(&self) -> String {
-        let code = self.code.map_or("a signal".to_owned(), |code| format!("code {code}"));
-        let last = self.stderr.lines().rfind(|l| !l.contains("note: "));
-        let last: String = last.unwrap_or_default().chars().take(120).collect();
-        format!("{code} ({last})")
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "    took {:.1} s, {}", self.took, self.end())?;
-        self.text.lines().try_for_each(|line| writeln!(f, "    | {line}"))
-    }
-}
-
 /// Schedule of a single task, made once.
 fn schedule() -> &'static str {
     static MADE: OnceLock<String> = OnceLock::new();
@@ -107,11 +68,6 @@ fn schedule() -> &'static str {
         ran.stdout
     })
 }
-
-/// Names of the inputs, which are not a part of what is seen.
-const INPUTS: [&str; 8] = [
-    "job.sh", "save.py", "plan.json", "workload.json", "schedule.json", "old.ndjson", "home", "tmp",
-];
 
 fn prepare(folder: &Path, row: &Row) {
     let group = freezer(folder);
@@ -153,12 +109,20 @@ impl Playing<'_> {
     /// A line of bash in the folder, with an environment of its own, its output in files.
     fn spawn(&self, line: &str, name: &str, in_world: bool) -> Child {
         let path = self.folder.path();
-        let file = |end: &str| fs::File::create(path.join(format!("tmp/{name}.{end}"))).expect("a file");
+        let file =
+            |end: &str| fs::File::create(path.join(format!("tmp/{name}.{end}"))).expect("a file");
         let search = std::env::var("PATH").unwrap_or_default();
+        // Cores of runners that SIGQUIT ends are of no use here.
+        let line = format!("ulimit -c 0; {line}");
         // What a shell without job control, or nohup, has ignored would be ignored by the runner, too.
         let mut command = Command::new("env");
         command
-            .args(["--default-signal=HUP,INT,QUIT,TERM,TSTP", "bash", "-c", line])
+            .args([
+                "--default-signal=HUP,INT,QUIT,TERM,TSTP",
+                "bash",
+                "-c",
+                &line,
+            ])
             .env_clear()
             .env("PATH", format!("{}:{search}", mt_tests::tools().display()))
             .env("HOME", path.join("home"))
@@ -171,7 +135,9 @@ impl Playing<'_> {
             // A stop by SIGTSTP does nothing to a group without a parent in another group of its session.
             .process_group(0);
         if in_world {
-            command.env("LD_PRELOAD", self.libraries.world()).env("WORLD", path.join("tmp"));
+            command
+                .env("LD_PRELOAD", self.libraries.world())
+                .env("WORLD", path.join("tmp"));
         }
         command.spawn().expect("bash starts")
     }
@@ -188,20 +154,37 @@ impl Playing<'_> {
         let Ok(all) = fs::read_dir("/proc") else {
             return Vec::new();
         };
-        let numbers = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+        let numbers = all
+            .flatten()
+            .filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
         let own = numbers.filter_map(|pid| {
             let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let has = environ.windows(mark.len()).any(|part| part == mark.as_bytes());
+            let has = environ
+                .windows(mark.len())
+                .any(|part| part == mark.as_bytes());
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            has.then(|| (Pid::from_raw(pid), line.replace('\0', " ").trim().to_owned()))
+            has.then(|| {
+                (
+                    Pid::from_raw(pid),
+                    line.replace('\0', " ").trim().to_owned(),
+                )
+            })
         });
         own.collect()
     }
 
     /// What runs the jobs: the server of a queue, else the process that was started.
     fn runner(&self, child: &Child) -> Pid {
-        let server = || self.processes().into_iter().find(|(_, line)| line.contains("--serve"));
-        let server = if self.column == Column::Queue { server() } else { None };
+        let server = || {
+            self.processes()
+                .into_iter()
+                .find(|(_, line)| line.contains("--serve"))
+        };
+        let server = if self.column == Column::Queue {
+            server()
+        } else {
+            None
+        };
         server.map_or(Pid::from_raw(child.id().cast_signed()), |(pid, _)| pid)
     }
 
@@ -280,7 +263,11 @@ fn ended(child: &mut Child, patience: Duration) -> bool {
 pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
     let folder = Folder::new();
     prepare(folder.path(), row);
-    let playing = Playing { folder: &folder, column, libraries };
+    let playing = Playing {
+        folder: &folder,
+        column,
+        libraries,
+    };
     let full = row.name == "log failed";
     if full {
         fs::write(folder.path().join("tmp/full"), "").expect("a file of our own");
@@ -327,30 +314,13 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
     let mut text = format!("{stdout}{stderr}");
     show(folder.path(), folder.path(), &mut text);
     let given = row.given;
-    Seen { given, code, stderr, text, took, late, left }
-}
-
-/// Adds the names and contents of the files in a folder.
-fn show(root: &Path, folder: &Path, text: &mut String) {
-    let Ok(all) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in all.flatten() {
-        let path = entry.path();
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        if INPUTS.contains(&name.as_str()) {
-            continue;
-        }
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() {
-            text.push_str(&format!("folder: {name}\n"));
-            show(root, &path, text);
-        } else if kind.is_file() {
-            text.push_str(&format!("file: {name}\n"));
-            if entry.metadata().is_ok_and(|m| m.len() <= MOST_SHOWN) {
-                let bytes = fs::read(&path).unwrap_or_default();
-                text.push_str(&String::from_utf8_lossy(&bytes));
-            }
-        }
+    Seen {
+        given,
+        code,
+        stderr,
+        text,
+        took,
+        late,
+        left,
     }
 }

@@ -36,7 +36,8 @@ use Column::{
 
 /// All columns.
 pub const COLUMNS: [Column; 12] = [
-    Rounds, Elastic, Schedules, Cluster, Queue, Sweep, Server, Cancel, Trial, Measuring, Exec, Under,
+    Rounds, Elastic, Schedules, Cluster, Queue, Sweep, Server, Cancel, Trial, Measuring, Exec,
+    Under,
 ];
 
 /// Those that differ in how they run a job.
@@ -45,9 +46,7 @@ pub const RUNNERS: [Column; 9] = [
 ];
 
 /// Those that start jobs and follow them; the others become the program.
-pub const FOLLOW: &[Column] = &[
-    Rounds, Elastic, Schedules, Cluster, Queue, Trial, Measuring,
-];
+pub const FOLLOW: &[Column] = &[Rounds, Elastic, Schedules, Cluster, Queue, Trial, Measuring];
 
 /// Those that run a document to its end.
 pub const LAUNCH: &[Column] = &[Rounds, Elastic, Schedules, Cluster];
@@ -106,7 +105,11 @@ impl Column {
                 &[("--backoff", "0.05"), ("--grace", "2"), ("--runs", "runs")]
             }
             Trial => &[("--seconds", "1"), ("--limit", "5")],
-            Measuring => &[("--window", "0.2"), ("--max-window", "0.4"), ("--budget", "1")],
+            Measuring => &[
+                ("--window", "0.2"),
+                ("--max-window", "0.4"),
+                ("--budget", "1"),
+            ],
             Under => &[("--share", "50"), ("--device", "cpu"), ("--runs", "runs")],
             Queue | Sweep | Server | Cancel | Exec => &[],
         }
@@ -122,7 +125,9 @@ impl Column {
             given.split(' ').any(same)
         };
         let short = self.short().iter().filter(|(name, _)| !has(name));
-        let mut words: Vec<String> = short.map(|(name, value)| format!("{name} {value}")).collect();
+        let mut words: Vec<String> = short
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
         words.push(given.to_owned());
         let words = words.join(" ");
         match self {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cell::Seen;
+use crate::seen::Seen;
 
 /// Words that must be seen: alternatives are separated by `|`; `!` before them: must not be seen; `3x:` before them: at
 /// least so often; `took<5` and `took>2`: seconds from the act, or from the start, to the end.
@@ -51,7 +51,12 @@ fn ends(code: i32, words: Words, seen: &Seen) -> Option<String> {
     } else if seen.code != Some(code) {
         faults.push(format!("{}, not {code}", seen.end()));
     }
-    faults.extend(words.iter().filter(|word| !holds(word, seen)).map(|word| format!("not seen: {word}")));
+    faults.extend(
+        words
+            .iter()
+            .filter(|word| !holds(word, seen))
+            .map(|word| format!("not seen: {word}")),
+    );
     if !seen.left.is_empty() {
         faults.push(format!("left: {}", seen.left.join(", ")));
     }

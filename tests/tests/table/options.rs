@@ -3,8 +3,8 @@
 use mt_tests::Folder;
 
 use crate::column::Column::{
-    self, Cancel, Cluster, Elastic, Exec, Measuring, Queue, Rounds, Schedules, Server, Sweep, Trial,
-    Under,
+    self, Cancel, Cluster, Elastic, Exec, Measuring, Queue, Rounds, Schedules, Server, Sweep,
+    Trial, Under,
 };
 use crate::column::{LAUNCH, PIPE};
 use crate::judge::Expect::{self, Acts, Elsewhere, Ends, Meaningless, Refused};
@@ -15,16 +15,28 @@ const COMMON: [&str; 4] = ["--help", "--version", "--completions", "--man"];
 
 /// Options of a column's program, as the completion script of bash lists them.
 pub fn of(column: Column) -> Vec<String> {
-    let (tool, verb) = column.program().split_once(' ').unwrap_or((column.program(), ""));
-    let script = Folder::new().run(&format!("{tool} --completions bash")).stdout;
+    let (tool, verb) = column
+        .program()
+        .split_once(' ')
+        .unwrap_or((column.program(), ""));
+    let script = Folder::new()
+        .run(&format!("{tool} --completions bash"))
+        .stdout;
     let label = match verb {
         "" => tool.replace('-', "__"),
         _ => format!("{}__subcmd__{verb}", tool.replace('-', "__subcmd__")),
     };
-    let mut lines = script.lines().map(str::trim).skip_while(|l| *l != format!("{label})"));
-    let list = lines.find_map(|l| l.strip_prefix("opts=\"")).unwrap_or_default();
+    let mut lines = script
+        .lines()
+        .map(str::trim)
+        .skip_while(|l| *l != format!("{label})"));
+    let list = lines
+        .find_map(|l| l.strip_prefix("opts=\""))
+        .unwrap_or_default();
     let long = list.trim_end_matches('"').split(' ');
-    long.filter(|o| o.starts_with("--") && !COMMON.contains(o)).map(str::to_owned).collect()
+    long.filter(|o| o.starts_with("--") && !COMMON.contains(o))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whose effect needs a GPU, the simulator or a model: there, or in the test of options that print something.
@@ -43,12 +55,24 @@ const fn row(
     most: Expect,
     but: But,
 ) -> Row {
-    Row { group: Group::Option, name, columns, given, job, act: Act::Wait, most, but }
+    Row {
+        group: Group::Option,
+        name,
+        columns,
+        given,
+        job,
+        act: Act::Wait,
+        most,
+        but,
+    }
 }
 
 /// The job is stopped while it trains.
 const fn stopped(row: Row) -> Row {
-    Row { act: Act::Stop, ..row }
+    Row {
+        act: Act::Stop,
+        ..row
+    }
 }
 
 /// The rows.

@@ -22,8 +22,22 @@ const ITSELF: &str = "a signal to it is one to the program itself";
 const REST: &[Column] = &[Queue, Trial, Measuring, Exec, Under];
 
 /// Columns in which there is nothing to see.
-const fn none(group: Group, name: &'static str, columns: &'static [Column], why: &'static str) -> Row {
-    Row { group, name, columns, given: "", act: Act::Wait, job: "", most: Meaningless(why), but: &[] }
+const fn none(
+    group: Group,
+    name: &'static str,
+    columns: &'static [Column],
+    why: &'static str,
+) -> Row {
+    Row {
+        group,
+        name,
+        columns,
+        given: "",
+        act: Act::Wait,
+        job: "",
+        most: Meaningless(why),
+        but: &[],
+    }
 }
 
 /// The rows.
@@ -77,10 +91,14 @@ pub const ROWS: &[Row] = &[
         most: Meaningless(STREAMS), but: &[] },
     // Of reports that may mean something else: a job has left the control group that limits its share.
     none(Report, "doubt", &[Trial, Exec, Under], "there is no share, or nobody follows it"),
-    Row { group: Report, name: "doubt", columns: &[Rounds, Elastic, Schedules, Cluster, Queue, Measuring], given: "", act: Act::Wait,
-        job: "for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; cat /proc/self/cgroup > told; up; ready; steps 400; exit 0",
+    Row { group: Report, name: "doubt", columns: &[Rounds, Elastic, Schedules, Cluster, Queue], given: "", act: Act::Wait,
+        job: "cat /proc/self/cgroup > told; for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; steps 700; exit 0",
         most: Ends(0, &["has left|left the control group|left its"]),
-        but: &[(Measuring, Ends(1, &["has left|left the control group|left its"]))] },
+        but: &[] },
+    Row { group: Report, name: "doubt", columns: &[Measuring], given: "--window 3 --max-window 3", act: Act::Wait,
+        job: "cat /proc/self/cgroup > told; for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; steps 700; exit 0",
+        most: Ends(3, &["has left|left the control group|left its"]),
+        but: &[] },
     Row { group: Report, name: "norms left out", columns: &RUNNERS, given: "", act: Act::Wait,
         job: r#"up; ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; echo '{"mt":"step","samples":10,"norms":{"small":8,"small_sq":-1,"large":64,"large_sq":2}}'; done; echo '{"mt":"done","samples":100}'"#,
         most: Ends(0, &["norms of gradients"]),
@@ -250,12 +268,12 @@ For simplicity, JAX has removed its internal frames.' >&2; exit 1",
     none(Death, "out of memory by its control group", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory by its control group", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
-trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["memory|137"]), but: &[] },
     Row { group: Death, name: "out of memory by its control group", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
-trap \"rmdir $g\" EXIT; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["memory|137"]), but: &[] },
     // From outside, as the kernel does when the machine runs out of memory.
