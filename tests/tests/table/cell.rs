@@ -135,9 +135,7 @@ impl Playing<'_> {
             // A stop by SIGTSTP does nothing to a group without a parent in another group of its session.
             .process_group(0);
         if in_world {
-            command
-                .env("LD_PRELOAD", self.libraries.world())
-                .env("WORLD", path.join("tmp"));
+            command.env("LD_PRELOAD", self.libraries.world());
         }
         command.spawn().expect("bash starts")
     }
@@ -209,6 +207,9 @@ impl Playing<'_> {
                 }
                 all.iter().for_each(|pid| send(*pid, Signal::SIGSTOP));
                 sleep(Duration::from_secs(3));
+                // They wake in any order. With the runner first, it may judge before a job can report.
+                send(runner, Signal::SIGCONT);
+                sleep(Duration::from_millis(100));
                 all.iter().for_each(|pid| send(*pid, Signal::SIGCONT));
             }
             Act::Jump(seconds) => fs::write(path.join("tmp/jump"), seconds).expect("a file"),

@@ -158,7 +158,7 @@ pub const ROWS: &[Row] = &[
 
     // Pauses.
     Row { group: Pause, name: "machine", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::All),
-        job: "train", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
+        job: "up; ready; steps 400; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
     Row { group: Pause, name: "machine", columns: REST, given: "", act: Act::Pause(Paused::All),
         job: "train", most: Ends(0, &[]), but: &[] },
     Row { group: Pause, name: "runner", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::Runner),
