@@ -88,3 +88,44 @@ pub fn elsewhere(file: &str, option: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     (!text.contains(option)).then(|| format!("{file} does not use {option}"))
 }
+
+#[test]
+fn words_are_judged() {
+    let seen = |text: &str, code: i32, took: f64| Seen {
+        given: "--rounds 2",
+        code: Some(code),
+        stderr: text.to_owned(),
+        text: text.to_owned(),
+        took,
+        late: false,
+        left: Vec::new(),
+    };
+    let good = [
+        Expect::Ends(
+            2,
+            &["is not|are not", "2x:--ro", "!restart", "took<3", "took>1"],
+        ),
+        Expect::Acts(0, &["acted"]),
+        Expect::Refused,
+    ];
+    let refused = seen("--rounds is not for schedules; --round neither", 2, 2.0);
+    for expect in good {
+        assert_eq!(fault(expect, &refused), None, "{expect:?}");
+    }
+    let silent = seen("restart", 0, 0.5);
+    for expect in [
+        Expect::Ends(0, &["acted"]),
+        Expect::Ends(0, &["2x:restart"]),
+        Expect::Ends(0, &["!restart"]),
+        Expect::Ends(0, &["took>1"]),
+        Expect::Ends(0, &["took<0.2"]),
+        Expect::Ends(1, &[]),
+        Expect::Acts(0, &["acted"]),
+        Expect::Refused,
+    ] {
+        assert!(fault(expect, &silent).is_some(), "{expect:?}");
+    }
+    let mut left = seen("", 0, 0.5);
+    left.left.push("sleep 77".to_owned());
+    assert!(fault(Expect::Ends(0, &[]), &left).is_some());
+}

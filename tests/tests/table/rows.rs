@@ -247,11 +247,20 @@ pub const ROWS: &[Row] = &[
         but: &[(Exec, Ends(0, &["file: told\n1\n"])), (Under, Ends(0, &["file: told\n1\n"]))] },
 
     // Out of memory.
+    Row { group: Death, name: "out of memory after its neighbour", columns: &[Queue], given: "", act: Act::Wait,
+        job: "if [ -e up ]; then exit 0; fi; up; mt add --queue q -- sleep 1 > /dev/null; sleep 0.7; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; sleep 1.5; exit 1",
+        most: Ends(0, &[r#""starts":2"#]), but: &[] },
+    none(Death, "out of memory after its neighbour", &[Rounds, Elastic, Schedules, Cluster, Trial, Measuring, Exec, Under],
+        "only a queue starts it again alone"),
     none(Death, "out of memory by its last line", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory by its last line", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "up; ready; steps 20; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
         most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
-    Row { group: Death, name: "out of memory by its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+    // In a queue it ran beside another, and is started again alone.
+    Row { group: Death, name: "out of memory by its last line", columns: &[Queue], given: "", act: Act::Wait,
+        job: "if [ -e up ]; then exit 0; fi; up; mt add --queue q -- sleep 4 > /dev/null; sleep 1; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        most: Ends(0, &[r#""starts":2"#]), but: &[] },
+    Row { group: Death, name: "out of memory by its last line", columns: &[Trial, Measuring], given: "", act: Act::Wait,
         job: "up; ready; steps 20; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
         most: Ends(1, &["out of memory|memory was insufficient|lack of memory"]), but: &[] },
     none(Death, "out of memory before its last line", BECOME, "its end is the caller's"),
@@ -260,7 +269,11 @@ pub const ROWS: &[Row] = &[
 --------------------
 For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
-    Row { group: Death, name: "out of memory before its last line", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
+    // In a queue it ran beside another, and is started again alone.
+    Row { group: Death, name: "out of memory before its last line", columns: &[Queue], given: "", act: Act::Wait,
+        job: "if [ -e up ]; then exit 0; fi; up; mt add --queue q -- sleep 4 > /dev/null; sleep 1; echo 'RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.' >&2; echo 'For simplicity, JAX has removed its internal frames.' >&2; exit 1",
+        most: Ends(0, &[r#""starts":2"#]), but: &[] },
+    Row { group: Death, name: "out of memory before its last line", columns: &[Trial, Measuring], given: "", act: Act::Wait,
         job: "up; ready; steps 20; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.
 --------------------
 For simplicity, JAX has removed its internal frames.' >&2; exit 1",
@@ -270,12 +283,12 @@ For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
 trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
-        most: Ends(1, &["memory|137"]), but: &[] },
+        most: Ends(1, &["137|signal 9|SIGKILL"]), but: &[] },
     Row { group: Death, name: "out of memory by its control group", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
         job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
 trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
-        most: Ends(1, &["memory|137"]), but: &[] },
+        most: Ends(1, &["137|signal 9|SIGKILL"]), but: &[] },
     // From outside, as the kernel does when the machine runs out of memory.
     Row { group: Death, name: "killed by signal 9", columns: LAUNCH, given: "--restarts 0", act: Act::KillJob,
         job: "up; ready; step; exec sleep 60", most: Ends(1, &["signal 9|SIGKILL"]), but: &[] },
