@@ -1,7 +1,7 @@
 //! Directories and files that belong to this user alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -43,6 +43,17 @@ pub(crate) fn check_private_dir(path: &Path) -> io::Result<()> {
         return refused("is open to other users (mode should be 0700)");
     }
     Ok(())
+}
+
+/// Writes a file of this user alone, which is on disk afterwards; an existing one of that name is replaced.
+///
+/// # Errors
+/// [`io::Error`] of the file.
+pub fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = open(OpenOptions::new().append(true), path)?;
+    file.set_len(0)?;
+    file.write_all(text)?;
+    file.sync_all()
 }
 
 /// Opens a file for appending, mode 0600, not through a symbolic link.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -108,6 +109,41 @@ impl Records {
         path: &Path,
         take: impl FnMut(R) -> Result<(), E>,
     ) -> Result<Self, RecordsError> {
+        let file = Self::lock(path)?;
+        let length = Self::read(path, take)?;
+        Self::from_length(path, file, length)
+    }
+
+    /// Opens a file of records to continue it after its last complete line, whatever the lines contain; creates it if
+    /// it does not exist.
+    ///
+    /// # Errors
+    /// [`RecordsError::Io`]; [`RecordsError::InUse`] while another process has it open.
+    pub fn resume(path: &Path) -> Result<Self, RecordsError> {
+        let file = Self::lock(path)?;
+        let text = fs::read(path).map_err(|source| RecordsError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let length = text.iter().rposition(|&b| b == b'\n').map_or(0, |n| n + 1);
+        Self::from_length(path, file, length as u64)
+    }
+
+    fn from_length(path: &Path, file: File, length: u64) -> Result<Self, RecordsError> {
+        file.set_len(length).map_err(|source| RecordsError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            length,
+            torn: false,
+        })
+    }
+
+    /// The file, locked, with its name on disk.
+    fn lock(path: &Path) -> Result<File, RecordsError> {
         let failed = |source| RecordsError::Io {
             path: path.to_owned(),
             source,
@@ -126,29 +162,38 @@ impl Records {
             }
         }
         sync_folder(path).map_err(failed)?;
-        let length = Self::read(path, take)?;
-        file.set_len(length).map_err(failed)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            length,
-            torn: false,
-        })
+        Ok(file)
     }
 
-    /// Writes one record into a new file, which replaces the old one when it is on disk.
+    /// Whether its file still is the one of that name: it may have been moved away or removed.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        match (fs::symlink_metadata(&self.path), self.file.metadata()) {
+            (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+            (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
+            (_, Err(_)) => true,
+        }
+    }
+
+    /// Writes records into a new file, which replaces the old one when it is on disk.
     ///
     /// # Errors
     /// [`RecordsError::Io`]; the old file is then unchanged.
-    pub fn begin_anew(path: &Path, first: &impl Serialize) -> Result<Self, RecordsError> {
+    pub fn begin_anew<R: Serialize>(
+        path: &Path,
+        records: impl Iterator<Item = R>,
+    ) -> Result<Self, RecordsError> {
         let begun = || {
             let mut name = path.file_name().unwrap_or_default().to_owned();
             name.push(".new");
             let fresh = path.with_file_name(name);
             // Left by a crash.
             fs::remove_file(&fresh).ok();
-            let mut text = serde_json::to_vec(first)?;
-            text.push(b'\n');
+            let mut text = Vec::new();
+            for record in records {
+                serde_json::to_writer(&mut text, &record)?;
+                text.push(b'\n');
+            }
             let file = append_private(&fresh)?;
             (&file).write_all(&text)?;
             file.sync_all()?;

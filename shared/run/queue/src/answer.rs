@@ -1,5 +1,7 @@
 //! The server's answers to its clients.
 
+use std::collections::BTreeSet;
+
 use crate::book::{Group, Id, Outcome, QueuedJob, Record, State};
 use crate::message::{Reply, Request, ServerStatus, Status};
 use crate::server::Server;
@@ -84,8 +86,9 @@ impl Server {
                 State::Ended { .. } => None,
             }
         };
+        let ids: BTreeSet<&Id> = ids.iter().collect();
         let records: Vec<(Id, Record)> = ids
-            .iter()
+            .into_iter()
             .filter_map(|id| Some((*id, record(id)?)))
             .collect();
         let (changed, records): (Vec<Id>, Vec<Record>) = records.into_iter().unzip();
@@ -105,6 +108,7 @@ impl Server {
                 .get(id)
                 .is_some_and(|e| e.state == State::Waiting)
         };
+        let ids: BTreeSet<Id> = ids.into_iter().collect();
         let changed: Vec<Id> = ids.into_iter().filter(waits).collect();
         let records: Vec<Record> = changed.iter().map(|&id| Record::Held { id, on }).collect();
         self.write(&records)?;
@@ -116,7 +120,7 @@ impl Server {
         for job in &mut status.jobs {
             let running = self.book.entries.get(&job.id).filter(|e| e.is_running());
             job.share_percent = running.map(|entry| self.book.share(entry).percent());
-            job.waits = self.policy.wait(job.id);
+            job.waits = self.policy.wait(&self.book, job.id);
             if let Some((progress, unit)) = self.progress(job.id) {
                 (job.progress, job.unit) = (Some(progress), Some(unit.to_owned()));
             }

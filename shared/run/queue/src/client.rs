@@ -166,7 +166,8 @@ impl Queue {
 
     fn book(&self) -> Result<Book, ClientError> {
         let read = journal::read(&self.folder.join(journal::FILE));
-        read.map_err(|error| ClientError::Refused(error.to_string()))
+        read.map(|found| found.book)
+            .map_err(|error| ClientError::Refused(error.to_string()))
     }
 
     /// Starts a server in the background: `mt --serve`, in its own session, so that it outlives the terminal.
@@ -199,6 +200,10 @@ impl Queue {
             return Ok(());
         }
         let said = fs::read_to_string(&log).unwrap_or_default();
+        if said.trim().is_empty() {
+            // It was killed before it could say why it does not start: the caller tries again.
+            return Ok(());
+        }
         Err(ClientError::Start(
             said.trim().trim_start_matches("mt: ").to_owned(),
         ))

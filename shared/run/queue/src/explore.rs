@@ -142,6 +142,31 @@ impl Explorer {
         self.processors.as_ref().map(Processors::first_level)
     }
 
+    /// Fraction of the processors, above all of them, that jobs may begin to use, according to measured idle time.
+    #[must_use]
+    pub fn spare(&self) -> f64 {
+        self.processors.as_ref().map_or(0.0, Processors::spare)
+    }
+
+    /// The highest level of a template that is known.
+    #[must_use]
+    pub fn highest(&self) -> usize {
+        let tested = self.test.as_ref().map_or(1, |test| test.target);
+        let levels = self.learnt.values().map(|learnt| learnt.level);
+        levels.max().unwrap_or(1).max(tested).clamp(1, self.most.max(1))
+    }
+
+    /// Number of running jobs.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.runners.len()
+    }
+
+    /// Running jobs.
+    pub fn ids(&self) -> impl Iterator<Item = Id> {
+        self.runners.keys().copied()
+    }
+
     /// Load of the processors and of the jobs since the previous observation.
     pub fn look(&mut self, look: &Look) {
         let Some(processors) = &mut self.processors else {

@@ -1,41 +1,119 @@
 //! The journal of the queue: one JSON line per change, on disk before anybody is notified.
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use jobs::{Records, RecordsError};
 
-use crate::book::{Book, Record};
+use crate::book::{Book, MOST_ID, Record};
 
 /// Name of the file in the queue's folder.
 pub const FILE: &str = "journal.ndjson";
+/// Beginning of the names of files with records that could not be read; a number follows.
+const ASIDE: &str = "journal-unreadable-";
 
-/// Number of ended jobs that the journal keeps when it is rewritten: some days of trials.
+/// Number of ended jobs that the journal keeps, however old: some days of trials.
 const KEPT: usize = 2000;
+/// Seconds for which every ended job is kept, for somebody who waits for it or asks for its result: a sweep over a
+/// weekend and the days after it. What a user adds in that time bounds the journal; its logs take more space.
+const AGE: f64 = 14.0 * 86_400.0;
 
-/// Reads the journal of a folder and rewrites it with the current state, so that it does not grow for ever. Only the
-/// one server of the folder may call this.
+/// A journal that was read.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The state that it describes.
+    pub book: Book,
+    /// Lines that describe nothing, each with its number from 1, its text, and what is wrong.
+    pub unreadable: Vec<(usize, Vec<u8>, String)>,
+}
+
+/// Reads the journal of a folder and rewrites it with the current state, so that it does not grow for ever. Lines that
+/// cannot be read are put aside in a file beside it first. Only the one server of the folder may call this.
 ///
 /// # Errors
-/// [`RecordsError`].
-pub fn open(folder: &Path) -> Result<(Records, Book), RecordsError> {
+/// [`RecordsError`] if the file cannot be read or written.
+pub fn open(folder: &Path, now_s: f64) -> Result<(Records, Book), RecordsError> {
     let path = folder.join(FILE);
-    let mut book = read(&path)?;
-    book.prune(KEPT);
-    let first = Record::Book(Box::new(book.clone()));
-    let records = match Records::begin_anew(&path, &first) {
-        Ok(records) => records,
-        // A full disk: the existing file is intact, and can be appended to when the disk has room.
-        Err(_) => Records::open(&path, |_: Record| Ok::<_, String>(()))?,
+    let Found {
+        mut book,
+        unreadable,
+    } = read(&path)?;
+    book.prune(KEPT, now_s - AGE);
+    let kept = put_aside(folder, &unreadable, now_s);
+    // A full disk: the existing file is intact, and can be appended to when the disk has room.
+    let records = match kept.is_ok() {
+        true => Records::begin_anew(&path, book.records()).or_else(|_| Records::resume(&path))?,
+        false => Records::resume(&path)?,
     };
     Ok((records, book))
 }
 
-/// Reads a journal.
+fn put_aside(
+    folder: &Path,
+    unreadable: &[(usize, Vec<u8>, String)],
+    now_s: f64,
+) -> io::Result<()> {
+    if unreadable.is_empty() {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    for (_, line, _) in unreadable {
+        text.extend(line);
+        text.push(b'\n');
+    }
+    // A second file of the same second is a server that died between this and the rewriting: it had the same lines.
+    let path = folder.join(format!("{ASIDE}{:.0}.ndjson", now_s.floor()));
+    jobs::write_private(&path, &text)
+}
+
+/// Files with records that could not be read, until somebody removes them.
+#[must_use]
+pub fn aside(folder: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(ASIDE);
+    let mut all: Vec<PathBuf> = found.filter(is).map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// Reads a journal. A line that contradicts the ones before it, or that is no record, is left out.
 ///
 /// # Errors
-/// [`RecordsError`].
-pub fn read(path: &Path) -> Result<Book, RecordsError> {
-    let mut book = Book::default();
-    Records::read(path, |record: Record| book.apply(&record))?;
-    Ok(book)
+/// [`RecordsError::Io`].
+pub fn read(path: &Path) -> Result<Found, RecordsError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::default()),
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(RecordsError::Io { path, source });
+        }
+    };
+    let mut found = Found::default();
+    for (index, line) in text.split(|&b| b == b'\n').enumerate() {
+        if line.is_empty() {
+            continue;
+        }
+        let read = serde_json::from_slice::<Record>(line).map_err(|error| error.to_string());
+        let taken = read.and_then(|record| {
+            let salvaged = found.book.salvage(&record);
+            salvaged.map_err(|error| error.to_string())
+        });
+        if let Err(problem) = taken {
+            found.book.last = found.book.last.max(largest_number(line));
+            found.unreadable.push((index + 1, line.to_owned(), problem));
+        }
+    }
+    Ok(found)
+}
+
+/// The largest number of a job in a line that is no record, so that no other job gets it, nor its log.
+fn largest_number(line: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(line);
+    let numbers = text.split("\"id\":").skip(1).filter_map(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..digits.unwrap_or(rest.len())].parse().ok()
+    });
+    numbers.filter(|n| *n < MOST_ID).max().unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! The protocol between clients and server: a line of JSON in each direction on a socket in the queue's folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +198,8 @@ impl Status {
     /// The state according to a book, of the given jobs, or of all if none is given.
     #[must_use]
     pub fn of(book: &Book, ids: &[Id]) -> Self {
+        // Ranges may overlap.
+        let ids: BTreeSet<Id> = ids.iter().copied().collect();
         let entries: Vec<&Entry> = match ids.is_empty() {
             true => book.entries.values().collect(),
             false => ids.iter().filter_map(|id| book.entries.get(id)).collect(),

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::book::{Book, Entry, Id, Outcome, Record};
 use crate::explore::Explorer;
+use crate::failures::{Failures, Verdict};
+use crate::index::{Kind, Position};
 use crate::processors::Look;
 
 /// Limits on the jobs that run.
@@ -51,11 +53,6 @@ pub enum Wait {
     Reserved,
 }
 
-/// Number of failures of a template without a success after which no more of its jobs are started: the mistake is
-/// then in the command, not in one of its values.
-pub const MOST_FAILURES: u32 = 3;
-/// Seconds of waiting that raise the priority by one, so that no job waits for ever behind later jobs.
-const AGE: f64 = 600.0;
 /// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
 /// starts before it.
 const PASSED: f64 = 60.0;
@@ -67,10 +64,13 @@ pub struct Policy {
     explorer: Explorer,
     /// Since when later jobs have overtaken it.
     passed: BTreeMap<Id, f64>,
-    /// Consecutive failures of templates without a success since jobs were last added.
-    failures: BTreeMap<String, u32>,
+    failures: Failures,
     stopped: BTreeSet<Id>,
-    waits: BTreeMap<Id, Wait>,
+    /// Running jobs that at some time ran beside another.
+    beside: BTreeSet<Id>,
+    /// Why the jobs of these kinds wait, and those of all others.
+    waits: BTreeMap<Kind, Wait>,
+    rest: Wait,
 }
 
 /// Resources in use while decisions are made.
@@ -90,9 +90,11 @@ impl Policy {
             limits,
             explorer,
             passed: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            failures: Failures::default(),
             stopped: BTreeSet::new(),
+            beside: BTreeSet::new(),
             waits: BTreeMap::new(),
+            rest: Wait::Turn,
         }
     }
 
@@ -115,13 +117,24 @@ impl Policy {
 
     /// Why a job waits, by the last decision.
     #[must_use]
-    pub fn wait(&self, id: Id) -> Option<Wait> {
-        self.waits.get(&id).copied()
+    pub fn wait(&self, book: &Book, id: Id) -> Option<Wait> {
+        let entry = book.entries.get(&id)?;
+        if entry.is_running() || entry.is_ended() {
+            return None;
+        }
+        Some(match (book.paused, entry.held) {
+            (true, _) => Wait::Paused,
+            (_, true) => Wait::Held,
+            _ => {
+                let kind = Kind::of(entry, &book.demand(entry));
+                self.waits.get(&kind).copied().unwrap_or(self.rest)
+            }
+        })
     }
 
     /// Jobs of a template were added: the user may have fixed what failed.
     pub fn added(&mut self, template: &str) {
-        self.failures.remove(template);
+        self.failures.forget(template);
     }
 
     /// A job is running: started now, or found running by a new server.
@@ -129,6 +142,9 @@ impl Policy {
         let (id, template) = (entry.job.id, &entry.job.template);
         self.passed.remove(&id);
         self.explorer.started(id, template, now);
+        if self.explorer.running() > 1 {
+            self.beside.extend(self.explorer.ids());
+        }
     }
 
     /// A job had done this much of its work at a time.
@@ -142,7 +158,8 @@ impl Policy {
     }
 
     /// The processes of a running job have gone; returns the record for the journal. A job that ran out of memory
-    /// beside others waits again, to run alone; one that may be started only once has failed.
+    /// and was not alone all the time waits again, to run alone; one that may be started only once has failed. The
+    /// other may have ended between the allocation that failed and the exit.
     pub fn exited(
         &mut self,
         book: &Book,
@@ -154,9 +171,10 @@ impl Policy {
         let id = entry.job.id;
         let running = book.running().count();
         let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
-        if out_of_memory && running > 1 && again {
+        if out_of_memory && self.beside.contains(&id) && again {
             self.gone(entry, false, now);
-            self.explorer.too_many(&entry.job.template, running);
+            self.explorer
+                .too_many(&entry.job.template, running.max(2));
             return Record::Returned { id, alone: true };
         }
         let outcome = match entry.cancelled {
@@ -174,21 +192,7 @@ impl Policy {
     /// A job has ended.
     pub fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
         self.gone(entry, *outcome == Outcome::Done, now);
-        let template = &entry.job.template;
-        match outcome {
-            Outcome::Done => {
-                // Some of its jobs work: later failures have their own reasons.
-                self.failures.insert(template.clone(), 0);
-            }
-            Outcome::Failed(_) | Outcome::Killed(_) => {
-                let known = self.failures.get(template).copied();
-                if known != Some(0) {
-                    let failures = known.unwrap_or(0) + 1;
-                    self.failures.insert(template.clone(), failures);
-                }
-            }
-            Outcome::Cancelled | Outcome::Skipped(_) | Outcome::Left => {}
-        }
+        self.failures.ended(entry, outcome, now);
     }
 
     /// A job could not be started as decided.
@@ -199,6 +203,7 @@ impl Policy {
     fn gone(&mut self, entry: &Entry, done: bool, now: f64) {
         let id = entry.job.id;
         self.stopped.remove(&id);
+        self.beside.remove(&id);
         self.explorer.ended(id, done, now);
     }
 
@@ -231,57 +236,67 @@ impl Policy {
             alone: false,
         };
         for entry in book.running() {
-            self.take(&mut room, entry, book);
+            self.take(&mut room, &Kind::of(entry, &book.demand(entry)));
         }
         room
     }
 
-    fn take(&self, room: &mut Room, entry: &Entry, book: &Book) {
-        let memory = book.demand(entry).memory.unwrap_or(0);
+    fn take(&self, room: &mut Room, kind: &Kind) {
         room.jobs += 1;
-        room.memory = room.memory.saturating_add(memory);
-        room.parts += self.part(entry);
-        room.alone |= entry.alone;
+        room.memory = room.memory.saturating_add(kind.memory);
+        room.parts += self.part(&kind.template);
+        room.alone |= kind.alone;
     }
 
-    /// Fraction of the device that a job takes.
-    fn part(&self, entry: &Entry) -> f64 {
-        1.0 / self.explorer.level(&entry.job.template) as f64
+    /// Fraction of the device that a job of a template takes.
+    fn part(&self, template: &str) -> f64 {
+        1.0 / self.explorer.level(template) as f64
     }
 
     /// Whether a job can be started beside the running ones; if not, why.
-    fn fits(&self, room: &Room, entry: &Entry, memory: u64, last: bool) -> Result<(), Wait> {
-        if room.jobs > 0 && (entry.alone || room.alone) {
+    fn fits(&self, room: &Room, kind: &Kind) -> Result<(), Wait> {
+        if room.jobs > 0 && (kind.alone || room.alone) {
             return Err(Wait::Alone);
         }
         if room.jobs >= self.limits.most {
             return Err(Wait::Most);
         }
-        if room.memory.saturating_add(memory) > self.limits.memory {
+        if room.memory.saturating_add(kind.memory) > self.limits.memory {
             return Err(Wait::Memory);
         }
-        if self.is_full(room.parts, self.part(entry), last) {
+        if self.is_full(room.parts, self.part(&kind.template)) {
             return Err(Wait::Turn);
         }
         Ok(())
     }
 
-    /// Whether a job of this size is too much beside others of these sizes; `last`: it is one of the last.
+    /// Whether no job at all could be started beside the running ones, and why.
+    fn is_closed(&self, room: &Room) -> Option<Wait> {
+        if room.jobs >= self.limits.most {
+            return Some(Wait::Most);
+        }
+        let least = match self.explorer.processors() {
+            Some(_) => 0.0,
+            None => 1.0 / self.explorer.highest() as f64,
+        };
+        let full = room.jobs > 0 && self.is_full(room.parts, least);
+        full.then_some(Wait::Turn)
+    }
+
+    /// Whether a job of this size is too much beside others of these sizes.
     ///
     /// Processors switch among jobs, so a job that begins while some processor time is free may take more than that:
-    /// otherwise a training on all processors would wait until every small job has ended. [`MORE`] jobs more than fill
-    /// them keep them busy while others end, load or wait for each other. But not beside a training on all of them:
-    /// threads that spin while waiting for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
-    /// The last jobs take turns and end together; otherwise the one that began last would run on alone. A training on all
-    /// processors leaves none idle when it runs on alone.
-    fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
-        let Some(cores) = self.explorer.processors() else {
+    /// otherwise a training on all processors would wait until every small job has ended. Beyond that, jobs begin only
+    /// as far as measured idle time says ([`Explorer::spare`]): jobs that compute all the time would only take turns,
+    /// and each would end later. But none begins beside a training on all processors: threads that spin while waiting
+    /// for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
+    fn is_full(&self, others: f64, part: f64) -> bool {
+        if self.explorer.processors().is_none() {
             return others > 0.0 && others + part > 1.0 + SLACK;
-        };
-        let most = match (part < 1.0, last) {
-            (false, _) => 1.0,
-            (true, false) => 1.0 + (MORE - 0.5) / cores as f64,
-            (true, true) => LAST,
+        }
+        let most = match part < 1.0 {
+            false => 1.0,
+            true => 1.0 + self.explorer.spare(),
         };
         others > most - SLACK
     }
@@ -289,84 +304,70 @@ impl Policy {
     /// Jobs to start, jobs that will never start with the reason, and the template of the first job that waits only
     /// because of its level.
     fn choose(&mut self, book: &Book, now: f64) -> (Vec<Id>, Vec<(Id, String)>, Option<String>) {
-        let mut room = self.room(book);
         let (mut starts, mut skips, mut blocked) = (Vec::new(), Vec::new(), None);
-        let mut waits = BTreeMap::new();
-        let mut reserved = false;
+        self.waits.clear();
+        self.rest = Wait::Turn;
+        if book.paused {
+            return (starts, skips, blocked);
+        }
+        let mut room = self.room(book);
         let mut passed: Vec<Id> = Vec::new();
-        let order = order(book, now);
-        let last = (self.explorer.processors())
-            .is_some_and(|cores| order.len() as f64 <= LAST * cores as f64);
-        for (entry, memory) in order {
-            let id = entry.job.id;
-            let template = &entry.job.template;
-            if self
-                .failures
-                .get(template)
-                .is_some_and(|&n| n >= MOST_FAILURES)
-            {
-                skips.push((
-                    id,
-                    format!("{MOST_FAILURES} jobs of this template failed and none was done"),
-                ));
-                continue;
+        let mut walk = book.index.walk();
+        while let Some((at, kind)) = walk.next() {
+            if let Some(why) = self.is_closed(&room) {
+                self.rest = why;
+                if why == Wait::Turn && blocked.is_none() {
+                    blocked = Some(kind.template.clone());
+                }
+                passed.push(at.id());
+                break;
             }
-            let fits = match (book.paused, entry.held, reserved) {
-                (true, ..) => Err(Wait::Paused),
-                (_, true, _) => Err(Wait::Held),
-                (_, _, true) => Err(Wait::Reserved),
-                _ => self.fits(&room, entry, memory, last),
+            let (id, more) = match self.failures.verdict(book, kind, now) {
+                Verdict::Go => (at.id(), true),
+                // Of a template that has only failed, one value is tried at a time.
+                Verdict::Try(probe) => (probe, false),
+                Verdict::Hold => {
+                    self.waits.insert(kind.clone(), Wait::Turn);
+                    continue;
+                }
+                Verdict::GiveUp(why) => {
+                    skips.extend(all_of(book, kind).map(|id| (id, why.clone())));
+                    continue;
+                }
             };
-            match fits {
+            match self.fits(&room, kind) {
                 Ok(()) => {
                     for other in passed.drain(..) {
                         self.passed.entry(other).or_insert(now);
                     }
-                    self.take(&mut room, entry, book);
+                    self.take(&mut room, kind);
                     starts.push(id);
+                    if more {
+                        walk.go_on(at, kind);
+                    }
                 }
                 Err(why) => {
-                    waits.insert(id, why);
+                    self.waits.insert(kind.clone(), why);
                     if why == Wait::Turn && blocked.is_none() {
-                        blocked = Some(template.clone());
+                        blocked = Some(kind.template.clone());
                     }
-                    if !matches!(why, Wait::Paused | Wait::Held | Wait::Reserved) {
-                        passed.push(id);
-                        let since = self.passed.get(&id);
-                        reserved |= since.is_some_and(|since| now - since >= PASSED);
+                    passed.push(id);
+                    let since = self.passed.get(&id);
+                    if since.is_some_and(|since| now - since >= PASSED) {
+                        self.rest = Wait::Reserved;
+                        break;
                     }
                 }
             }
         }
-        self.waits = waits;
         (starts, skips, blocked)
     }
 }
 
-/// Computing jobs that may run beside as many as fill the processors. Of 1, 2 and 4, two gave the best makespans: with
-/// one, a mix of three templates left 14 % of two processors idle and took 5 % longer, and with four, trainings of two
-/// threads took 3 % longer.
-const MORE: f64 = 2.0;
-/// The last jobs, at most this many times as many as fill the processors, may all run at once. With 60 simulated jobs of
-/// three lengths, a factor of two left the longest job alone for a tenth of the makespan.
-const LAST: f64 = 4.0;
+/// Waiting jobs of a kind that are not held.
+fn all_of<'a>(book: &'a Book, kind: &Kind) -> impl Iterator<Item = Id> + 'a {
+    book.index.of_kind(kind).map(Position::id)
+}
+
 /// Tolerance for sums of fractions.
 const SLACK: f64 = 1e-9;
-
-/// Waiting jobs with their required memory, in the order of starting.
-fn order(book: &Book, now: f64) -> Vec<(&Entry, u64)> {
-    let mut all: Vec<(f64, &Entry, u64)> = book
-        .waiting()
-        .map(|entry| {
-            let demand = book.demand(entry);
-            let age = (now - entry.added_s).max(0.0) / AGE;
-            let rank = f64::from(demand.priority) + age;
-            (rank, entry, demand.memory.unwrap_or(0))
-        })
-        .collect();
-    // Jobs of one request have the same age: then their numbers decide.
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.job.id.cmp(&b.1.job.id)));
-    all.into_iter()
-        .map(|(_, entry, memory)| (entry, memory))
-        .collect()
-}

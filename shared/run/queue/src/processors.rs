@@ -92,6 +92,8 @@ pub(crate) struct Processors {
     /// Seconds of observation since jobs wait and the last rise, and busy processor seconds in them.
     steady: (f64, f64),
     rise: Option<Rise>,
+    /// Computing jobs that may run beside as many as fill the processors.
+    spare: f64,
 }
 
 impl Processors {
@@ -105,6 +107,11 @@ impl Processors {
     /// Level of an unknown template: each job keeps one processor busy.
     pub(crate) const fn first_level(&self) -> usize {
         self.cores
+    }
+
+    /// Fraction of the processors that may be taken above all of them.
+    pub(crate) fn spare(&self) -> f64 {
+        self.spare / self.cores as f64
     }
 
     pub(crate) fn settle(&mut self, blocked: bool) {

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jobs::cgroup::Enclosures;
 use jobs::process::Identity;
 use jobs::{
-    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RunDir, Signals,
-    Supervisor,
+    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RecordsError, RunDir,
+    Signals, Supervisor,
 };
 use trial::detect::Detector;
 use units::TaskId;
@@ -139,14 +139,14 @@ impl Server {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt queue").map_err(failed)?;
         run.guard().map_err(failed)?;
         last::leave(folder, run.path()).map_err(failed)?;
-        let (journal, book) = journal::open(folder).map_err(failed)?;
+        let clock = Clock::start();
+        let (journal, book) = journal::open(folder, clock.now()).map_err(failed)?;
         let cpu = book.wishes.device == Some(On::Cpu);
         let place = Place::open(cpu).map_err(failed)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
         supervisor.contain(Enclosures::create(&mut run));
         supervisor.listen(signals);
         supervisor.coalesce(COALESCE);
-        let clock = Clock::start();
         let lines = Lines::default();
         let taken = Rc::clone(&lines);
         supervisor.watch(move |task, line| {
@@ -216,6 +216,8 @@ impl Server {
             self.look_at_processors();
             while let Ok((request, answer)) = self.calls.try_recv() {
                 self.busy = Instant::now();
+                // An answer is made from the book: what has happened must be in it.
+                self.pay();
                 let reply = self.answer(request);
                 // A client that has gone gets no reply, but its request is done.
                 answer.send(reply).ok();
@@ -225,7 +227,7 @@ impl Server {
                 self.decide();
             }
             self.keep_learnt();
-            let idle = self.book.running().count() + self.book.waiting().count() == 0;
+            let idle = !self.book.is_busy();
             if !idle {
                 self.busy = Instant::now();
             }
@@ -276,27 +278,62 @@ impl Server {
     /// Writes changes to disk and then applies them to the book: all of them, or none.
     ///
     /// # Errors
-    /// A description, if they cannot be written.
+    /// A description, if they contradict the book or cannot be written.
     pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
-        self.journal.append(records).map_err(|error| {
+        if !self.owed.is_empty() {
+            let why = self.trouble.as_deref().unwrap_or("the disk is full");
+            return Err(format!("what has happened cannot be written yet: {why}"));
+        }
+        let wrong = self.book.rehearse(records);
+        wrong.map_err(|error| error.to_string())?;
+        self.append(records)
+    }
+
+    /// Writes records that do not contradict the book, and applies them.
+    fn append(&mut self, records: &[Record]) -> Result<(), String> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let written = match self.journal.is_in_place() {
+            true => self.journal.append(records),
+            // Somebody moved it away: the next server must find everything under its name.
+            false => self.begin_anew().and_then(|()| self.journal.append(records)),
+        };
+        written.map_err(|error| {
             let text = error.to_string();
             self.trouble = Some(text.clone());
             text
         })?;
         for record in records {
-            // It was just made from the book; an invalid one would be refused at the next start.
             self.book.apply(record).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
-    /// Tries again to write what has happened.
+    fn begin_anew(&mut self) -> Result<(), RecordsError> {
+        let path = self.folder.join(journal::FILE);
+        self.journal = Records::begin_anew(&path, self.book.records())?;
+        Ok(())
+    }
+
+    /// Tries again to write what has happened. What the book already knows otherwise is dropped: it would be refused
+    /// for ever, and everything after it too.
     fn pay(&mut self) {
         if self.owed.is_empty() {
             return;
         }
-        let owed = std::mem::take(&mut self.owed);
-        match self.write(&owed) {
+        let mut owed = std::mem::take(&mut self.owed);
+        if self.book.rehearse(&owed).is_err() {
+            let mut kept = Vec::new();
+            for record in owed {
+                kept.push(record);
+                if self.book.rehearse(&kept).is_err() {
+                    kept.pop();
+                }
+            }
+            owed = kept;
+        }
+        match self.append(&owed) {
             Ok(()) => self.trouble = None,
             Err(_) => self.owed = owed,
         }
@@ -360,9 +397,7 @@ impl Server {
             return;
         }
         self.looked = Instant::now();
-        let others = self.book.entries.values();
-        let others = others.filter(|e| !e.is_ended() && e.job.process.is_some());
-        let others: Vec<Entry> = others.cloned().collect();
+        let others: Vec<Entry> = self.book.others().cloned().collect();
         let at_s = self.now();
         for entry in others {
             if entry.job.process.is_some_and(Identity::is_alive) {
@@ -560,6 +595,9 @@ impl Server {
         while self.supervisor.running() > 0 {
             self.supervisor.poll(LOOK);
         }
+        self.pay();
+        // Without room on the disk, the next server takes this for the death of this one.
+        self.owed.extend(self.book.stopped(self.now()));
         self.pay();
         if self.has_folder() {
             fs::remove_file(self.folder.join(message::SOCKET)).ok();

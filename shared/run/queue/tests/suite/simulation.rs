@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use queue::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
 use queue::explore::Explorer;
 use queue::learnt::Learnt;
-use queue::policy::{Decision, Limits, MOST_FAILURES, Policy};
+use queue::failures::GIVEN_UP;
+use queue::policy::{Decision, Limits, Policy};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -351,5 +352,5 @@ fn a_template_that_always_fails_is_stopped() {
         .values()
         .filter(|e| e.starts > 0)
         .count();
-    assert_eq!(started, MOST_FAILURES as usize);
+    assert_eq!(started, GIVEN_UP as usize);
 }

@@ -389,8 +389,8 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(queue::journal::FILE);
         std::fs::write(&path, &self.journal).expect("a journal");
-        let book = queue::journal::read(&path).expect("a journal is read");
-        assert_eq!(book, self.book, "what was confirmed is what is read");
+        let found = queue::journal::read(&path).expect("a journal is read");
+        assert_eq!(found.book, self.book, "what was confirmed is what is read");
         let whole = self.journal.rfind('\n').map_or(0, |end| end + 1);
         self.journal.truncate(whole);
         let learnt = self.learnt().clone();

@@ -1,0 +1,368 @@
+//! A job of the queue, its states, and the changes of one.
+
+use std::collections::BTreeMap;
+
+use jobs::process::Identity;
+use serde::{Deserialize, Serialize};
+
+/// Number of a job, from 1; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Id(pub u64);
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Requirements of a job.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demand {
+    /// Bytes of the device's memory that it needs; absent: unknown, and not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Jobs of higher priority start first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Maximum share of the device, in hundredths of a percent; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u32>,
+    /// It is not started again if the server was killed while it ran.
+    #[serde(default)]
+    pub once: bool,
+}
+
+/// What the jobs of one request have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Random name of the request, so that repeating it adds nothing.
+    pub token: String,
+    /// Working directory.
+    pub cwd: String,
+    /// Whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Requirements of each job.
+    pub demand: Demand,
+}
+
+/// A command that waits, runs or has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueuedJob {
+    /// Its number.
+    pub id: Id,
+    /// Template of the command: jobs of one template count as copies of one model.
+    pub template: String,
+    /// Program and arguments; not empty.
+    pub argv: Vec<String>,
+    /// Variables given before the program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// The process that waits to become the program, if another program starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Identity>,
+    /// The parent of that process. If it has gone, for example because it was killed, the program is no longer waited
+    /// for, and is ended. Absent: the process is to outlive its parent, as under nohup(1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Identity>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Outcome {
+    /// Exit status 0.
+    Done,
+    /// Another exit status.
+    Failed(i32),
+    /// A signal.
+    Killed(i32),
+    /// It was cancelled, before or while it ran.
+    Cancelled,
+    /// It was not started (again); the reason.
+    Skipped(String),
+    /// A process that another program started has gone; only its parent knows its exit status.
+    Left,
+}
+
+/// State of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum State {
+    /// It has not been started, or will be started again.
+    Waiting,
+    /// It was started at this second since 1970.
+    Running(f64),
+    /// It has ended.
+    Ended {
+        /// Seconds since 1970 of its last start, if it was started.
+        started_s: Option<f64>,
+        /// Seconds since 1970.
+        at_s: f64,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// A job with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The job.
+    pub job: QueuedJob,
+    /// Its group.
+    pub group: u64,
+    /// When it was added, seconds since 1970.
+    pub added_s: f64,
+    /// Its state.
+    pub state: State,
+    /// Number of starts.
+    pub starts: u32,
+    /// It is held until a user releases it.
+    pub held: bool,
+    /// It was cancelled while it ran, but has not ended yet.
+    pub cancelled: bool,
+    /// It must run alone: beside others it ran out of memory.
+    pub alone: bool,
+    /// Number of starts during which the server died.
+    #[serde(default)]
+    pub lost: u32,
+}
+
+/// Where jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// A GPU of this machine that MPS can share if there is one, else the processors
+    Auto,
+    /// The processors
+    Cpu,
+}
+
+/// A user's settings of the queue; absent ones stay unchanged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wishes {
+    /// Maximum number of jobs at once; absent: as many as increase throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
+    /// Bytes of memory for jobs; absent: what the device has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Where jobs run; absent: on a GPU if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<On>,
+}
+
+/// The state of a queue apart from the records that follow it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// Boot of the machine in which the last server began.
+    pub boot: String,
+    /// Common parts of jobs, by group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<u64, Group>,
+    /// Jobs by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub entries: BTreeMap<Id, Entry>,
+    /// The queue is paused.
+    pub paused: bool,
+    /// A person's settings.
+    pub wishes: Wishes,
+    /// The last number in use.
+    pub last: u64,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Record {
+    /// The state when the journal was rewritten; its groups and jobs follow in records of their own, so that damage to
+    /// one line costs one of them.
+    Book(Box<Snapshot>),
+    /// A group of that state.
+    Group {
+        /// Its number.
+        number: u64,
+        /// The group.
+        group: Group,
+    },
+    /// A job of that state.
+    Entry(Box<Entry>),
+    /// A server has begun, in this boot of the machine.
+    Opened(String),
+    /// Jobs were added.
+    Added {
+        /// Their common part.
+        group: Group,
+        /// The jobs.
+        jobs: Vec<QueuedJob>,
+        /// Seconds since 1970.
+        at_s: f64,
+    },
+    /// A job is about to be started.
+    Started {
+        /// Which.
+        id: Id,
+        /// Seconds since 1970.
+        at_s: f64,
+    },
+    /// A job that was about to be started could not be, for a temporary lack of resources.
+    Unstarted(Id),
+    /// A job that ran is waiting again.
+    Returned {
+        /// Which.
+        id: Id,
+        /// It must run alone.
+        alone: bool,
+    },
+    /// The server died while a job ran, which is waiting again.
+    Lost(Id),
+    /// A job has ended.
+    Ended {
+        /// Which.
+        id: Id,
+        /// Seconds since 1970.
+        at_s: f64,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A running job is to be ended.
+    Cancelled(Id),
+    /// A job is held, or released.
+    Held {
+        /// Which.
+        id: Id,
+        /// Which of the two.
+        on: bool,
+    },
+    /// The queue is paused, or resumed.
+    Paused(bool),
+    /// A person's settings.
+    Wishes(Wishes),
+}
+
+/// A record that contradicts the previous ones.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(pub(crate) String);
+
+impl Record {
+    /// The one job that it changes.
+    #[must_use]
+    pub const fn job(&self) -> Option<Id> {
+        match self {
+            Self::Started { id, .. }
+            | Self::Unstarted(id)
+            | Self::Returned { id, .. }
+            | Self::Lost(id)
+            | Self::Ended { id, .. }
+            | Self::Cancelled(id)
+            | Self::Held { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Applies a change of this job.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; nothing has changed then.
+    pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Contradiction> {
+        let waits = self.state == State::Waiting;
+        match (record, &self.state) {
+            (Record::Started { at_s, .. }, State::Waiting) => {
+                self.state = State::Running(*at_s);
+                self.starts += 1;
+            }
+            (Record::Unstarted(_), State::Running(_)) => {
+                self.state = State::Waiting;
+                self.starts = self.starts.saturating_sub(1);
+            }
+            (Record::Returned { alone, .. }, State::Running(_)) => {
+                self.state = State::Waiting;
+                self.alone |= *alone;
+            }
+            (Record::Lost(_), State::Running(_)) => {
+                self.state = State::Waiting;
+                self.lost += 1;
+            }
+            // A waiting job can only end without having run.
+            (Record::Ended { outcome, .. }, _)
+                if waits && !matches!(outcome, Outcome::Cancelled | Outcome::Skipped(_)) =>
+            {
+                return Err(self.contradicts(record));
+            }
+            (Record::Ended { at_s, outcome, .. }, State::Waiting | State::Running(_)) => {
+                self.end(*at_s, outcome);
+            }
+            (Record::Cancelled(_), State::Running(_)) => self.cancelled = true,
+            (Record::Held { on, .. }, State::Waiting) => self.held = *on,
+            _ => return Err(self.contradicts(record)),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at_s: f64, outcome: &Outcome) {
+        let started_s = match self.state {
+            State::Running(at) => Some(at),
+            _ => None,
+        };
+        self.state = State::Ended {
+            started_s,
+            at_s,
+            outcome: outcome.clone(),
+        };
+    }
+
+    fn contradicts(&self, record: &Record) -> Contradiction {
+        let what = match record {
+            Record::Started { .. } => "is started",
+            Record::Unstarted(_) | Record::Returned { .. } | Record::Lost(_) => "is given back",
+            Record::Ended { .. } => "ends",
+            Record::Cancelled(_) => "is cancelled",
+            Record::Held { .. } => "is held",
+            _ => "changes",
+        };
+        let state = match self.state {
+            State::Waiting => "waits",
+            State::Running(_) => "runs",
+            State::Ended { .. } => "has ended",
+        };
+        Contradiction(format!("job {} {what}, but it {state}", self.job.id))
+    }
+
+    /// Whether it runs.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended { .. })
+    }
+
+    /// How it ended, if it did.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<&Outcome> {
+        match &self.state {
+            State::Ended { outcome, .. } => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// The command as one line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let set = self.job.set.iter().map(|(n, v)| format!("{n}={v}"));
+        let words: Vec<String> = set.chain(self.job.argv.iter().cloned()).collect();
+        words.join(" ")
+    }
+}

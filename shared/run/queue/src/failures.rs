@@ -1,0 +1,99 @@
+//! When the other jobs of a template that only fails are given up.
+//!
+//! A mistake in the command fails with every value, a bad value only with itself; so the values that are tried after the
+//! first failures lie far from them. A job of the template that has run for longer than the failed ones shows that the
+//! command works.
+
+use std::collections::BTreeMap;
+
+use crate::book::{Book, Entry, Id, Outcome, State};
+use crate::index::Kind;
+
+/// Number of failures of a template without a success after which its jobs are no longer started in their order.
+pub const MOST_FAILURES: u32 = 3;
+/// Number of failures without a success after which no more of its jobs are started. The nine after [`MOST_FAILURES`]
+/// include the last, the middle and the first of those that wait: of a sweep from large to small batches the ones that
+/// fit, of twelve values all. A mistake costs nine more starts than if the first three decided.
+pub const GIVEN_UP: u32 = 12;
+/// A job that runs for this many times as long as the longest that failed, and for a second more (whole seconds of
+/// loading a framework differ by that), works.
+const OUTLIVES: f64 = 2.0;
+
+/// Failures of a template without a success since jobs were last added.
+#[derive(Debug, Clone, Copy, Default)]
+struct Failed {
+    number: u32,
+    /// Seconds of the longest run that failed.
+    longest_s: f64,
+    /// One was done.
+    works: bool,
+}
+
+/// Failures of all templates.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(BTreeMap<String, Failed>);
+
+/// What to do with the next job of a template.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Start it.
+    Go,
+    /// Start only this one.
+    Try(Id),
+    /// Wait for the running ones: they may show that the command works.
+    Hold,
+    /// None of them will be started, and why.
+    GiveUp(String),
+}
+
+impl Failures {
+    /// Jobs of a template were added: the user may have fixed what failed.
+    pub(crate) fn forget(&mut self, template: &str) {
+        self.0.remove(template);
+    }
+
+    pub(crate) fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
+        let failed = self.0.entry(entry.job.template.clone()).or_default();
+        match outcome {
+            Outcome::Done => failed.works = true,
+            Outcome::Failed(_) | Outcome::Killed(_) => {
+                failed.number += 1;
+                if let State::Running(at) = entry.state {
+                    failed.longest_s = failed.longest_s.max(now - at);
+                }
+            }
+            Outcome::Cancelled | Outcome::Skipped(_) | Outcome::Left => {}
+        }
+    }
+
+    pub(crate) fn verdict(&self, book: &Book, kind: &Kind, now: f64) -> Verdict {
+        let Some(failed) = self.0.get(&kind.template) else {
+            return Verdict::Go;
+        };
+        if failed.works || failed.number < MOST_FAILURES {
+            return Verdict::Go;
+        }
+        let ages: Vec<f64> = (book.running())
+            .filter(|entry| entry.job.template == kind.template)
+            .filter_map(|entry| match entry.state {
+                State::Running(at) => Some(now - at),
+                _ => None,
+            })
+            .collect();
+        let outlives = OUTLIVES * failed.longest_s + 1.0;
+        if ages.iter().any(|age| *age > outlives) {
+            return Verdict::Go;
+        }
+        match (failed.number < GIVEN_UP, ages.is_empty()) {
+            (true, true) => match (failed.number % 3, book.index.spread(kind)) {
+                (n, Some(values)) => Verdict::Try(values[n as usize]),
+                (_, None) => Verdict::Go,
+            },
+            (_, false) => Verdict::Hold,
+            (false, true) => Verdict::GiveUp(format!(
+                "{} jobs of this template failed and none was done",
+                failed.number
+            )),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Which jobs run and which come next, kept up to date record by record: a decision looks at the few jobs that it
+//! concerns, however many wait or have ended.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+
+use crate::entry::{Demand, Entry, Id, State};
+
+/// Seconds of waiting that raise the priority by one, so that no job waits for ever behind later jobs.
+const AGE: f64 = 600.0;
+
+/// What decides whether a waiting job may start. If one of a kind does not fit, no later one of it does.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind {
+    pub(crate) template: String,
+    /// Bytes of memory that it requires.
+    pub(crate) memory: u64,
+    /// It must run alone.
+    pub(crate) alone: bool,
+}
+
+impl Kind {
+    pub(crate) fn of(entry: &Entry, demand: &Demand) -> Self {
+        Self {
+            template: entry.job.template.clone(),
+            memory: demand.memory.unwrap_or(0),
+            alone: entry.alone,
+        }
+    }
+}
+
+/// Position in the order of starting: less starts first. Both terms of `priority + age / AGE` grow alike for all
+/// jobs, so that the order of two jobs never changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Position(f64, Id);
+
+impl Position {
+    fn of(entry: &Entry, demand: &Demand) -> Self {
+        let rank = entry.added_s / AGE - f64::from(demand.priority);
+        Self(rank, entry.job.id)
+    }
+
+    pub(crate) const fn id(self) -> Id {
+        self.1
+    }
+}
+
+impl Ord for Position {
+    // Jobs of one request have the same age: then their numbers decide.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+    }
+}
+
+impl PartialOrd for Position {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Position {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Position {}
+
+/// The jobs of a book that have not ended, by what is asked about them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Index {
+    /// Running jobs.
+    pub(crate) running: BTreeSet<Id>,
+    /// Waiting jobs, held ones among them.
+    pub(crate) waiting: BTreeSet<Id>,
+    /// Jobs that have not ended and whose process another program started.
+    pub(crate) others: BTreeSet<Id>,
+    /// Waiting jobs that are not held, by kind.
+    ready: BTreeMap<Kind, BTreeSet<Position>>,
+    /// The first job of each kind.
+    heads: BTreeMap<Position, Kind>,
+}
+
+impl Index {
+    /// A job has got its state.
+    pub(crate) fn add(&mut self, entry: &Entry, demand: &Demand) {
+        let id = entry.job.id;
+        match entry.state {
+            State::Ended { .. } => return,
+            State::Running(_) => _ = self.running.insert(id),
+            State::Waiting => {
+                self.waiting.insert(id);
+                if !entry.held {
+                    let kind = Kind::of(entry, demand);
+                    self.change(kind, |all| all.insert(Position::of(entry, demand)));
+                }
+            }
+        }
+        if entry.job.process.is_some() {
+            self.others.insert(id);
+        }
+    }
+
+    /// A job is about to leave its state.
+    pub(crate) fn remove(&mut self, entry: &Entry, demand: &Demand) {
+        let id = entry.job.id;
+        self.running.remove(&id);
+        self.others.remove(&id);
+        if self.waiting.remove(&id) && !entry.held {
+            let kind = Kind::of(entry, demand);
+            self.change(kind, |all| all.remove(&Position::of(entry, demand)));
+        }
+    }
+
+    fn change(&mut self, kind: Kind, how: impl FnOnce(&mut BTreeSet<Position>) -> bool) {
+        let mut all = self.ready.remove(&kind).unwrap_or_default();
+        if let Some(first) = all.first() {
+            self.heads.remove(first);
+        }
+        how(&mut all);
+        if let Some(first) = all.first() {
+            self.heads.insert(*first, kind.clone());
+            self.ready.insert(kind, all);
+        }
+    }
+
+    /// Waiting jobs of a kind that are not held, in their order.
+    pub(crate) fn of_kind(&self, kind: &Kind) -> impl Iterator<Item = Position> + use<'_> {
+        self.ready.get(kind).into_iter().flatten().copied()
+    }
+
+    /// The last waiting job of a kind, the one about half way to it, and the first.
+    pub(crate) fn spread(&self, kind: &Kind) -> Option<[Id; 3]> {
+        let all = self.ready.get(kind)?;
+        let (first, last) = (all.first()?, all.last()?);
+        let half = Position(
+            f64::midpoint(first.0, last.0),
+            Id(u64::midpoint(first.1.0, last.1.0)),
+        );
+        Some([last.id(), all.range(half..).next()?.id(), first.id()])
+    }
+
+    /// Walks through the jobs that may start, in their order.
+    pub(crate) fn walk(&self) -> Walk<'_> {
+        Walk {
+            index: self,
+            heads: self.heads.iter().peekable(),
+            next: BTreeMap::new(),
+        }
+    }
+}
+
+/// The first jobs of all kinds in their order; later ones of a kind follow if that is asked for.
+pub(crate) struct Walk<'a> {
+    index: &'a Index,
+    heads: Peekable<std::collections::btree_map::Iter<'a, Position, Kind>>,
+    next: BTreeMap<Position, &'a Kind>,
+}
+
+impl<'a> Walk<'a> {
+    /// The job after `at` of the same kind is to come, too.
+    pub(crate) fn go_on(&mut self, at: Position, kind: &'a Kind) {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let later = self.index.ready.get(kind);
+        let later = later.and_then(|all| all.range((Excluded(at), Unbounded)).next());
+        if let Some(later) = later {
+            self.next.insert(*later, kind);
+        }
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = (Position, &'a Kind);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let head = self.heads.peek().map(|(at, _)| **at);
+        match (head, self.next.first_key_value()) {
+            (Some(head), Some((later, _))) if *later < head => self.next.pop_first(),
+            (None, _) => self.next.pop_first(),
+            (Some(_), _) => self.heads.next().map(|(at, kind)| (*at, kind)),
+        }
+    }
+}

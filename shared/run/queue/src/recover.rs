@@ -1,0 +1,96 @@
+//! What becomes of jobs when a server ends, and which ended ones are kept.
+
+use std::collections::BTreeSet;
+
+use jobs::process::Identity;
+
+use crate::book::{Book, Entry, Id, Outcome, Record, State};
+
+/// A job is given up after this many starts during which the server ended: if it crashed the machine, it would do so
+/// again.
+pub const MOST_STARTS: u32 = 3;
+
+impl Book {
+    /// Records for a new server about the jobs that ran when the last one died. Those of the queue died with it,
+    /// and wait again or are given up. Processes that others started are checked with `is_alive`, unless the machine
+    /// was restarted.
+    #[must_use]
+    pub fn recover(
+        &self,
+        boot: &str,
+        now_s: f64,
+        is_alive: impl Fn(Identity) -> bool,
+    ) -> Vec<Record> {
+        let mut records = vec![Record::Opened(boot.to_owned())];
+        for entry in self.running() {
+            let id = entry.job.id;
+            records.extend(match entry.job.process {
+                Some(process) if boot == self.boot && is_alive(process) => None,
+                Some(_) => Some(Record::Ended {
+                    id,
+                    at_s: now_s,
+                    outcome: Outcome::Left,
+                }),
+                None if entry.lost + 1 >= MOST_STARTS && !entry.cancelled => Some(Record::Ended {
+                    id,
+                    at_s: now_s,
+                    outcome: Outcome::Skipped(format!(
+                        "the server ended {MOST_STARTS} times while it ran"
+                    )),
+                }),
+                None => Some(self.returned(entry, now_s, Record::Lost(id))),
+            });
+        }
+        records
+    }
+
+    /// Records for the jobs of the queue that a server has ended in order to end itself. That it was asked to is not
+    /// the jobs' fault, so it does not count among the starts after which they are given up.
+    #[must_use]
+    pub fn stopped(&self, now_s: f64) -> Vec<Record> {
+        let own = self.running().filter(|entry| entry.job.process.is_none());
+        own.map(|entry| {
+            let (id, alone) = (entry.job.id, false);
+            self.returned(entry, now_s, Record::Returned { id, alone })
+        })
+        .collect()
+    }
+
+    /// What becomes of a job whose processes have gone before it was done: it waits again by the record `again`, if it
+    /// may.
+    fn returned(&self, entry: &Entry, at_s: f64, again: Record) -> Record {
+        let once = "the server ended while it ran, and --once forbids a second start";
+        let outcome = match (entry.cancelled, self.demand(entry).once) {
+            (true, _) => Outcome::Cancelled,
+            (_, true) => Outcome::Skipped(once.to_owned()),
+            _ => return again,
+        };
+        Record::Ended {
+            id: entry.job.id,
+            at_s,
+            outcome,
+        }
+    }
+
+    /// Forgets ended jobs, except the last `keep` of them, those that ended after `since`, and those of requests of which
+    /// some job has not ended: somebody may wait for them.
+    pub fn prune(&mut self, keep: usize, since: f64) {
+        let open: BTreeSet<u64> = (self.running().chain(self.waiting()))
+            .map(|entry| entry.group)
+            .collect();
+        let mut old: Vec<(f64, Id)> = (self.entries.values())
+            .filter(|entry| !open.contains(&entry.group))
+            .filter_map(|entry| match entry.state {
+                State::Ended { at_s, .. } => Some((at_s, entry.job.id)),
+                _ => None,
+            })
+            .collect();
+        old.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let old = &old[..old.len().saturating_sub(keep)];
+        for (_, id) in old.iter().filter(|(at_s, _)| *at_s < since) {
+            self.entries.remove(id);
+        }
+        let used: BTreeSet<u64> = self.entries.values().map(|e| e.group).collect();
+        self.groups.retain(|number, _| used.contains(number));
+    }
+}
