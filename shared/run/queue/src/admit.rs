@@ -12,6 +12,7 @@ use crate::args::ExecArgs;
 use crate::book::{Id, QueuedJob};
 use crate::command::template_of;
 use crate::message::{Request, ServerStatus, Word};
+use crate::place::{VISIBLE, is_none};
 use crate::verbs::{failure, group, open};
 
 /// How often it asks: short compared with the start-up of a training, while a hundred waiting programs cost the
@@ -29,7 +30,10 @@ const MPS_SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let server = admit(args, console)?;
     let share = args.job.share.unwrap_or(Share::FULL);
-    let gpu = server.as_ref().is_some_and(|server| !server.env.is_empty());
+    let none = std::env::var(VISIBLE).is_ok_and(|choice| is_none(&choice));
+    let gpu = server
+        .as_ref()
+        .is_some_and(|server| !server.env.is_empty() && !none);
     let percent = share.percent().to_string();
     let mut program;
     // A part of the processors is a control group, created and removed as for any other program.
@@ -86,8 +90,10 @@ fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Fai
         parent: parent(process),
     };
     let mut group = group(&args.job)?;
-    // This process is not started from the journal, so the journal need not contain its variables.
-    group.env.clear();
+    // This process is not started from the journal, so the journal need not contain what it has; only the choice of a
+    // GPU is to be granted.
+    group.env.retain(|name, _| name == VISIBLE);
+    group.origin = None;
     let jobs = vec![job];
     let ids = queue.call(&Request::Add { group, jobs }).map_err(failure)?;
     let mut told = false;

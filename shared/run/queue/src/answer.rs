@@ -44,6 +44,16 @@ impl Server {
                 self.place.name
             ));
         }
+        for job in &jobs {
+            self.place.admits(&group, job)?;
+        }
+        let lacks = group.origin.as_ref().map_or_else(Vec::new, |o| o.refused());
+        if !lacks.is_empty() {
+            return Err(format!(
+                "its server cannot give the jobs what they would have from you: {}; stop it (mt queue --stop) and start it from here",
+                lacks.join("; ")
+            ));
+        }
         let ids = self.book.next_ids(jobs.len());
         for (job, id) in jobs.iter_mut().zip(&ids) {
             job.id = *id;

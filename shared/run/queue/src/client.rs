@@ -1,14 +1,16 @@
 //! Connects a command to the server of its queue, and starts a server if there is none.
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::book::Book;
+use jobs::process::Identity;
+
+use crate::book::{Book, Wishes};
 use crate::journal;
-use crate::message::{LOCK, Reply, Request, Status};
+use crate::message::{DEVICE, LOCK, Reply, Request, Status};
 use crate::socket::ask;
 
 /// Why a server was not reached.
@@ -99,7 +101,7 @@ impl Queue {
                     let what = "the server of the queue does not answer".to_owned();
                     return Err(ClientError::Io { what, source });
                 }
-                Err(error) if is_absent(&error) => self.start()?,
+                Err(error) if is_absent(&error) => self.start(request)?,
                 Err(_) => {}
             }
             std::thread::sleep(PAUSE);
@@ -115,7 +117,34 @@ impl Queue {
             Ok(Reply::Status(status)) => Ok(*status),
             Ok(Reply::Refused(why)) => Err(ClientError::Refused(why)),
             Ok(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
+            // It starts, or hangs.
+            Err(_) if self.is_served() => match self.reply_of_one(&Request::Status(ids.to_vec()))? {
+                Reply::Status(status) => Ok(*status),
+                Reply::Refused(why) => Err(ClientError::Refused(why)),
+                Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
+            },
             Err(_) => Ok(Status::of(&self.book()?, ids)),
+        }
+    }
+
+    /// Whether a server has the folder, even if it does not answer.
+    fn is_served(&self) -> bool {
+        let lock = fs::File::open(self.folder.join(LOCK));
+        lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
+    }
+
+    /// Asks the server as long as there is one.
+    fn reply_of_one(&self, request: &Request) -> Result<Reply, ClientError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match ask(&self.folder, request) {
+                Ok(reply) => return Ok(reply),
+                Err(source) if Instant::now() >= deadline || !self.is_served() => {
+                    let what = "the server of the queue does not answer; if it hangs, end it with `kill`, and `mt queue` starts another".to_owned();
+                    return Err(ClientError::Io { what, source });
+                }
+                Err(_) => std::thread::sleep(PAUSE),
+            }
         }
     }
 
@@ -164,14 +193,30 @@ impl Queue {
         })
     }
 
+    /// The state that the next server will find: what ran under the last one runs no more.
     fn book(&self) -> Result<Book, ClientError> {
-        let read = journal::read(&self.folder.join(journal::FILE));
-        read.map(|found| found.book)
-            .map_err(|error| ClientError::Refused(error.to_string()))
+        let path = self.folder.join(journal::FILE);
+        let read = journal::read(&path);
+        let found = read.map_err(|error| ClientError::Refused(error.to_string()))?;
+        if let Some((line, _, problem)) = found.unreadable.first() {
+            tell(&format!(
+                "{}:{line}: {problem}; {} lines cannot be read, and the next server puts them aside",
+                path.display(),
+                found.unreadable.len()
+            ));
+        }
+        let mut book = found.book;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_s = since.map_or(0.0, |d| d.as_secs_f64());
+        for record in book.recover(&jobs::process::boot(), now_s, Identity::is_alive) {
+            let applied = book.apply(&record);
+            applied.map_err(|error| ClientError::Refused(error.to_string()))?;
+        }
+        Ok(book)
     }
 
     /// Starts a server in the background: `mt --serve`, in its own session, so that it outlives the terminal.
-    fn start(&self) -> Result<(), ClientError> {
+    fn start(&self, request: &Request) -> Result<(), ClientError> {
         let program = program();
         let failed = |source| ClientError::Io {
             what: format!("cannot start {}", program.display()),
@@ -179,7 +224,18 @@ impl Queue {
         };
         // A file: a pipe would have to be read as long as the server lives.
         let log = self.folder.join("server.log");
-        let mut child = Command::new(&program)
+        let mut command = Command::new(&program);
+        command.env_remove(DEVICE);
+        // It opens its device before it reads any request.
+        if let Request::Wishes(Wishes {
+            device: Some(device),
+            ..
+        }) = request
+        {
+            command.env(DEVICE, device.name());
+        }
+        // It outlives whoever starts it, whose locks it must not hold.
+        let mut child = jobs::seal(&mut command)
             .arg("--serve")
             .arg(&self.folder)
             .env_remove(jobs::MARK)
@@ -196,10 +252,14 @@ impl Queue {
         }
         // The process that was started ends at once; the server is its child.
         child.wait().map_err(failed)?;
+        let said = fs::read_to_string(&log).unwrap_or_default();
         if line.trim() == READY {
+            let said = said.trim();
+            if !said.is_empty() {
+                tell(said);
+            }
             return Ok(());
         }
-        let said = fs::read_to_string(&log).unwrap_or_default();
         if said.trim().is_empty() {
             // It was killed before it could say why it does not start: the caller tries again.
             return Ok(());
@@ -208,6 +268,12 @@ impl Queue {
             said.trim().trim_start_matches("mt: ").to_owned(),
         ))
     }
+}
+
+/// Warns on standard error, where no result is.
+fn tell(text: &str) {
+    // Nobody may read it.
+    writeln!(io::stderr(), "mt: warning: {text}").ok();
 }
 
 /// Whether there is no server: no socket, or nothing listens to it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jobs::Origin;
 use jobs::process::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub struct Group {
     pub env: BTreeMap<String, String>,
     /// Requirements of each job.
     pub demand: Demand,
+    /// What else a process has from whoever starts it, of the one that added them; absent: what the server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// A command that waits, runs or has ended.
@@ -140,6 +144,16 @@ pub enum On {
     Auto,
     /// The processors
     Cpu,
+}
+
+impl On {
+    /// As users write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cpu => "cpu",
+        }
+    }
 }
 
 /// A user's settings of the queue; absent ones stay unchanged.

@@ -13,6 +13,8 @@ const AGE: f64 = 600.0;
 /// What decides whether a waiting job may start. If one of a kind does not fit, no later one of it does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind {
+    /// Its request, which decides what it demands.
+    pub(crate) group: u64,
     pub(crate) template: String,
     /// Bytes of memory that it requires.
     pub(crate) memory: u64,
@@ -23,6 +25,7 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) fn of(entry: &Entry, demand: &Demand) -> Self {
         Self {
+            group: entry.group,
             template: entry.job.template.clone(),
             memory: demand.memory.unwrap_or(0),
             alone: entry.alone,

@@ -1,7 +1,7 @@
 //! The journal of the queue: one JSON line per change, on disk before anybody is notified.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jobs::{Records, RecordsError};
@@ -41,6 +41,19 @@ pub fn open(folder: &Path, now_s: f64) -> Result<(Records, Book), RecordsError> 
     } = read(&path)?;
     book.prune(KEPT, now_s - AGE);
     let kept = put_aside(folder, &unreadable, now_s);
+    if let Some((line, _, problem)) = unreadable.first() {
+        // The client that started this server shows it.
+        let (count, file) = (unreadable.len(), path.display());
+        let said = match &kept {
+            Ok(aside) => format!("they are in {}", aside.display()),
+            Err(error) => format!("they cannot be put aside ({error}) and stay in it"),
+        };
+        writeln!(
+            io::stderr(),
+            "{file}:{line}: {problem}; {count} lines could not be read: {said}"
+        )
+        .ok();
+    }
     // A full disk: the existing file is intact, and can be appended to when the disk has room.
     let records = match kept.is_ok() {
         true => Records::begin_anew(&path, book.records()).or_else(|_| Records::resume(&path))?,
@@ -53,18 +66,19 @@ fn put_aside(
     folder: &Path,
     unreadable: &[(usize, Vec<u8>, String)],
     now_s: f64,
-) -> io::Result<()> {
+) -> io::Result<PathBuf> {
+    let path = folder.join(format!("{ASIDE}{:.0}.ndjson", now_s.floor()));
     if unreadable.is_empty() {
-        return Ok(());
+        return Ok(path);
     }
     let mut text = Vec::new();
     for (_, line, _) in unreadable {
         text.extend(line);
         text.push(b'\n');
     }
-    // A second file of the same second is a server that died between this and the rewriting: it had the same lines.
-    let path = folder.join(format!("{ASIDE}{:.0}.ndjson", now_s.floor()));
-    jobs::write_private(&path, &text)
+    // Another file of the same second is of a server that died between this and the rewriting: it had the same lines.
+    jobs::write_private(&path, &text)?;
+    Ok(path)
 }
 
 /// Files with records that could not be read, until somebody removes them.

@@ -34,6 +34,7 @@ mod place;
 pub mod policy;
 pub mod processors;
 mod recover;
+mod room;
 pub mod server;
 pub mod show;
 mod socket;

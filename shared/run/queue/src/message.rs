@@ -14,6 +14,8 @@ pub const SOCKET: &str = "socket";
 pub const LOGS: &str = "logs";
 /// File that the server of a folder locks.
 pub(crate) const LOCK: &str = "lock";
+/// Variable by which a client tells the server that it starts where jobs run.
+pub(crate) const DEVICE: &str = "MT_QUEUE_DEVICE";
 
 /// A client's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 
 use host::discovery;
@@ -11,8 +10,9 @@ use jobs::cgroup::{Cgroups, cores};
 use jobs::mps::{Mps, MpsOptions};
 use units::Share;
 
-use crate::book::Wishes;
+use crate::book::{Group, QueuedJob, Wishes};
 use crate::policy::Limits;
+use crate::room;
 
 /// The device of a server.
 #[derive(Debug)]
@@ -35,7 +35,20 @@ enum Kind {
     Gpu {
         mps: Mps,
         uuid: String,
+        /// GPUs that the server saw, in the order of their numbers.
+        seen: Vec<String>,
+        /// What it was told to see.
+        told: Option<String>,
     },
+}
+
+/// The variable by which a program is told which GPUs it sees.
+pub(crate) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Whether a value of [`VISIBLE`] shows no GPU: it ends at the first number that no GPU has.
+pub(crate) fn is_none(choice: &str) -> bool {
+    let first = choice.split(',').next().unwrap_or_default().trim();
+    first.is_empty() || first.starts_with('-') || first == "NoDevFiles"
 }
 
 /// Start parameters of a job at its place.
@@ -62,6 +75,11 @@ impl Place {
     /// If the daemon of a GPU does not start.
     pub fn open(cpu: bool) -> Result<Self, String> {
         if !cpu && let Ok(mut gpus) = discovery::shareable(&[], 1) {
+            let told = std::env::var(VISIBLE).ok();
+            let seen = match discovery::discover() {
+                Ok(all) => all.into_iter().map(|gpu| gpu.uuid).collect(),
+                Err(_) => gpus.iter().map(|gpu| gpu.uuid.clone()).collect(),
+            };
             let gpu = gpus.swap_remove(0);
             let mut options = MpsOptions::from_environment().map_err(|e| e.to_string())?;
             options.gpus = vec![gpu.uuid.clone()];
@@ -74,6 +92,8 @@ impl Place {
                 kind: Kind::Gpu {
                     mps,
                     uuid: gpu.uuid,
+                    seen,
+                    told,
                 },
             });
         }
@@ -81,9 +101,41 @@ impl Place {
             kind: Kind::Processors(None),
             taken: Vec::new(),
             name: format!("{} processors", cores()),
-            memory: machine_memory(),
+            memory: room::of_machine(),
             clients: (PER_CORE * cores()).max(8),
         })
+    }
+
+    /// Checks that a job may run here: it sees the GPU of the queue and no other, or none.
+    ///
+    /// # Errors
+    /// What it asks for, and what the queue has.
+    pub(crate) fn admits(&self, group: &Group, job: &QueuedJob) -> Result<(), String> {
+        let Kind::Gpu {
+            uuid, seen, told, ..
+        } = &self.kind
+        else {
+            return Ok(());
+        };
+        let Some(choice) = job.set.get(VISIBLE).or_else(|| group.env.get(VISIBLE)) else {
+            return Ok(());
+        };
+        // With the server's own value, numbers mean the same GPUs as there.
+        if is_none(choice) || Some(choice) == told.as_ref() {
+            return Ok(());
+        }
+        let is_ours = |name: &str| match name.parse::<usize>() {
+            Ok(number) if told.is_none() => seen.get(number) == Some(uuid),
+            Ok(_) => false,
+            Err(_) => uuid.starts_with(name),
+        };
+        let names: Vec<&str> = choice.split(',').map(str::trim).collect();
+        match names.as_slice() {
+            [name] if is_ours(name) => Ok(()),
+            _ => Err(format!(
+                "{VISIBLE} is {choice:?}, but this queue runs jobs on {uuid} only; unset it, or use another queue (--queue DIR) whose server is started with that value"
+            )),
+        }
     }
 
     /// Limits of this device.
@@ -105,7 +157,7 @@ impl Place {
     /// Variables of a program that another program starts, without its share.
     #[must_use]
     pub fn variables(&self) -> BTreeMap<String, String> {
-        let Kind::Gpu { mps, uuid } = &self.kind else {
+        let Kind::Gpu { mps, uuid, .. } = &self.kind else {
             return BTreeMap::new();
         };
         let mut all = mps.client_environment(Share::FULL);
@@ -145,7 +197,7 @@ impl Place {
                     }
                 }
             }
-            Kind::Gpu { mps, uuid } => {
+            Kind::Gpu { mps, uuid, .. } => {
                 seat.env = mps.client_environment(share);
                 seat.env
                     .push(("CUDA_VISIBLE_DEVICES".into(), (&*uuid).into()));
@@ -170,13 +222,4 @@ impl Place {
 /// at the place finds it empty.
 fn name(number: usize) -> String {
     format!("place-{number}")
-}
-
-/// Bytes of memory of this machine.
-fn machine_memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    // Without /proc the memory is unknown, and nothing is refused.
-    kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
 }

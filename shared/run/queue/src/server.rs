@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,8 +29,8 @@ use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
-use crate::message::{self, LOCK, LOGS};
-use crate::place::Place;
+use crate::message::{self, DEVICE, LOCK, LOGS};
+use crate::place::{Place, VISIBLE, is_none};
 use crate::policy::{Decision, Policy};
 use crate::socket::{Call, listen};
 use crate::store;
@@ -141,7 +141,11 @@ impl Server {
         last::leave(folder, run.path()).map_err(failed)?;
         let clock = Clock::start();
         let (journal, book) = journal::open(folder, clock.now()).map_err(failed)?;
-        let cpu = book.wishes.device == Some(On::Cpu);
+        let named = std::env::var(DEVICE).ok();
+        let cpu = match named.as_deref() {
+            Some(name) => name == On::Cpu.name(),
+            None => book.wishes.device == Some(On::Cpu),
+        };
         let place = Place::open(cpu).map_err(failed)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
         supervisor.contain(Enclosures::create(&mut run));
@@ -358,6 +362,7 @@ impl Server {
     fn happened(&mut self, event: Event) {
         let Happening::Exited {
             exit,
+            strays,
             out_of_memory,
             ..
         } = event.what
@@ -377,11 +382,29 @@ impl Server {
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
+        self.tell_strays(id, strays);
         let now = self.now();
         let record = self
             .policy
             .exited(&self.book, &entry, outcome, out_of_memory.is_some(), now);
         self.owed.push(record);
+    }
+
+    /// Says at the end of a job's log that processes which it left running were killed.
+    fn tell_strays(&self, id: Id, strays: usize) {
+        if strays == 0 || self.stopping {
+            return;
+        }
+        let path = self.folder.join(LOGS).join(format!("{id}.log"));
+        let log = fs::OpenOptions::new().append(true).open(path);
+        // A full disk: the job's own output is then missing as well.
+        log.and_then(|mut log| {
+            writeln!(
+                log,
+                "mt: {strays} processes that the job had left running were killed when it ended"
+            )
+        })
+        .ok();
     }
 
     /// A running job has ended.
@@ -557,7 +580,10 @@ impl Server {
         let mut env: BTreeMap<OsString, OsString> = own
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        env.extend(seat);
+        // A job that wants no GPU has a place, but sees none.
+        if !env.get(OsStr::new(VISIBLE)).and_then(|v| v.to_str()).is_some_and(is_none) {
+            env.extend(seat);
+        }
         Ok(JobSpec {
             task: TaskId::new(&entry.job.id.to_string()).map_err(|e| e.to_string())?,
             argv: entry.job.argv.iter().map(OsString::from).collect(),
@@ -567,7 +593,7 @@ impl Server {
             progress: Progress::Protocol,
             cgroup_procs: procs,
             cpus: Vec::new(),
-            origin: None,
+            origin: group.origin.clone(),
             log: self.folder.join(LOGS).join(format!("{}.log", entry.job.id)),
             log_limits: LogLimits::default(),
         })

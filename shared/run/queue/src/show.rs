@@ -223,6 +223,7 @@ mod tests {
             cwd: "/".to_owned(),
             env: BTreeMap::new(),
             demand: Demand::default(),
+            origin: None,
         };
         let job = |id| QueuedJob {
             id,

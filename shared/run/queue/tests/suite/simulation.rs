@@ -291,6 +291,7 @@ fn a_decision_among_a_thousand_that_wait_is_quick() {
         cwd: "/".to_owned(),
         env: (0..40).map(|n| (format!("V{n}"), "x".repeat(80))).collect(),
         demand: Demand::default(),
+        origin: None,
     };
     let jobs = book.next_ids(count).into_iter().map(job).collect();
     book.apply(&Record::Added {

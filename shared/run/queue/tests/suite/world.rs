@@ -263,6 +263,7 @@ impl World {
                     cwd: "/".to_owned(),
                     env: BTreeMap::new(),
                     demand: plan.demand.clone(),
+                    origin: None,
                 };
                 let (jobs, at_s) = (vec![job], self.now);
                 self.note(Record::Added { group, jobs, at_s });
