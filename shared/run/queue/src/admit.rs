@@ -10,8 +10,10 @@ use units::Share;
 
 use crate::args::ExecArgs;
 use crate::book::{Id, QueuedJob};
+use crate::client::Queue;
 use crate::command::template_of;
 use crate::message::{Request, ServerStatus, Word};
+use crate::others::{JOB, mark, own_job};
 use crate::place::{VISIBLE, is_none};
 use crate::verbs::{failure, group, open};
 
@@ -28,7 +30,8 @@ const MPS_SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 /// # Errors
 /// [`Failure`] of the queue; [`Failure::Negative`] if it was cancelled.
 pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
-    let server = admit(args, console)?;
+    let queue = open(&args.queue)?;
+    let (id, server) = admit(args, &queue, console)?;
     let share = args.job.share.unwrap_or(Share::FULL);
     let none = std::env::var(VISIBLE).is_ok_and(|choice| is_none(&choice));
     let gpu = server
@@ -48,7 +51,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     if let Some(server) = server.filter(|_| gpu) {
         program.envs(server.env).env(MPS_SHARE, percent);
     }
-    let error = program.exec();
+    let error = program.env(JOB, mark(queue.folder(), id)).exec();
     let name = args.command[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
     // As env(1) and nice(1) say it.
@@ -69,9 +72,26 @@ fn parent(process: Identity) -> Option<Identity> {
     Identity::of(parent?)
 }
 
+/// The server, if this process runs in a job of its queue: it has a place already, and waiting for another would be
+/// waiting for itself.
+fn inside(queue: &Queue) -> Result<Option<(Id, ServerStatus)>, Failure> {
+    let Some(id) = own_job(queue.folder()) else {
+        return Ok(None);
+    };
+    let status = queue.status(&[id]).map_err(failure)?;
+    let runs = status.jobs.iter().any(|job| job.state == Word::Running);
+    Ok(status.server.filter(|_| runs).map(|server| (id, server)))
+}
+
 /// Waits; returns what the server reported about itself when it admitted this process.
-fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Failure> {
-    let queue = open(&args.queue)?;
+fn admit(
+    args: &ExecArgs,
+    queue: &Queue,
+    console: &Console,
+) -> Result<(Id, Option<ServerStatus>), Failure> {
+    if let Some((id, server)) = inside(queue)? {
+        return Ok((id, Some(server)));
+    }
     let process = Identity::own();
     let process =
         process.ok_or_else(|| Failure::Environment("/proc does not show us".to_owned()))?;
@@ -100,7 +120,7 @@ fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Fai
     loop {
         let status = queue.served_status(&ids).map_err(failure)?;
         match status.jobs.first().map(|job| (job.id, job.state)) {
-            Some((_, Word::Running)) => return Ok(status.server),
+            Some((id, Word::Running)) => return Ok((id, status.server)),
             Some((id, Word::Waiting)) if !told => {
                 told = true;
                 console.note(&format!("waiting for a place in the queue, as job {id}"));

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jobs::process::Identity;
-
-use crate::book::{Book, Wishes};
+use crate::book::{Book, Entry, Wishes};
 use crate::journal;
 use crate::message::{DEVICE, LOCK, Reply, Request, Status};
+use crate::others;
 use crate::socket::ask;
 
 /// Why a server was not reached.
@@ -208,7 +207,8 @@ impl Queue {
         let mut book = found.book;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = since.map_or(0.0, |d| d.as_secs_f64());
-        for record in book.recover(&jobs::process::boot(), now_s, Identity::is_alive) {
+        let alive = |entry: &Entry| others::is_alive(&self.folder, entry);
+        for record in book.recover(&jobs::process::boot(), now_s, alive) {
             let applied = book.apply(&record);
             applied.map_err(|error| ClientError::Refused(error.to_string()))?;
         }

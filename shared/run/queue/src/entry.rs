@@ -49,7 +49,7 @@ pub struct Group {
     pub demand: Demand,
     /// What else a process has from whoever starts it, of the one that added them; absent: what the server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<Box<Origin>>,
 }
 
 /// A command that waits, runs or has ended.

@@ -30,6 +30,7 @@ mod last;
 pub mod learnt;
 pub mod message;
 mod meter;
+mod others;
 mod place;
 pub mod policy;
 pub mod processors;

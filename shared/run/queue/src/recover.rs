@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jobs::process::Identity;
-
 use crate::book::{Book, Entry, Id, Outcome, Record, State};
 
 /// A job is given up after this many starts during which the server ended: if it crashed the machine, it would do so
@@ -19,13 +17,13 @@ impl Book {
         &self,
         boot: &str,
         now_s: f64,
-        is_alive: impl Fn(Identity) -> bool,
+        is_alive: impl Fn(&Entry) -> bool,
     ) -> Vec<Record> {
         let mut records = vec![Record::Opened(boot.to_owned())];
         for entry in self.running() {
             let id = entry.job.id;
             records.extend(match entry.job.process {
-                Some(process) if boot == self.boot && is_alive(process) => None,
+                Some(_) if boot == self.boot && is_alive(entry) => None,
                 Some(_) => Some(Record::Ended {
                     id,
                     at_s: now_s,

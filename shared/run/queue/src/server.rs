@@ -16,7 +16,6 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jobs::cgroup::Enclosures;
-use jobs::process::Identity;
 use jobs::{
     Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RecordsError, RunDir,
     Signals, Supervisor,
@@ -29,6 +28,7 @@ use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
+use crate::others::{self, Others};
 use crate::message::{self, DEVICE, LOCK, LOGS};
 use crate::place::{Place, VISIBLE, is_none};
 use crate::policy::{Decision, Policy};
@@ -96,8 +96,7 @@ pub struct Server {
     stopping: bool,
     busy: Instant,
     looked: Instant,
-    /// Processes without a parent that were asked to end, and when.
-    orphans: BTreeMap<Id, Instant>,
+    others: Others,
     watch: Option<Watch>,
     /// After a start that failed for lack of resources, nothing is started before this time.
     again: Instant,
@@ -185,7 +184,7 @@ impl Server {
             stopping: false,
             busy: Instant::now(),
             looked: Instant::now(),
-            orphans: BTreeMap::new(),
+            others: Others::default(),
             watch: processors.map(|_| Watch::default()),
             again: Instant::now(),
         };
@@ -195,7 +194,7 @@ impl Server {
 
     /// Outcome of the jobs that ran under the last server.
     fn recover(&mut self) -> Result<(), ServerError> {
-        let alive = |process: Identity| process.is_alive();
+        let alive = |entry: &Entry| others::is_alive(&self.folder, entry);
         let records = self
             .book
             .recover(&jobs::process::boot(), self.clock.now(), alive);
@@ -423,38 +422,24 @@ impl Server {
         let others: Vec<Entry> = self.book.others().cloned().collect();
         let at_s = self.now();
         for entry in others {
-            if entry.job.process.is_some_and(Identity::is_alive) {
-                self.end_orphan(&entry);
+            let id = entry.job.id;
+            if self.others.look(&self.folder, &entry) {
+                let is_orphan = entry.job.parent.is_some_and(|parent| !parent.is_alive());
+                if is_orphan || entry.cancelled {
+                    self.others.end(&entry, GRACE);
+                }
                 continue;
             }
-            self.orphans.remove(&entry.job.id);
-            match entry.state {
-                State::Running(_) => self.over(&entry, Outcome::Left),
+            self.others.forget(id);
+            match (&entry.state, entry.cancelled) {
+                (State::Running(_), false) => self.over(&entry, Outcome::Left),
+                (State::Running(_), true) => self.over(&entry, Outcome::Cancelled),
                 _ => self.owed.push(Record::Ended {
-                    id: entry.job.id,
+                    id,
                     at_s,
                     outcome: Outcome::Cancelled,
                 }),
             }
-        }
-    }
-
-    /// Ends a process whose parent has gone: it is first asked to, so that it can end what it has started.
-    fn end_orphan(&mut self, entry: &Entry) {
-        let job = &entry.job;
-        let (Some(process), Some(parent)) = (job.process, job.parent) else {
-            return;
-        };
-        if parent.is_alive() {
-            return;
-        }
-        match self.orphans.get(&job.id) {
-            None => {
-                self.orphans.insert(job.id, Instant::now());
-                process.terminate();
-            }
-            Some(asked) if asked.elapsed() > GRACE => process.kill(),
-            Some(_) => {}
         }
     }
 
@@ -486,10 +471,12 @@ impl Server {
         }
         for decision in self.policy.decide(&self.book, self.now()) {
             match decision {
-                Decision::Stop(id) => match self.live.get(&id) {
-                    Some(live) => self.supervisor.stop(live.process, GRACE),
-                    None => self.terminate_other(id),
-                },
+                Decision::Stop(id) => {
+                    // One that another program started is ended where it is looked at.
+                    if let Some(live) = self.live.get(&id) {
+                        self.supervisor.stop(live.process, GRACE);
+                    }
+                }
                 Decision::Skip(id, why) => self.owed.push(Record::Ended {
                     id,
                     at_s: self.now(),
@@ -499,14 +486,6 @@ impl Server {
             }
         }
         self.pay();
-    }
-
-    /// Asks a process that another program started to end.
-    fn terminate_other(&self, id: Id) {
-        let entry = self.book.entries.get(&id);
-        if let Some(process) = entry.and_then(|entry| entry.job.process) {
-            process.terminate();
-        }
     }
 
     fn start(&mut self, id: Id) {
@@ -584,6 +563,8 @@ impl Server {
         if !env.get(OsStr::new(VISIBLE)).and_then(|v| v.to_str()).is_some_and(is_none) {
             env.extend(seat);
         }
+        let mark = others::mark(&self.folder, entry.job.id);
+        env.insert(others::JOB.into(), mark.into());
         Ok(JobSpec {
             task: TaskId::new(&entry.job.id.to_string()).map_err(|e| e.to_string())?,
             argv: entry.job.argv.iter().map(OsString::from).collect(),
@@ -593,7 +574,7 @@ impl Server {
             progress: Progress::Protocol,
             cgroup_procs: procs,
             cpus: Vec::new(),
-            origin: group.origin.clone(),
+            origin: group.origin.as_deref().cloned(),
             log: self.folder.join(LOGS).join(format!("{}.log", entry.job.id)),
             log_limits: LogLimits::default(),
         })

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +10,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use jobs::process::Identity;
+use nix::libc;
+
+use crate::book::QueuedJob;
 use crate::message::{Reply, Request, SOCKET};
 
 /// A request, and where its answer goes.
@@ -65,7 +70,12 @@ fn attend(stream: UnixStream, server: &SyncSender<Call>, mut wake: &UnixStream) 
             Reply::Refused(text)
         }
         Err(error) => return Err(error),
-        Ok(request) => {
+        Ok(mut request) => {
+            if let Request::Add { jobs, .. } = &mut request
+                && let Err(why) = jobs.iter_mut().try_for_each(|job| identify(job, &stream))
+            {
+                return send(&stream, &Reply::Refused(why));
+            }
             let (answer, answered) = sync_channel(1);
             let ended = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
             server.send((request, answer)).map_err(|_| ended(()))?;
@@ -74,6 +84,49 @@ fn attend(stream: UnixStream, server: &SyncSender<Call>, mut wake: &UnixStream) 
         }
     };
     send(&stream, &reply)
+}
+
+/// Processes in a container have numbers of their own. The kernel knows the number that the client has here.
+fn identify(job: &mut QueuedJob, stream: &UnixStream) -> Result<(), String> {
+    let Some(named) = job.process else {
+        return Ok(());
+    };
+    let peer = match peer(stream) {
+        Some(pid) if pid == named.pid => return Ok(()),
+        Some(pid) => Identity::of(pid),
+        None => return Ok(()),
+    };
+    let Some(peer) = peer else {
+        return Err("the program runs in another pid namespace (a container) than the server of the queue, which cannot see when it ends; use a queue in the container (--queue DIR), or share the namespace (--pid=host)".to_owned());
+    };
+    job.process = Some(peer);
+    job.parent = job
+        .parent
+        .and_then(|_| peer.parent())
+        .and_then(Identity::of);
+    Ok(())
+}
+
+/// Number of the process that opened the other end, unix(7); 0 if it is not visible here.
+fn peer(stream: &UnixStream) -> Option<i32> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut size = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
+    // SAFETY: the kernel writes at most `size` bytes to `found`, which has as many.
+    #[expect(unsafe_code, reason = "the standard library does not have it yet")]
+    let code = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut size,
+        )
+    };
+    (code == 0).then_some(found.pid)
 }
 
 /// Asks the server of a folder.

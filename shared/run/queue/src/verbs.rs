@@ -106,7 +106,7 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
             share: args.share.map(units::Share::hundredths),
             once: false,
         },
-        origin: Some(jobs::Origin::of_this_process()),
+        origin: Some(Box::new(jobs::Origin::of_this_process())),
     })
 }
 

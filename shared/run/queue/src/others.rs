@@ -1,0 +1,93 @@
+//! Processes that another program started and that were admitted, with everything that they have started.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jobs::process::{Identity, family, with_variable};
+
+use crate::book::{Entry, Id};
+
+/// Variable of every job and every admitted program: its number and the queue's folder. A program that is admitted
+/// below it has its place already.
+pub(crate) const JOB: &str = "MT_QUEUE_JOB";
+
+/// The value of [`JOB`].
+pub(crate) fn mark(folder: &Path, id: Id) -> String {
+    format!("{id}:{}", folder.display())
+}
+
+/// The job of this queue in which this process runs, if it does.
+pub(crate) fn own_job(folder: &Path) -> Option<Id> {
+    let mark = std::env::var(JOB).ok()?;
+    let (id, of) = mark.split_once(':')?;
+    (Path::new(of) == folder)
+        .then(|| id.parse().ok().map(Id))
+        .flatten()
+}
+
+/// Whether an admitted program or anything that it has started is alive.
+pub(crate) fn is_alive(folder: &Path, entry: &Entry) -> bool {
+    entry.job.process.is_some_and(Identity::is_alive)
+        || !carriers(folder, entry.job.id).is_empty()
+}
+
+/// Live processes that have the mark of a job.
+fn carriers(folder: &Path, id: Id) -> Vec<Identity> {
+    let wanted = format!("{JOB}={}", mark(folder, id));
+    with_variable(|variable| variable == wanted.as_bytes())
+}
+
+/// What the server has seen of them.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// When a program was asked to end.
+    asked: BTreeMap<Id, Instant>,
+    /// Processes of a program when it was last looked at.
+    seen: BTreeMap<Id, Vec<Identity>>,
+}
+
+impl Others {
+    /// Whether a program, or anything that it has started, is alive. A wrapper may end before what it wraps: its
+    /// children are known from earlier looks or have the mark.
+    pub(crate) fn look(&mut self, folder: &Path, entry: &Entry) -> bool {
+        let (id, process) = (entry.job.id, entry.job.process);
+        let seen = self.seen.entry(id).or_default();
+        if !entry.is_running() {
+            return process.is_some_and(Identity::is_alive);
+        }
+        seen.retain(|process| process.is_alive());
+        let root = process.filter(|process| process.is_alive());
+        seen.extend(root);
+        if root.is_none() {
+            seen.extend(carriers(folder, id));
+        }
+        let roots: Vec<i32> = seen.iter().map(|process| process.pid).collect();
+        let all = roots.into_iter().flat_map(family);
+        seen.extend(all.filter_map(Identity::of).filter(|p| p.is_alive()));
+        seen.sort_by_key(|process| process.pid);
+        seen.dedup();
+        !seen.is_empty()
+    }
+
+    /// Asks all processes of a program to end, and kills those that are left after `grace`.
+    pub(crate) fn end(&mut self, entry: &Entry, grace: Duration) {
+        let id = entry.job.id;
+        let seen = self.seen.get(&id).into_iter().flatten().copied();
+        let all = seen.chain(entry.job.process);
+        match self.asked.get(&id) {
+            None => {
+                self.asked.insert(id, Instant::now());
+                all.for_each(Identity::terminate);
+            }
+            Some(asked) if asked.elapsed() > grace => all.for_each(Identity::kill),
+            Some(_) => {}
+        }
+    }
+
+    /// A program has gone.
+    pub(crate) fn forget(&mut self, id: Id) {
+        self.asked.remove(&id);
+        self.seen.remove(&id);
+    }
+}
