@@ -49,6 +49,9 @@ impl Server {
         }
         let lacks = group.origin.as_ref().map_or_else(Vec::new, |o| o.refused());
         if !lacks.is_empty() {
+            if self.may_hand_over() {
+                self.hand_over();
+            }
             return Err(format!(
                 "its server cannot give the jobs what they would have from you: {}; stop it (mt queue --stop) and start it from here",
                 lacks.join("; ")

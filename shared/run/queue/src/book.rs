@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use units::Share;
 
 pub use crate::entry::{
-    Contradiction, Demand, Entry, Group, Id, On, Outcome, QueuedJob, Record, Snapshot, State, Wishes,
+    Contradiction, Demand, Entry, Group, Id, On, Outcome, QueuedJob, Record, Snapshot, State,
+    Wishes,
 };
 use crate::index::Index;
 
@@ -171,7 +172,9 @@ impl Book {
         let used = record.job().map_or(0, |id| id.0);
         self.last = self.last.max(if used < MOST_ID { used } else { 0 });
         match record {
-            Record::Added { group, jobs, at_s } if jobs.iter().all(|job| job.id.0 > self.last) => {
+            Record::Added { group, jobs, at_s }
+                if (jobs.iter()).all(|job| !self.entries.contains_key(&job.id)) =>
+            {
                 self.add(group, jobs, *at_s);
                 return Ok(());
             }

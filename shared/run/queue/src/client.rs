@@ -10,6 +10,7 @@ use crate::book::{Book, Entry, Wishes};
 use crate::journal;
 use crate::message::{DEVICE, LOCK, Reply, Request, Status};
 use crate::others;
+use crate::safe;
 use crate::socket::ask;
 
 /// Why a server was not reached.
@@ -51,7 +52,7 @@ impl Queue {
     /// that a home directory shared by many machines has one for each.
     ///
     /// # Errors
-    /// [`ClientError`] if the folder cannot be created, is open to others, or its path is too long for a socket.
+    /// [`ClientError`] if others could exchange what is in the folder, or its path is too long for a socket.
     pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
         let folder = folder.map_or_else(default_folder, Path::to_owned);
         let failed = |source| ClientError::Io {
@@ -65,11 +66,11 @@ impl Queue {
                 folder.display()
             )));
         }
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
+        // It is created when there is something to write.
+        match safe::check(&folder, false) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(Self { folder }),
         }
-        jobs::open_private_dir(&folder).map_err(failed)?;
-        Ok(Self { folder })
     }
 
     /// Its folder.
@@ -117,11 +118,13 @@ impl Queue {
             Ok(Reply::Refused(why)) => Err(ClientError::Refused(why)),
             Ok(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
             // It starts, or hangs.
-            Err(_) if self.is_served() => match self.reply_of_one(&Request::Status(ids.to_vec()))? {
-                Reply::Status(status) => Ok(*status),
-                Reply::Refused(why) => Err(ClientError::Refused(why)),
-                Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
-            },
+            Err(_) if self.is_served() => {
+                match self.reply_of_one(&Request::Status(ids.to_vec()))? {
+                    Reply::Status(status) => Ok(*status),
+                    Reply::Refused(why) => Err(ClientError::Refused(why)),
+                    Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
+                }
+            }
             Err(_) => Ok(Status::of(&self.book()?, ids)),
         }
     }
@@ -217,6 +220,10 @@ impl Queue {
 
     /// Starts a server in the background: `mt --serve`, in its own session, so that it outlives the terminal.
     fn start(&self, request: &Request) -> Result<(), ClientError> {
+        safe::check(&self.folder, true).map_err(|source| ClientError::Io {
+            what: "the queue's folder".to_owned(),
+            source,
+        })?;
         let program = program();
         let failed = |source| ClientError::Io {
             what: format!("cannot start {}", program.display()),

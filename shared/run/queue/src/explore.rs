@@ -153,7 +153,11 @@ impl Explorer {
     pub fn highest(&self) -> usize {
         let tested = self.test.as_ref().map_or(1, |test| test.target);
         let levels = self.learnt.values().map(|learnt| learnt.level);
-        levels.max().unwrap_or(1).max(tested).clamp(1, self.most.max(1))
+        levels
+            .max()
+            .unwrap_or(1)
+            .max(tested)
+            .clamp(1, self.most.max(1))
     }
 
     /// Number of running jobs.

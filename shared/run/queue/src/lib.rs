@@ -36,6 +36,7 @@ pub mod policy;
 pub mod processors;
 mod recover;
 mod room;
+mod safe;
 pub mod server;
 pub mod show;
 mod socket;

@@ -28,8 +28,7 @@ pub(crate) fn own_job(folder: &Path) -> Option<Id> {
 
 /// Whether an admitted program or anything that it has started is alive.
 pub(crate) fn is_alive(folder: &Path, entry: &Entry) -> bool {
-    entry.job.process.is_some_and(Identity::is_alive)
-        || !carriers(folder, entry.job.id).is_empty()
+    entry.job.process.is_some_and(Identity::is_alive) || !carriers(folder, entry.job.id).is_empty()
 }
 
 /// Live processes that have the mark of a job.

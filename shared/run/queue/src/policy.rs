@@ -173,8 +173,7 @@ impl Policy {
         let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
         if out_of_memory && self.beside.contains(&id) && again {
             self.gone(entry, false, now);
-            self.explorer
-                .too_many(&entry.job.template, running.max(2));
+            self.explorer.too_many(&entry.job.template, running.max(2));
             return Record::Returned { id, alone: true };
         }
         let outcome = match entry.cancelled {

@@ -187,10 +187,7 @@ impl Processors {
 
     /// Of a mix of jobs that compute and jobs that wait, more may run. Where all jobs compute, what is idle is their
     /// starts and ends, which more jobs would not improve.
-    fn spare_of(
-        active: &BTreeMap<Id, &str>,
-        learnt: &BTreeMap<String, Learnt>,
-    ) -> f64 {
+    fn spare_of(active: &BTreeMap<Id, &str>, learnt: &BTreeMap<String, Learnt>) -> f64 {
         let wants = |t: &str| learnt.get(t).and_then(|l| l.wants);
         let mixed = |t: &&str| wants(t).is_some_and(|w| !(COMPUTES..=ONE_THREAD).contains(&w));
         match active.values().any(mixed) {

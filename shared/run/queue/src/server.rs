@@ -28,10 +28,11 @@ use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
-use crate::others::{self, Others};
 use crate::message::{self, DEVICE, LOCK, LOGS};
+use crate::others::{self, Others};
 use crate::place::{Place, VISIBLE, is_none};
 use crate::policy::{Decision, Policy};
+use crate::safe;
 use crate::socket::{Call, listen};
 use crate::store;
 use crate::watch::Watch;
@@ -94,6 +95,8 @@ pub struct Server {
     pub(crate) trouble: Option<String>,
     kept: BTreeMap<String, Learnt>,
     stopping: bool,
+    has_answered: bool,
+    handing_over: bool,
     busy: Instant,
     looked: Instant,
     others: Others,
@@ -129,6 +132,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`] if the journal cannot be read or the device cannot be used.
     pub fn open(folder: &Path, signals: Signals) -> Result<Option<Self>, ServerError> {
+        safe::check(folder, true).map_err(failed)?;
         fs::create_dir_all(folder.join(LOGS)).map_err(failed)?;
         let lock = fs::File::create(folder.join(LOCK)).map_err(failed)?;
         if lock.try_lock().is_err() {
@@ -182,6 +186,8 @@ impl Server {
             trouble: None,
             kept,
             stopping: false,
+            has_answered: false,
+            handing_over: false,
             busy: Instant::now(),
             looked: Instant::now(),
             others: Others::default(),
@@ -210,7 +216,7 @@ impl Server {
     pub fn serve(mut self) {
         while !self.stopping {
             let events = self.supervisor.poll(LOOK);
-            self.stopping = self.supervisor.arrived().first.is_some();
+            self.stopping |= self.supervisor.arrived().first.is_some();
             self.read_lines();
             for event in events {
                 self.happened(event);
@@ -222,11 +228,16 @@ impl Server {
                 // An answer is made from the book: what has happened must be in it.
                 self.pay();
                 let reply = self.answer(request);
+                if self.handing_over {
+                    // Without an answer the client starts a server, as if this one had died.
+                    break;
+                }
+                self.has_answered = true;
                 // A client that has gone gets no reply, but its request is done.
                 answer.send(reply).ok();
             }
             self.pay();
-            if self.owed.is_empty() {
+            if self.owed.is_empty() && !self.stopping {
                 self.decide();
             }
             self.keep_learnt();
@@ -253,6 +264,17 @@ impl Server {
 
     pub(crate) fn now(&self) -> f64 {
         self.clock.now()
+    }
+
+    /// Whether this server may end in favour of one that a client starts. One that was just started, perhaps by that
+    /// client, would only be followed by its like.
+    pub(crate) fn may_hand_over(&self) -> bool {
+        self.has_answered && self.book.running().next().is_none()
+    }
+
+    /// Ends without an answer: the server that the client then starts can give jobs what the client has.
+    pub(crate) fn hand_over(&mut self) {
+        (self.handing_over, self.stopping) = (true, true);
     }
 
     pub(crate) fn stop(&mut self) {
@@ -300,7 +322,9 @@ impl Server {
         let written = match self.journal.is_in_place() {
             true => self.journal.append(records),
             // Somebody moved it away: the next server must find everything under its name.
-            false => self.begin_anew().and_then(|()| self.journal.append(records)),
+            false => self
+                .begin_anew()
+                .and_then(|()| self.journal.append(records)),
         };
         written.map_err(|error| {
             let text = error.to_string();
@@ -560,7 +584,11 @@ impl Server {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         // A job that wants no GPU has a place, but sees none.
-        if !env.get(OsStr::new(VISIBLE)).and_then(|v| v.to_str()).is_some_and(is_none) {
+        if !env
+            .get(OsStr::new(VISIBLE))
+            .and_then(|v| v.to_str())
+            .is_some_and(is_none)
+        {
             env.extend(seat);
         }
         let mark = others::mark(&self.folder, entry.job.id);

@@ -19,8 +19,9 @@ use crate::message::{Reply, Request, SOCKET};
 /// A request, and where its answer goes.
 pub(crate) type Call = (Request, SyncSender<Reply>);
 
-/// Maximum bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
-const LONGEST: u64 = 64 << 20;
+/// Maximum bytes of a request or a reply: a hundred thousand commands of some thousand bytes. Only this user can
+/// connect.
+const LONGEST: u64 = 512 << 20;
 /// How long a client may take to send its request, and a server to answer: longer than a server on a loaded machine
 /// takes, shorter than users are willing to wait.
 const PATIENCE: Duration = Duration::from_secs(20);

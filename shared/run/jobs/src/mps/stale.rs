@@ -17,11 +17,20 @@ use super::control::Control;
 use super::error::{MpsError, Pid};
 use super::process::{self, Ours};
 
-/// Where run directories are by default: a short path, because sockets inside it may have at
-/// most 107 bytes of path.
+/// Longest path of a directory below which sockets are, as their paths may have at most 107 bytes: the longest that
+/// we and the daemon add is `/gpu-` with 32 letters of a GPU's name, and `/pipe/control_privileged`.
+const LONGEST: usize = 107 - 5 - 32 - 24;
+
+/// Where run directories are by default: a short path. The folder for temporary files of a batch system may be too
+/// long, and is then not used.
 #[must_use]
 pub fn default_root() -> PathBuf {
-    std::env::temp_dir().join(format!("mt-mps-{}", nix::unistd::getuid()))
+    let name = format!("mt-mps-{}", nix::unistd::getuid());
+    let root = std::env::temp_dir().join(&name);
+    match root.as_os_str().len() <= LONGEST {
+        true => root,
+        false => PathBuf::from("/tmp").join(name),
+    }
 }
 
 /// A run directory that this process owns.

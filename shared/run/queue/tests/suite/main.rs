@@ -1,4 +1,5 @@
 //! Tests of the queue as a whole.
 
+mod journal;
 mod simulation;
 mod world;

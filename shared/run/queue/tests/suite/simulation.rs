@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use queue::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
 use queue::explore::Explorer;
-use queue::learnt::Learnt;
 use queue::failures::GIVEN_UP;
+use queue::learnt::Learnt;
 use queue::policy::{Decision, Limits, Policy};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
