@@ -390,6 +390,86 @@ fn a_process_of_another_boot_is_not_taken_for_the_one_that_was_admitted() {
 
 /// A server that no client can reach any more must not run on.
 #[test]
+fn a_damaged_journal_loses_only_the_damaged_line_and_its_file_is_named() {
+    let queue = Queue::new();
+    queue.text("pause");
+    for _ in 0..3 {
+        queue.text("add -- true");
+    }
+    // Ranges may overlap: one end of each.
+    queue.text("cancel 1 1-2");
+    queue.text("queue --stop");
+    let path = queue.path().join("q/journal.ndjson");
+    let text = fs::read_to_string(&path).expect("a journal");
+    assert_eq!(text.matches("\"ended\"").count(), 2, "{text}");
+    let damaged = text.replacen("{\"ended\":{\"id\":1", "{\"ended\":{\"id\":-1", 1);
+    // The last record was being written when the power failed.
+    fs::write(&path, damaged + "{\"paused\":fal").expect("a damaged journal");
+    let looked = queue.mt("status");
+    let error = String::from_utf8_lossy(&looked.stderr).into_owned();
+    assert!(
+        looked.status.success() && error.contains("2 lines cannot be read"),
+        "{error}"
+    );
+    let started = queue.mt("queue");
+    let error = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(started.status.success(), "{error}");
+    assert!(
+        error.contains("2 lines could not be read: they are in"),
+        "{error}"
+    );
+    let status = queue.text("status --all");
+    assert!(status.contains("2 waiting, 1 cancelled"), "{status}");
+    assert!(status.contains("/q/journal-unreadable-"), "{status}");
+}
+
+#[test]
+fn a_program_in_a_job_of_the_queue_has_its_place_already() {
+    let queue = Queue::new();
+    queue.text("queue --most 1");
+    let mt = env!("CARGO_BIN_EXE_mt");
+    let folder = queue.path().join("q").display().to_string();
+    queue.script(&format!(
+        "{mt} exec --queue {folder} -- sh -c 'echo inside >ledger'"
+    ));
+    queue.text("add -- sh job.sh");
+    queue.text("wait 1");
+    assert_eq!(queue.ledger(), "inside\n");
+}
+
+#[test]
+fn what_an_admitted_program_leaves_running_keeps_its_place_and_is_ended_with_it() {
+    let queue = Queue::new();
+    queue.text("queue --most 1");
+    queue.script("setsid sleep 47.11 & exit 0");
+    let mut wrapper = queue.mt_command("exec");
+    wrapper.args(["--", "sh", "job.sh"]);
+    assert!(wrapper.status().expect("mt starts").success());
+    std::thread::sleep(Duration::from_millis(600));
+    let status = queue.text("status");
+    assert!(status.contains("1 running"), "{status}");
+    queue.text("add -- true");
+    queue.text("cancel 1");
+    queue.text("wait 2");
+    assert!(processes_with("47.11").is_empty());
+    let status = queue.text("status --all");
+    assert!(status.contains("1 cancelled"), "{status}");
+}
+
+#[test]
+fn a_server_that_is_asked_to_end_gives_its_jobs_back() {
+    let queue = Queue::new();
+    queue.text("add -- sleep 60");
+    for _ in 0..4 {
+        wait_until(|| queue.text("status 1").contains("1 running"));
+        queue.text("queue --stop");
+        let status = queue.text("status");
+        assert!(status.contains("1 waiting"), "{status}");
+        queue.text("queue");
+    }
+}
+
+#[test]
 fn a_server_ends_when_its_folder_is_removed() {
     let queue = Queue::new();
     queue.text("add -- sleep 60");

@@ -152,7 +152,7 @@ impl Server {
             most: limits.most,
             memory: limits.memory,
             tries,
-            trouble: self.trouble.clone(),
+            trouble: self.trouble.clone().or_else(|| self.unreadable()),
             env: self.place.variables(),
             learnt: self.policy.explorer().learnt().clone(),
         });

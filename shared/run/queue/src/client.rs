@@ -207,6 +207,9 @@ impl Queue {
                 found.unreadable.len()
             ));
         }
+        if let Some(text) = journal::told(&self.folder) {
+            tell(&text);
+        }
         let mut book = found.book;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = since.map_or(0.0, |d| d.as_secs_f64());

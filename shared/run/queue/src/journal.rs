@@ -91,6 +91,18 @@ pub fn aside(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
+/// What is to be said about such files; `None` if there are none.
+pub(crate) fn told(folder: &Path) -> Option<String> {
+    let all = aside(folder);
+    let names: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "records of the queue that could not be read are in {}; remove it when you have looked at them",
+            names.join(", ")
+        )
+    })
+}
+
 /// Reads a journal. A line that contradicts the ones before it, or that is no record, is left out.
 ///
 /// # Errors

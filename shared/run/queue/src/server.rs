@@ -4,6 +4,8 @@
 //! job is known whatever happens next. If an end cannot be written to disk, it is kept and retried, and
 //! nothing new starts meanwhile.
 
+mod writing;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jobs::cgroup::Enclosures;
 use jobs::{
-    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RecordsError, RunDir,
-    Signals, Supervisor,
+    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RunDir, Signals,
+    Supervisor,
 };
 use trial::detect::Detector;
 use units::TaskId;
@@ -262,6 +264,11 @@ impl Server {
         }
     }
 
+    /// Where the records are that could not be read.
+    pub(crate) fn unreadable(&self) -> Option<String> {
+        journal::told(&self.folder)
+    }
+
     pub(crate) fn now(&self) -> f64 {
         self.clock.now()
     }
@@ -298,72 +305,6 @@ impl Server {
             left_s,
         };
         Some((progress, best.form.unit))
-    }
-
-    /// Writes changes to disk and then applies them to the book: all of them, or none.
-    ///
-    /// # Errors
-    /// A description, if they contradict the book or cannot be written.
-    pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
-        if !self.owed.is_empty() {
-            let why = self.trouble.as_deref().unwrap_or("the disk is full");
-            return Err(format!("what has happened cannot be written yet: {why}"));
-        }
-        let wrong = self.book.rehearse(records);
-        wrong.map_err(|error| error.to_string())?;
-        self.append(records)
-    }
-
-    /// Writes records that do not contradict the book, and applies them.
-    fn append(&mut self, records: &[Record]) -> Result<(), String> {
-        if records.is_empty() {
-            return Ok(());
-        }
-        let written = match self.journal.is_in_place() {
-            true => self.journal.append(records),
-            // Somebody moved it away: the next server must find everything under its name.
-            false => self
-                .begin_anew()
-                .and_then(|()| self.journal.append(records)),
-        };
-        written.map_err(|error| {
-            let text = error.to_string();
-            self.trouble = Some(text.clone());
-            text
-        })?;
-        for record in records {
-            self.book.apply(record).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    fn begin_anew(&mut self) -> Result<(), RecordsError> {
-        let path = self.folder.join(journal::FILE);
-        self.journal = Records::begin_anew(&path, self.book.records())?;
-        Ok(())
-    }
-
-    /// Tries again to write what has happened. What the book already knows otherwise is dropped: it would be refused
-    /// for ever, and everything after it too.
-    fn pay(&mut self) {
-        if self.owed.is_empty() {
-            return;
-        }
-        let mut owed = std::mem::take(&mut self.owed);
-        if self.book.rehearse(&owed).is_err() {
-            let mut kept = Vec::new();
-            for record in owed {
-                kept.push(record);
-                if self.book.rehearse(&kept).is_err() {
-                    kept.pop();
-                }
-            }
-            owed = kept;
-        }
-        match self.append(&owed) {
-            Ok(()) => self.trouble = None,
-            Err(_) => self.owed = owed,
-        }
     }
 
     fn read_lines(&mut self) {

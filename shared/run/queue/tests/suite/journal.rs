@@ -48,7 +48,7 @@ fn ended(id: u64, at_s: f64) -> Record {
 }
 
 fn text(records: &[Record]) -> Vec<String> {
-    let line = |record| serde_json::to_string(record).unwrap();
+    let line = |record| serde_json::to_string(record).expect("a record is JSON");
     records.iter().map(line).collect()
 }
 
@@ -72,18 +72,18 @@ fn sample() -> Vec<Record> {
 
 /// Opens a journal twice, as two servers would; returns the state, which both find.
 fn open(text: &str) -> (Book, usize) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(FILE), text).unwrap();
-    let found = journal::read(&folder.path().join(FILE)).unwrap();
-    let (_, book) = journal::open(folder.path(), 5.0).unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join(FILE), text).expect("a journal");
+    let found = journal::read(&folder.path().join(FILE)).expect("a journal is read");
+    let (_, book) = journal::open(folder.path(), 5.0).expect("a journal opens");
     let aside = journal::aside(folder.path());
     assert_eq!(aside.len(), usize::from(!found.unreadable.is_empty()));
     for (_, line, why) in &found.unreadable {
         assert!(!why.is_empty());
-        let kept = fs::read(&aside[0]).unwrap();
+        let kept = fs::read(&aside[0]).expect("a file");
         assert!(kept.windows(line.len()).any(|part| part == line));
     }
-    let (_, again) = journal::open(folder.path(), 6.0).unwrap();
+    let (_, again) = journal::open(folder.path(), 6.0).expect("a journal opens");
     assert_eq!(again, book, "the rewritten journal says the same");
     assert_eq!(journal::aside(folder.path()), aside);
     (book, found.unreadable.len())
