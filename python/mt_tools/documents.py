@@ -87,7 +87,7 @@ def frame(name: str, *files: Source) -> pandas.DataFrame:
 
 
 def _csv(name, files):
-    command = ["mt-report", "--format", "csv", "--table", name, *map(os.fspath, files)]
+    command = ["mt-report", "--format", "csv", "--table", name, "--", *map(os.fspath, files)]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, capture_output=True)
     except FileNotFoundError:

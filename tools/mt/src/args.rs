@@ -68,8 +68,13 @@ pub enum Verb {
     /// Watch the queue or a launched run, full screen
     #[command(after_help = include_str!("top.txt"))]
     Top(top::TopArgs),
-    /// Print the output of a job
+    /// Print the output of jobs
     Logs(queue::args::LogsArgs),
+    /// Print a table of what jobs have come to: parameters, ends, times, the metrics that they printed
+    #[command(after_help = include_str!("results.txt"))]
+    Results(queue::args::ResultsArgs),
+    /// Start failed jobs again, or the given ones
+    Retry(queue::args::RetryArgs),
     /// End running jobs, or remove waiting ones
     Cancel(queue::args::CancelArgs),
     /// Start no more jobs, or hold the given ones

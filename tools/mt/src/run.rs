@@ -6,7 +6,7 @@ use std::path::Path;
 use cli::{Console, Exit, Failure, Output};
 use doc::DeviceKind;
 use jobs::process::again;
-use queue::verbs;
+use queue::{submit, verbs, wait};
 
 use crate::args::{Args, InitArgs, Verb};
 use crate::trying;
@@ -26,15 +26,17 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Verb::Try(args) => trying::run(&args, console),
         Verb::Init(args) => init(&args, console),
         Verb::Run(args) => starter::run(&args, console),
-        Verb::Sweep(args) => verbs::sweep(&args, console),
+        Verb::Sweep(args) => submit::sweep(&args, console),
         Verb::Queue(args) => verbs::queue(&args, console),
-        Verb::Add(args) => verbs::add(&args),
+        Verb::Add(args) => submit::add(&args, console),
         Verb::Status(args) => verbs::status(&args),
         Verb::Top(args) => top::run(&args),
-        Verb::Logs(args) => verbs::logs(&args),
+        Verb::Logs(args) => verbs::logs(&args, console),
+        Verb::Results(args) => verbs::results(&args),
+        Verb::Retry(args) => verbs::retry(&args, console),
         Verb::Cancel(args) => verbs::cancel(&args, console),
         Verb::Pause(args) => verbs::pause(&args, console),
-        Verb::Wait(args) => verbs::wait(&args, console),
+        Verb::Wait(args) => wait::wait(&args, console),
         Verb::Exec(args) => queue::exec(&args, console),
         Verb::Tool(tool) => {
             let (name, words) = tool.split();

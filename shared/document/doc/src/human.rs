@@ -14,7 +14,7 @@ use crate::{Code, Fault, Faults, ReadError};
 pub enum Form {
     /// TOML 1.1.
     Toml,
-    /// YAML 1.2; the first document of a file.
+    /// YAML 1.2; a file may have several documents.
     Yaml,
 }
 
@@ -223,10 +223,13 @@ impl Json {
             let said = error.to_string();
             (line_in(&said), said)
         })?;
-        match documents.first() {
-            Some(document) => self.yaml_value(document, 0),
-            None => Ok(()),
+        // `---` at the end of a file begins a document that is not there.
+        let is_empty = |node: &MarkedYaml<'_>| matches!(node.data, YamlData::Value(Scalar::Null));
+        let is_one = documents.len() == 1;
+        for document in documents.iter().filter(|node| is_one || !is_empty(node)) {
+            self.yaml_value(document, 0)?;
         }
+        Ok(())
     }
 
     fn yaml_value(&mut self, node: &MarkedYaml<'_>, depth: usize) -> Result<(), Wrong> {
@@ -358,6 +361,23 @@ mod tests {
             error.starts_with("w:3: ") && error.contains("24GB"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn several_documents_of_yaml_are_several() {
+        let second = YAML.replace("id: a", "id: c");
+        let two = format!("---\n{YAML}...\n---\n{second}---\n");
+        let json = Form::Yaml.to_json(two.as_bytes(), "w").unwrap();
+        let all = Documents::<_, Workload>::new(Frames::new(&json[..], "w"));
+        let names: Vec<String> = all
+            .map(|workload| workload.unwrap().tasks[0].id.to_string())
+            .collect();
+        assert_eq!(names, ["a", "c"]);
+        let error = two.replace("samples: 1e5", "samples: -1");
+        let json = Form::Yaml.to_json(error.as_bytes(), "w").unwrap();
+        let mut all = Documents::<_, Workload>::new(Frames::new(&json[..], "w"));
+        let error = all.next().unwrap().unwrap_err().to_string();
+        assert!(error.starts_with("w:8: "), "{error}");
     }
 
     #[test]

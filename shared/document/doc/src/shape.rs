@@ -64,15 +64,19 @@ impl<'a> Shape<'a> {
             one_of_names(names, value, c);
         }
         if !type_fits(schema, value) {
-            let size = if value.is_string() && c.is_about("bytes") {
+            let is_scalar = !value.is_array() && !value.is_object();
+            let hint = if value.is_string() && c.is_about("bytes") {
                 ", or a size such as \"24GB\" or \"512MiB\""
+            } else if types(schema).contains(&"string") && is_scalar {
+                // In YAML and TOML, 0.10 without quotes is a number, which has no last digit.
+                ": put it in quotes, as it is to be read"
             } else {
                 ""
             };
             c.fault_of(Code::WrongType, || {
                 let expected = expectation(schema);
                 let problem = format!("{} is not {expected}", shortened(value));
-                (problem, format!("give {expected}{size}"))
+                (problem, format!("give {expected}{hint}"))
             });
             return;
         }

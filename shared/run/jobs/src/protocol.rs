@@ -266,13 +266,13 @@ impl Counter {
         let groups = self.regex.captures(&plain)?;
         let number = |name| -> Option<f64> {
             let text = std::str::from_utf8(groups.name(name)?.as_bytes()).ok()?;
-            text.trim().parse().ok().and_then(finite)
+            crate::number(text).and_then(finite)
         };
         let loss = number("loss");
         let samples = match self.counts {
             Counts::Increments => {
                 let text = std::str::from_utf8(groups.name("samples")?.as_bytes()).ok()?;
-                text.trim().parse().ok()
+                crate::number(text).map(|samples| samples as u64)
             }
             Counts::Total(name) => {
                 let now = number(name).filter(|n| *n >= 0.0)?;
@@ -299,6 +299,12 @@ impl Counter {
             norms: None,
         })
     }
+}
+
+/// A number as programs print it, with or without separators of thousands: `10,000`, `10_000`, `10'000`.
+#[must_use]
+pub fn number(text: &str) -> Option<f64> {
+    text.trim().replace([',', '_', '\''], "").parse().ok()
 }
 
 /// A line without the colours and cursor movements of a terminal (ECMA-48 control sequences).

@@ -15,7 +15,8 @@ use crate::command::template_of;
 use crate::message::{Request, ServerStatus, Word};
 use crate::others::{JOB, mark, own_job};
 use crate::place::{VISIBLE, is_none};
-use crate::verbs::{failure, group, open};
+use crate::speak::{failure, open};
+use crate::submit::group;
 
 /// How often it asks: short compared with the start-up of a training, while a hundred waiting programs cost the
 /// server a hundredth of a core.
@@ -106,6 +107,7 @@ fn admit(
         template: template_of(&command),
         argv: command.argv,
         set: command.env,
+        values: Vec::new(),
         process: Some(process),
         parent: parent(process),
     };

@@ -1,6 +1,7 @@
 //! The server's answers to its clients.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::book::{Group, Id, Outcome, QueuedJob, Record, State};
 use crate::message::{Reply, Request, ServerStatus, Status};
@@ -12,7 +13,16 @@ impl Server {
         let done = match request {
             Request::Add { group, jobs } => self.add(group, jobs),
             Request::Status(ids) => Ok(Reply::Status(Box::new(self.status(&ids)))),
-            Request::Cancel(ids) => self.cancel(&ids),
+            Request::Overview => Ok(Reply::Status(Box::new(
+                self.seen(Status::overview(&self.book)),
+            ))),
+            Request::Cancel { ids, grace_ms } => {
+                let grace = grace_ms.map(Duration::from_millis);
+                self.graces
+                    .extend(grace.iter().flat_map(|g| ids.iter().map(|id| (*id, *g))));
+                self.cancel(&ids)
+            }
+            Request::Retry(ids) => self.retry(&ids),
             Request::Pause { ids, on } => self.pause(ids, on),
             Request::Wishes(wishes) => {
                 let written = self.write(&[Record::Wishes(wishes)]);
@@ -57,6 +67,7 @@ impl Server {
                 lacks.join("; ")
             ));
         }
+        self.known(&group.demand.after)?;
         let ids = self.book.next_ids(jobs.len());
         for (job, id) in jobs.iter_mut().zip(&ids) {
             job.id = *id;
@@ -109,6 +120,25 @@ impl Server {
         Ok(Reply::Jobs(changed))
     }
 
+    fn retry(&mut self, ids: &[Id]) -> Result<Reply, String> {
+        self.known(ids)?;
+        // Programs that others start are theirs to start again.
+        let may = |id: &&Id| {
+            let entry = self.book.entries.get(id);
+            entry.is_some_and(|entry| entry.is_ended() && entry.job.process.is_none())
+        };
+        let ids: BTreeSet<&Id> = ids.iter().collect();
+        let changed: Vec<Id> = ids.into_iter().filter(may).copied().collect();
+        let records: Vec<Record> = changed.iter().map(|id| Record::Retried(*id)).collect();
+        self.write(&records)?;
+        for id in &changed {
+            if let Some(entry) = self.book.entries.get(id) {
+                self.policy.added(&entry.job.template);
+            }
+        }
+        Ok(Reply::Jobs(changed))
+    }
+
     fn pause(&mut self, ids: Vec<Id>, on: bool) -> Result<Reply, String> {
         if ids.is_empty() {
             self.write(&[Record::Paused(on)])?;
@@ -129,7 +159,11 @@ impl Server {
     }
 
     fn status(&self, ids: &[Id]) -> Status {
-        let mut status = Status::of(&self.book, ids);
+        self.seen(Status::of(&self.book, ids))
+    }
+
+    /// With what only the server sees: itself, shares, progress, reasons to wait.
+    fn seen(&self, mut status: Status) -> Status {
         for job in &mut status.jobs {
             let running = self.book.entries.get(&job.id).filter(|e| e.is_running());
             job.share_percent = running.map(|entry| self.book.share(entry).percent());

@@ -1,9 +1,12 @@
 //! Arguments of the verbs that speak to a queue.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueHint;
+use clap::builder::TypedValueParser as _;
 use units::{Bytes, Share};
 
 use crate::book::{Id, On};
@@ -12,7 +15,9 @@ use crate::book::{Id, On};
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueueDir {
     /// Folder of the queue; default: one for this user and machine, in ~/.local/state/mt-tools
-    #[arg(long = "queue", env = "MT_QUEUE", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    // An empty variable counts as unset, here and in compose files and scripts that pass one on.
+    #[arg(long = "queue", env = "MT_QUEUE", value_name = "DIR", value_hint = ValueHint::DirPath,
+          value_parser = clap::builder::OsStringValueParser::new().map(PathBuf::from))]
     pub folder: Option<PathBuf>,
 }
 
@@ -31,7 +36,7 @@ pub struct QueueArg {
 #[derive(Debug, Clone, clap::Args)]
 pub struct JobArgs {
     /// Device memory that each job needs: 800M, 4G; default: not counted
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<Bytes>,
     /// Jobs of higher priority start first; ten minutes of waiting add 1
     #[arg(
@@ -41,16 +46,90 @@ pub struct JobArgs {
         allow_hyphen_values = true
     )]
     pub priority: i32,
-    /// Largest share of the device for each job, percent; default: no limit
+    /// Largest share of the device for each job: 50 or 50%; default: no limit
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub share: Option<Share>,
+    /// Group of the jobs: mt queue --group NAME --most N limits how many of it run at once
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    pub group: Option<String>,
 }
 
 fn percent(text: &str) -> Result<Share, String> {
-    let value: f64 = text
+    let (number, unit) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim_end(), true),
+        None => (text.trim(), false),
+    };
+    let value: f64 = number
         .parse()
-        .map_err(|_| "give a number of percent".to_owned())?;
+        .map_err(|_| "give a number of percent, 50 or 50%".to_owned())?;
+    // Elsewhere (Ray, Flower) 0.5 is half of a device and 1 is all of it.
+    if !unit && value > 0.0 && value <= 1.0 {
+        return Err(format!(
+            "is it a part or percent? Write {}% for this part of the device, {number}% for so many percent",
+            value * 100.0
+        ));
+    }
     Share::from_percent(value).map_err(|error| error.to_string())
+}
+
+/// Sizes below this without a unit are meant in megabytes or gigabytes: no job needs less than a megabyte.
+const LEAST_SIZE: u64 = 1_000_000;
+
+fn size(text: &str) -> Result<Bytes, String> {
+    let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
+    let unit = text.trim().ends_with(|c: char| c.is_ascii_alphabetic());
+    if !unit && bytes.get() < LEAST_SIZE {
+        return Err(format!(
+            "of which unit? Write {0}G or {0}M ({0}B: {0} bytes)",
+            text.trim()
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Longest time of an option: thirty years, which every clock can add.
+const LONGEST: f64 = 1e9;
+
+/// A time: 90, 90s, 10m, 2h or 1d, as timeout(1) reads it.
+fn time(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, seconds) = match unit {
+        Some((unit, seconds)) => (text.trim_end_matches(unit), *seconds),
+        None => (text, 1.0),
+    };
+    let value = number.trim().parse::<f64>().map(|value| value * seconds);
+    match value {
+        Ok(value) if (0.0..=LONGEST).contains(&value) => Ok(Duration::from_secs_f64(value)),
+        _ => Err("give seconds, or 90s, 10m, 2h, 1d".to_owned()),
+    }
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let limit = time(text)?;
+    match limit.as_millis() {
+        0 => Err("a job needs some time; leave the option out for no limit".to_owned()),
+        _ => Ok(limit),
+    }
+}
+
+/// Name of a group.
+fn named(text: &str) -> Result<String, String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match !text.is_empty() && text.chars().all(legal) {
+        true => Ok(text.to_owned()),
+        false => Err("give a name of letters, digits, -, _ and .".to_owned()),
+    }
+}
+
+/// A variable with its value.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let advice = || "give NAME=VALUE".to_owned();
+    let (name, value) = text.split_once('=').ok_or_else(advice)?;
+    match name.is_empty() {
+        true => Err(advice()),
+        false => Ok((name.to_owned(), value.to_owned())),
+    }
 }
 
 /// Jobs by their numbers.
@@ -76,11 +155,24 @@ fn range(text: &str) -> Result<Range, String> {
     }
 }
 
+fn all(ranges: &[Range]) -> Vec<Id> {
+    let ids: BTreeSet<u64> = ranges.iter().flat_map(|r| r.0..=r.1).collect();
+    ids.into_iter().map(Id).collect()
+}
+
 impl Ids {
-    /// All of them, in their order.
+    /// All of them, each once.
     #[must_use]
     pub fn ids(&self) -> Vec<Id> {
-        self.ids.iter().flat_map(|r| r.0..=r.1).map(Id).collect()
+        all(&self.ids)
+    }
+
+    /// Those that were named alone, and those of ranges.
+    #[must_use]
+    pub(crate) fn single_and_ranges(&self) -> (Vec<Id>, Vec<Id>) {
+        let (single, ranges): (Vec<Range>, Vec<Range>) =
+            self.ids.iter().partition(|range| range.0 == range.1);
+        (all(&single), all(&ranges))
     }
 }
 
@@ -93,6 +185,46 @@ pub struct StartArgs {
     /// Never start a job twice, neither after a kill of the server nor for lack of memory
     #[arg(long)]
     pub once: bool,
+    /// End each start of a job after this time: 90, 90s, 10m, 2h, 1d
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    pub timeout: Option<Duration>,
+    /// Time from SIGTERM to SIGKILL for a job that is to end; default: that of the queue, 10 s
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub grace: Option<Duration>,
+    /// Start when these jobs are done, 3 or 5-9; never if one of them is not
+    #[arg(long, value_name = "ID", value_parser = range)]
+    after: Vec<Range>,
+    /// Folder to run in; default: this one
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
+    /// Set a variable for the jobs (may be repeated); others are those of this terminal, except MT_*
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// Start the other jobs of a template though 3 have failed and none is done
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Run this line of sh once all have ended; $MT_DONE and $MT_FAILED count them, $MT_JOBS names them
+    #[arg(long, value_name = "CMD")]
+    pub on_end: Option<String>,
+    /// Print the commands, and add nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl StartArgs {
+    /// Jobs that must be done before.
+    #[must_use]
+    pub fn after(&self) -> Vec<Id> {
+        all(&self.after)
+    }
+}
+
+/// A command without `--` before it.
+#[derive(Debug, clap::Args)]
+pub struct Stray {
+    /// Its words.
+    #[arg(hide = true, num_args = 0.., allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 /// Arguments of `sweep`.
@@ -110,8 +242,14 @@ pub struct SweepArgs {
     /// Add the jobs without waiting for them
     #[arg(long)]
     pub no_wait: bool,
-    /// Command with {placeholders}, then ::: and NAME=VALUE,VALUE or NAME=FIRST..LAST for each; default:
-    /// commands from standard input
+    /// Write the output of each job as GNU parallel does, to DIR/NAME/VALUE/.../stdout
+    #[arg(long, value_name = "DIR", conflicts_with = "no_wait", value_hint = ValueHint::DirPath)]
+    pub results: Option<PathBuf>,
+    /// A command in the wrong place.
+    #[command(flatten)]
+    pub stray: Stray,
+    /// Command with {placeholders}, then ::: and for each NAME=VALUE,VALUE or NAME=FIRST..LAST or
+    /// NAME=FIRST..LAST:STEP; default: commands from standard input
     #[arg(value_name = "CMD", last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 }
@@ -125,8 +263,11 @@ pub struct AddArgs {
     /// What they ask for.
     #[command(flatten)]
     pub job: StartArgs,
+    /// A command in the wrong place.
+    #[command(flatten)]
+    pub stray: Stray,
     /// Command, or several with ::: as in mt sweep
-    #[arg(value_name = "CMD", last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(value_name = "CMD", last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 }
 
@@ -165,9 +306,37 @@ pub struct LogsArgs {
     /// Which queue.
     #[command(flatten)]
     pub queue: QueueArg,
-    /// Number of the job
-    #[arg(value_name = "ID", value_parser = |text: &str| text.parse().map(Id))]
-    pub id: Id,
+    /// Which jobs.
+    #[command(flatten)]
+    pub ids: Ids,
+    /// Print what comes, until the jobs have ended
+    #[arg(short, long, conflicts_with = "json")]
+    pub follow: bool,
+}
+
+/// Arguments of `results`.
+#[derive(Debug, clap::Args)]
+pub struct ResultsArgs {
+    /// Which queue.
+    #[command(flatten)]
+    pub queue: QueueArg,
+    /// Sweeps, each by the number of one of its jobs, or jobs, 5-9; default: all jobs
+    #[command(flatten)]
+    pub ids: Ids,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// Arguments of `retry`.
+#[derive(Debug, clap::Args)]
+pub struct RetryArgs {
+    /// Which queue.
+    #[command(flatten)]
+    pub queue: QueueArg,
+    /// Which jobs; default: all that failed, were killed, took too long or were skipped.
+    #[command(flatten)]
+    pub ids: Ids,
 }
 
 /// Arguments of `cancel`.
@@ -182,6 +351,9 @@ pub struct CancelArgs {
     /// All waiting and running jobs
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
+    /// Time from SIGTERM to SIGKILL, for running jobs
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub grace: Option<Duration>,
 }
 
 /// Arguments of `pause`.
@@ -218,13 +390,19 @@ pub struct QueueArgs {
     /// Most jobs at once; default: as many as raise the total throughput
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub most: Option<u32>,
+    /// The limit of --most is for the jobs of this group
+    #[arg(long, value_name = "NAME", requires = "most", value_parser = named)]
+    pub group: Option<String>,
+    /// Time from SIGTERM to SIGKILL for jobs that have no --grace of their own; default: 10 s
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub grace: Option<Duration>,
     /// Memory to divide among jobs: 16G; default: what the device has
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<Bytes>,
     /// Where jobs run, from the next server on
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<On>,
     /// Stop the server; running jobs are ended, and started again by the next server
-    #[arg(long, conflicts_with_all = ["most", "memory", "device"])]
+    #[arg(long, conflicts_with_all = ["most", "memory", "device", "grace"])]
     pub stop: bool,
 }

@@ -42,11 +42,16 @@ impl Book {
         (1..=count as u64).map(|n| Id(self.last + n)).collect()
     }
 
-    /// The common part of a job's request.
+    /// Requirements of a job.
     #[must_use]
     pub fn demand(&self, entry: &Entry) -> Demand {
-        let group = self.groups.get(&entry.group);
-        group.map(|g| g.demand.clone()).unwrap_or_default()
+        self.asked(entry).cloned().unwrap_or_default()
+    }
+
+    /// Requirements of a job, in the book.
+    #[must_use]
+    pub fn asked(&self, entry: &Entry) -> Option<&Demand> {
+        self.groups.get(&entry.group).map(|group| &group.demand)
     }
 
     /// Share of the device that a job runs under: the one requested, or all of it. Nothing is divided among jobs; only
@@ -126,6 +131,11 @@ impl Book {
                     most: new.most.or(old.most),
                     memory: new.memory.or(old.memory),
                     device: new.device.or(old.device),
+                    grace_ms: new.grace_ms.or(old.grace_ms),
+                    groups: [&old.groups, &new.groups]
+                        .into_iter()
+                        .flat_map(BTreeMap::clone)
+                        .collect(),
                 };
             }
             Record::Added { group, jobs, at_s } => {
@@ -219,7 +229,11 @@ impl Book {
 
     fn add(&mut self, group: &Group, jobs: &[QueuedJob], at_s: f64) {
         let number = self.groups.keys().next_back().map_or(1, |last| last + 1);
-        self.groups.insert(number, group.clone());
+        let group = Group {
+            first: jobs.first().map(|job| job.id),
+            ..group.clone()
+        };
+        self.groups.insert(number, group);
         for job in jobs {
             self.insert(Entry {
                 job: job.clone(),
@@ -231,6 +245,7 @@ impl Book {
                 cancelled: false,
                 alone: false,
                 lost: 0,
+                peak: None,
             });
         }
     }

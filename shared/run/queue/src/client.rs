@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::book::{Book, Entry, Wishes};
+use crate::book::{Book, Entry, Id, Wishes};
 use crate::journal;
 use crate::message::{DEVICE, LOCK, Reply, Request, Status};
 use crate::others;
@@ -42,6 +42,8 @@ pub struct Queue {
 const LONGEST_PATH: usize = 107;
 /// How long a client tries: a killed server is started again within a second.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Number of jobs that are asked for at once: with commands of some kilobytes each, a reply stays below the longest.
+const PART: usize = 2000;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Message of a server when it can be reached.
@@ -54,6 +56,8 @@ impl Queue {
     /// # Errors
     /// [`ClientError`] if others could exchange what is in the folder, or its path is too long for a socket.
     pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
+        // A variable that is set to nothing, as in a script or a compose file, counts as unset.
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.map_or_else(default_folder, Path::to_owned);
         let failed = |source| ClientError::Io {
             what: format!("the queue's folder {}", folder.display()),
@@ -84,7 +88,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn call(&self, request: &Request) -> Result<Vec<crate::book::Id>, ClientError> {
+    pub fn call(&self, request: &Request) -> Result<Vec<Id>, ClientError> {
         match self.reply(request)? {
             Reply::Jobs(ids) => Ok(ids),
             Reply::Status(_) => Ok(Vec::new()),
@@ -112,20 +116,50 @@ impl Queue {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn status(&self, ids: &[crate::book::Id]) -> Result<Status, ClientError> {
-        match ask(&self.folder, &Request::Status(ids.to_vec())) {
+    pub fn status(&self, ids: &[Id]) -> Result<Status, ClientError> {
+        self.state(&Request::Status(ids.to_vec()), |book| Status::of(book, ids))
+    }
+
+    /// How many jobs are in which state, and those that a screen has room for.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn overview(&self) -> Result<Status, ClientError> {
+        self.state(&Request::Overview, Status::overview)
+    }
+
+    /// The state of every job that is known. It is asked for in parts: the whole may be longer than a reply.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn everything(&self) -> Result<Status, ClientError> {
+        let mut all = self.overview()?;
+        let last = all.last.unwrap_or(Id(0)).0;
+        all.jobs.clear();
+        for first in (1..=last).step_by(PART) {
+            let ids: Vec<Id> = (first..=last).take(PART).map(Id).collect();
+            all.jobs.extend(self.status(&ids)?.jobs);
+        }
+        all.counts.clear();
+        Ok(all)
+    }
+
+    fn state(
+        &self,
+        request: &Request,
+        of: impl FnOnce(&Book) -> Status,
+    ) -> Result<Status, ClientError> {
+        match ask(&self.folder, request) {
             Ok(Reply::Status(status)) => Ok(*status),
             Ok(Reply::Refused(why)) => Err(ClientError::Refused(why)),
             Ok(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
             // It starts, or hangs.
-            Err(_) if self.is_served() => {
-                match self.reply_of_one(&Request::Status(ids.to_vec()))? {
-                    Reply::Status(status) => Ok(*status),
-                    Reply::Refused(why) => Err(ClientError::Refused(why)),
-                    Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
-                }
-            }
-            Err(_) => Ok(Status::of(&self.book()?, ids)),
+            Err(_) if self.is_served() => match self.reply_of_one(request)? {
+                Reply::Status(status) => Ok(*status),
+                Reply::Refused(why) => Err(ClientError::Refused(why)),
+                Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
+            },
+            Err(_) => Ok(of(&self.book()?)),
         }
     }
 
@@ -154,7 +188,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn served_status(&self, ids: &[crate::book::Id]) -> Result<Status, ClientError> {
+    pub fn served_status(&self, ids: &[Id]) -> Result<Status, ClientError> {
         let status = self.status(ids)?;
         if status.server.is_some() || status.jobs.iter().all(|job| job.state.is_ended()) {
             return Ok(status);
@@ -309,7 +343,10 @@ fn program() -> PathBuf {
 }
 
 fn default_folder() -> PathBuf {
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let home = || {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        Some(home.filter(|home| home.is_absolute())?.join(".local/state"))
+    };
     let state = std::env::var_os("XDG_STATE_HOME")
         .map(PathBuf::from)
         .filter(|p| p.is_absolute());

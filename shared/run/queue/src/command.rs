@@ -2,6 +2,8 @@
 
 use trial::{Command, CommandError};
 
+use crate::values::{MOST, values};
+
 /// Why commands cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -11,7 +13,7 @@ pub enum Refused {
         /// The word.
         word: String,
         /// The error and the correction.
-        why: &'static str,
+        why: String,
     },
     /// Placeholders and values do not match.
     #[error("{0}")]
@@ -36,12 +38,12 @@ pub struct TemplatedCommand {
     pub template: String,
     /// What is run.
     pub command: Command,
+    /// Names and values of its placeholders.
+    pub values: Vec<(String, String)>,
 }
 
 /// Separator between a template and the values of its placeholders, as in GNU parallel.
 const VALUES: &str = ":::";
-/// Maximum number of commands of one template: a slip in a range (`1..100000000`) is refused before it fills memory.
-const MOST: usize = 100_000;
 
 /// A single command, or, if the words contain `:::`, one for every combination of values, with the last placeholder
 /// changing fastest.
@@ -72,21 +74,53 @@ pub fn of_words(words: &[String]) -> Result<Vec<TemplatedCommand>, Refused> {
         )));
     }
     let text = template.join(" ");
-    let mut combinations = vec![template.to_vec()];
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for (name, all) in &values {
-        let holder = format!("{{{name}}}");
-        let with = |words: &Vec<String>, value: &String| -> Vec<String> {
-            words.iter().map(|w| w.replace(&holder, value)).collect()
+        let with = |chosen: &Vec<(String, String)>, value: &String| {
+            let mut chosen = chosen.clone();
+            chosen.push((name.clone(), value.clone()));
+            chosen
         };
         combinations = combinations
             .iter()
-            .flat_map(|words| all.iter().map(move |value| with(words, value)))
+            .flat_map(|chosen| all.iter().map(move |value| with(chosen, value)))
             .collect();
     }
     combinations
         .into_iter()
-        .map(|words| one(words, Some(&text), ""))
+        .map(|chosen| {
+            let words = template.iter().map(|word| filled(word, &chosen)).collect();
+            let wanted = one(words, Some(&text), "")?;
+            Ok(TemplatedCommand {
+                values: chosen,
+                ..wanted
+            })
+        })
         .collect()
+}
+
+/// A word with the values of its placeholders. Braces in a value are text.
+fn filled(word: &str, values: &[(String, String)]) -> String {
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let value = values.iter().find_map(|(name, value)| {
+            let after = after.strip_prefix(&**name)?.strip_prefix('}')?;
+            Some((value, after))
+        });
+        match value {
+            Some((value, after)) => {
+                filled.push_str(value);
+                rest = after;
+            }
+            None => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled + rest
 }
 
 /// One command per line; blank lines and those that begin with `#` are skipped.
@@ -95,9 +129,11 @@ pub fn of_words(words: &[String]) -> Result<Vec<TemplatedCommand>, Refused> {
 /// Every invalid line, with the name of its file and its number.
 pub fn of_lines(source: &str, text: &str) -> Result<Vec<TemplatedCommand>, Vec<Refused>> {
     let (mut all, mut refused) = (Vec::new(), Vec::new());
+    // Editors of Windows put a byte order mark before the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        let begin = line.trim_start();
+        if begin.is_empty() || begin.starts_with('#') {
             continue;
         }
         let place = format!("{source}:{}: ", index + 1);
@@ -143,7 +179,11 @@ fn checked(
         error: Box::new(error),
     })?;
     let template = template.map_or_else(|| template_of(&command), str::to_owned);
-    Ok(TemplatedCommand { template, command })
+    Ok(TemplatedCommand {
+        template,
+        command,
+        values: Vec::new(),
+    })
 }
 
 /// The template of a plain command: numbers count as values, everything else as the command.
@@ -189,24 +229,9 @@ fn read_values(word: &str) -> Result<(String, Vec<String>), Refused> {
     let (name, text) = word
         .split_once('=')
         .filter(|(name, _)| is_name(name))
-        .ok_or_else(|| wrong("give NAME=VALUE,VALUE,... or NAME=FIRST..LAST"))?;
-    if let Some((first, last)) = text.split_once("..") {
-        let number = |t: &str| t.parse::<i64>().ok();
-        if let (Some(first), Some(last)) = (number(first), number(last)) {
-            if first > last || last.saturating_sub(first) >= MOST as i64 {
-                return Err(wrong("a range ascends, by at most 100000 numbers"));
-            }
-            return Ok((
-                name.to_owned(),
-                (first..=last).map(|n| n.to_string()).collect(),
-            ));
-        }
-    }
-    let values: Vec<String> = text.split(',').map(str::to_owned).collect();
-    if values.iter().any(String::is_empty) {
-        return Err(wrong("a value is missing; give NAME=VALUE,VALUE,..."));
-    }
-    Ok((name.to_owned(), values))
+        .ok_or_else(|| wrong("give NAME=VALUE,VALUE,... or NAME=FIRST..LAST".to_owned()))?;
+    let all = values(text).map_err(wrong)?;
+    Ok((name.to_owned(), all))
 }
 
 /// Every placeholder must have values exactly once, and all values a placeholder.
@@ -262,7 +287,8 @@ mod tests {
             ("sh -c {x} ::: x=1 x=2", "x has values twice"),
             ("sh -c {x} ::: x=1,,2", "a value is missing"),
             ("sh -c {x} ::: x", "NAME=VALUE"),
-            ("sh -c {x} ::: x=5..2", "a range ascends"),
+            ("sh -c {x} ::: x=5..2", "descends"),
+            ("sh -c {x} ::: x=0.1..0.5", "0.1..0.5:STEP"),
             (
                 "sh -c {x}{y} ::: x=1..1000 y=1..1000",
                 "more than 100000 commands",
@@ -276,6 +302,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_not_searched_for_placeholders_and_is_kept_with_its_name() {
+        let all = of_words(&words("sh -c {x}{y} ::: x={y},b y=1,2")).unwrap();
+        let argv: Vec<&str> = all.iter().map(|w| &*w.command.argv[2]).collect();
+        assert_eq!(argv, ["{y}1", "{y}2", "b1", "b2"]);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(all[3].values, [pair("x", "b"), pair("y", "2")]);
+    }
+
+    #[test]
     fn braces_that_hold_no_name_are_text() {
         let all = of_words(&["sh", "-c", "{\"a\": 1} {}"].map(str::to_owned)).unwrap();
         assert_eq!(all.len(), 1);
@@ -283,7 +318,9 @@ mod tests {
 
     #[test]
     fn lines_are_commands_and_each_that_is_none_is_named() {
-        let all = of_lines("jobs", "# lr\nsh -c 'echo 1'\n\nsh -c 2\n").unwrap();
+        let text = "\u{feff}# lr\r\nsh -c 'echo 1' # one\r\n\nsh -c 2\n";
+        let all = of_lines("jobs", text).unwrap();
+        assert_eq!(all[0].command.argv, ["sh", "-c", "echo 1"]);
         assert_eq!(all.len(), 2);
         assert_eq!(all[1].template, "sh -c {}");
         let refused = of_lines("jobs", "sh -c 1\nnope-nope 2\nsh 'x\n").unwrap_err();

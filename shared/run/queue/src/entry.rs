@@ -33,6 +33,32 @@ pub struct Demand {
     /// It is not started again if the server was killed while it ran.
     #[serde(default)]
     pub once: bool,
+    /// Milliseconds that each start may run; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Milliseconds from SIGTERM to SIGKILL; absent: the queue's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// It starts when these jobs are done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Id>,
+    /// It starts when the jobs of `after` have ended, however they did.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub after_any: bool,
+    /// It starts although other jobs of its template have failed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keep_going: bool,
+    /// Name of the group whose limit it counts against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(on: &bool) -> bool {
+    !*on
 }
 
 /// What the jobs of one request have in common.
@@ -47,6 +73,9 @@ pub struct Group {
     pub env: BTreeMap<String, String>,
     /// Requirements of each job.
     pub demand: Demand,
+    /// Number of its first job, by which users name a sweep; set when it is added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<Id>,
     /// What else a process has from whoever starts it, of the one that added them; absent: what the server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Box<Origin>>,
@@ -65,6 +94,9 @@ pub struct QueuedJob {
     /// Variables given before the program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
+    /// Names and values of its placeholders, in the order of the command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(String, String)>,
     /// The process that waits to become the program, if another program starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
@@ -84,6 +116,8 @@ pub enum Outcome {
     Failed(i32),
     /// A signal.
     Killed(i32),
+    /// It was ended because it ran longer than it may.
+    TimedOut,
     /// It was cancelled, before or while it ran.
     Cancelled,
     /// It was not started (again); the reason.
@@ -134,6 +168,9 @@ pub struct Entry {
     /// Number of starts during which the server died.
     #[serde(default)]
     pub lost: u32,
+    /// Most bytes of memory that it was seen to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
 }
 
 /// Where jobs run.
@@ -169,6 +206,12 @@ pub struct Wishes {
     /// Where jobs run; absent: on a GPU if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<On>,
+    /// Milliseconds from SIGTERM to SIGKILL for jobs that say nothing themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// Maximum number of jobs at once of each named group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, usize>,
 }
 
 /// The state of a queue apart from the records that follow it.
@@ -247,6 +290,15 @@ pub enum Record {
     },
     /// A running job is to be ended.
     Cancelled(Id),
+    /// A job that has ended waits again, because a user wants it to.
+    Retried(Id),
+    /// Most bytes of memory that a job was seen to use.
+    Peak {
+        /// Which.
+        id: Id,
+        /// Bytes.
+        bytes: u64,
+    },
     /// A job is held, or released.
     Held {
         /// Which.
@@ -276,6 +328,8 @@ impl Record {
             | Self::Lost(id)
             | Self::Ended { id, .. }
             | Self::Cancelled(id)
+            | Self::Retried(id)
+            | Self::Peak { id, .. }
             | Self::Held { id, .. } => Some(*id),
             _ => None,
         }
@@ -317,6 +371,12 @@ impl Entry {
             }
             (Record::Cancelled(_), State::Running(_)) => self.cancelled = true,
             (Record::Held { on, .. }, State::Waiting) => self.held = *on,
+            (Record::Retried(_), State::Ended { .. }) => {
+                self.state = State::Waiting;
+                (self.held, self.cancelled, self.alone) = (false, false, false);
+                (self.lost, self.peak) = (0, None);
+            }
+            (Record::Peak { bytes, .. }, _) => self.peak = self.peak.max(Some(*bytes)),
             _ => return Err(self.contradicts(record)),
         }
         Ok(())
@@ -341,6 +401,7 @@ impl Entry {
             Record::Ended { .. } => "ends",
             Record::Cancelled(_) => "is cancelled",
             Record::Held { .. } => "is held",
+            Record::Retried(_) => "is to run again",
             _ => "changes",
         };
         let state = match self.state {

@@ -16,6 +16,7 @@
 //! - one process for each queue writes its journal and starts its jobs.
 
 mod admit;
+mod after;
 mod answer;
 pub mod args;
 pub mod book;
@@ -28,20 +29,28 @@ mod index;
 pub mod journal;
 mod last;
 pub mod learnt;
+pub mod logs;
+mod memory;
 pub mod message;
 mod meter;
+pub mod metrics;
 mod others;
 mod place;
 pub mod policy;
 pub mod processors;
 mod recover;
+pub mod results;
 mod room;
 mod safe;
 pub mod server;
 pub mod show;
 mod socket;
+pub mod speak;
 mod store;
+pub mod submit;
+mod values;
 pub mod verbs;
+pub mod wait;
 mod watch;
 
 pub use admit::exec;

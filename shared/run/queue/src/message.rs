@@ -12,6 +12,8 @@ use crate::policy::Wait;
 pub const SOCKET: &str = "socket";
 /// Name of the folder of logs.
 pub const LOGS: &str = "logs";
+/// Beginning of the line in a log before the output of a second or later start; its number follows.
+pub const START: &str = "--- mt: start ";
 /// File that the server of a folder locks.
 pub(crate) const LOCK: &str = "lock";
 /// Variable by which a client tells the server that it starts where jobs run.
@@ -30,8 +32,17 @@ pub enum Request {
     },
     /// Report on jobs; empty: on all.
     Status(Vec<Id>),
+    /// Report how many jobs are in which state, and list those that a screen has room for.
+    Overview,
     /// Cancel jobs.
-    Cancel(Vec<Id>),
+    Cancel {
+        /// Which.
+        ids: Vec<Id>,
+        /// Milliseconds from SIGTERM to SIGKILL; absent: those of each job.
+        grace_ms: Option<u64>,
+    },
+    /// Let jobs that have ended run again.
+    Retry(Vec<Id>),
     /// Hold jobs or release them; empty: pause or resume the queue.
     Pause {
         /// Which.
@@ -109,6 +120,18 @@ pub struct JobStatus {
     /// Bytes of memory that it requires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// Names and values of its placeholders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(String, String)>,
+    /// First job of the sweep that it belongs to, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Id>,
+    /// Name of its group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Most bytes of memory that it was seen to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
     /// Number of starts.
     pub starts: u32,
     /// Seconds since 1970.
@@ -135,6 +158,8 @@ pub enum Word {
     Failed,
     /// A signal.
     Killed,
+    /// It ran longer than it may.
+    TimedOut,
     /// Cancelled by a user.
     Cancelled,
     /// Not started (again).
@@ -144,10 +169,35 @@ pub enum Word {
 }
 
 impl Word {
+    const fn of(entry: &Entry) -> Self {
+        match &entry.state {
+            State::Waiting => Self::Waiting,
+            State::Running(_) => Self::Running,
+            State::Ended { outcome, .. } => match outcome {
+                Outcome::Done => Self::Done,
+                Outcome::Failed(_) => Self::Failed,
+                Outcome::Killed(_) => Self::Killed,
+                Outcome::TimedOut => Self::TimedOut,
+                Outcome::Cancelled => Self::Cancelled,
+                Outcome::Skipped(_) => Self::Skipped,
+                Outcome::Left => Self::Left,
+            },
+        }
+    }
+
     /// Whether it has ended.
     #[must_use]
     pub const fn is_ended(self) -> bool {
         !matches!(self, Self::Running | Self::Waiting)
+    }
+
+    /// Whether it ended otherwise than it should have, and no user wanted that.
+    #[must_use]
+    pub const fn is_bad(self) -> bool {
+        matches!(
+            self,
+            Self::Failed | Self::Killed | Self::TimedOut | Self::Skipped
+        )
     }
 
     /// Whether it succeeded, as far as known: the status of a process that another program started is unknown here.
@@ -194,7 +244,18 @@ pub struct Status {
     pub jobs: Vec<JobStatus>,
     /// Requested numbers without a job.
     pub unknown: Vec<Id>,
+    /// Number of jobs in each state, if `jobs` are not all of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<Word, usize>,
+    /// The last number in use, with the counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Id>,
 }
+
+/// Number of jobs that an overview lists of those that wait, of those that are not done, and of those that are done.
+pub const LISTED: usize = 5;
+/// Number of running jobs that an overview lists: more than the screens that people have.
+const RUNNING: usize = 200;
 
 impl Status {
     /// The state according to a book, of the given jobs, or of all if none is given.
@@ -207,14 +268,65 @@ impl Status {
             false => ids.iter().filter_map(|id| book.entries.get(id)).collect(),
         };
         let unknown = ids.iter().filter(|id| !book.entries.contains_key(id));
+        let unknown: Vec<Id> = unknown.copied().collect();
+        Self {
+            unknown,
+            ..Self::with(book, &entries)
+        }
+    }
+
+    /// How many jobs are in which state, and those that a screen has room for: the first to start of those that wait,
+    /// and the last of those that have ended.
+    #[must_use]
+    pub fn overview(book: &Book) -> Self {
+        let mut counts = BTreeMap::new();
+        let mut kinds: [Vec<&Entry>; 4] = Default::default();
+        for entry in book.entries.values() {
+            let word = Word::of(entry);
+            *counts.entry(word).or_insert(0) += 1;
+            let kind = match word {
+                Word::Running => 0,
+                Word::Waiting => 1,
+                Word::Done | Word::Left | Word::Cancelled => 3,
+                _ => 2,
+            };
+            kinds[kind].push(entry);
+        }
+        let ended_s = |entry: &&Entry| match entry.state {
+            State::Ended { at_s, .. } => at_s,
+            _ => 0.0,
+        };
+        let [mut running, mut waiting, mut bad, mut good] = kinds;
+        running.truncate(RUNNING);
+        let rank = |e: &&Entry| {
+            let demand = book.asked(e);
+            (demand.map_or(0, |demand| -demand.priority), e.job.id)
+        };
+        waiting.sort_by_key(rank);
+        waiting.truncate(LISTED);
+        for ended in [&mut bad, &mut good] {
+            ended.sort_by(|a, b| ended_s(a).total_cmp(&ended_s(b)));
+            ended.drain(..ended.len().saturating_sub(LISTED));
+        }
+        let listed: Vec<&Entry> = [running, waiting, bad, good].concat();
+        Self {
+            counts,
+            last: Some(Id(book.last)),
+            ..Self::with(book, &listed)
+        }
+    }
+
+    fn with(book: &Book, entries: &[&Entry]) -> Self {
         Self {
             server: None,
             paused: book.paused,
             jobs: entries
-                .into_iter()
+                .iter()
                 .map(|entry| JobStatus::of(book, entry))
                 .collect(),
-            unknown: unknown.copied().collect(),
+            unknown: Vec::new(),
+            counts: BTreeMap::new(),
+            last: None,
         }
     }
 }
@@ -224,16 +336,17 @@ impl JobStatus {
     #[must_use]
     pub fn of(book: &Book, entry: &Entry) -> Self {
         let demand = book.demand(entry);
-        let (state, started_s, ended_s) = match &entry.state {
-            State::Waiting => (Word::Waiting, None, None),
-            State::Running(at) => (Word::Running, Some(*at), None),
+        let first = book.groups.get(&entry.group).and_then(|group| group.first);
+        let (started_s, ended_s) = match &entry.state {
+            State::Waiting => (None, None),
+            State::Running(at) => (Some(*at), None),
             State::Ended {
                 started_s, at_s, ..
-            } => (Word::Done, *started_s, Some(*at_s)),
+            } => (*started_s, Some(*at_s)),
         };
         let mut job = Self {
             id: entry.job.id,
-            state,
+            state: Word::of(entry),
             waits: None,
             why: None,
             code: None,
@@ -245,22 +358,20 @@ impl JobStatus {
             unit: None,
             priority: demand.priority,
             memory: demand.memory,
+            values: entry.job.values.clone(),
+            sweep: first.filter(|first| *first != entry.job.id),
+            group: demand.group,
+            peak_memory: entry.peak,
             starts: entry.starts,
             added_s: entry.added_s,
             started_s,
             ended_s,
         };
         match entry.outcome() {
-            None | Some(Outcome::Done) => {}
-            Some(Outcome::Failed(code)) => (job.state, job.code) = (Word::Failed, Some(*code)),
-            Some(Outcome::Killed(signal)) => {
-                (job.state, job.signal) = (Word::Killed, Some(*signal))
-            }
-            Some(Outcome::Cancelled) => job.state = Word::Cancelled,
-            Some(Outcome::Skipped(why)) => {
-                (job.state, job.why) = (Word::Skipped, Some(why.clone()))
-            }
-            Some(Outcome::Left) => job.state = Word::Left,
+            Some(Outcome::Failed(code)) => job.code = Some(*code),
+            Some(Outcome::Killed(signal)) => job.signal = Some(*signal),
+            Some(Outcome::Skipped(why)) => job.why = Some(why.clone()),
+            _ => {}
         }
         job
     }

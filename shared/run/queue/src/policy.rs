@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::after::{Turn, turn};
 use crate::book::{Book, Entry, Id, Outcome, Record};
 use crate::explore::Explorer;
 use crate::failures::{Failures, Verdict};
@@ -51,6 +52,10 @@ pub enum Wait {
     Alone,
     /// An earlier job has waited so long that its place is reserved.
     Reserved,
+    /// Another job must be done before.
+    After,
+    /// As many jobs of its group run as may.
+    Group,
 }
 
 /// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
@@ -80,6 +85,17 @@ struct Room {
     parts: f64,
     /// One of them must run alone.
     alone: bool,
+    /// Number of jobs of each named group.
+    groups: BTreeMap<String, usize>,
+}
+
+impl Room {
+    /// Whether as many jobs of a group run as a user allows.
+    fn is_full_for(&self, book: &Book, group: &str) -> bool {
+        let running = self.groups.get(group).copied().unwrap_or(0);
+        let most = book.wishes.groups.get(group);
+        most.is_some_and(|&most| running >= most)
+    }
 }
 
 impl Policy {
@@ -233,18 +249,23 @@ impl Policy {
             memory: 0,
             parts: 0.0,
             alone: false,
+            groups: BTreeMap::new(),
         };
         for entry in book.running() {
-            self.take(&mut room, &Kind::of(entry, &book.demand(entry)));
+            self.take(&mut room, &Kind::of(entry, &book.demand(entry)), book);
         }
         room
     }
 
-    fn take(&self, room: &mut Room, kind: &Kind) {
+    fn take(&self, room: &mut Room, kind: &Kind, book: &Book) {
         room.jobs += 1;
         room.memory = room.memory.saturating_add(kind.memory);
         room.parts += self.part(&kind.template);
         room.alone |= kind.alone;
+        let group = book.groups.get(&kind.group);
+        if let Some(name) = group.and_then(|group| group.demand.group.as_ref()) {
+            *room.groups.entry(name.clone()).or_default() += 1;
+        }
     }
 
     /// Fraction of the device that a job of a template takes.
@@ -321,7 +342,28 @@ impl Policy {
                 passed.push(at.id());
                 break;
             }
-            let (id, more) = match self.failures.verdict(book, kind, now) {
+            let asked = book.groups.get(&kind.group).map(|group| &group.demand);
+            match asked.map_or(Turn::Now, |demand| turn(book, demand)) {
+                Turn::Now => {}
+                Turn::Later => {
+                    self.waits.insert(kind.clone(), Wait::After);
+                    continue;
+                }
+                Turn::Never(why) => {
+                    skips.extend(all_of(book, kind).map(|id| (id, why.clone())));
+                    continue;
+                }
+            }
+            let group = asked.and_then(|demand| demand.group.as_ref());
+            if group.is_some_and(|group| room.is_full_for(book, group)) {
+                self.waits.insert(kind.clone(), Wait::Group);
+                continue;
+            }
+            let verdict = match asked.is_some_and(|demand| demand.keep_going) {
+                true => Verdict::Go,
+                false => self.failures.verdict(book, kind, now),
+            };
+            let (id, more) = match verdict {
                 Verdict::Go => (at.id(), true),
                 // Of a template that has only failed, one value is tried at a time.
                 Verdict::Try(probe) => (probe, false),
@@ -339,7 +381,7 @@ impl Policy {
                     for other in passed.drain(..) {
                         self.passed.entry(other).or_insert(now);
                     }
-                    self.take(&mut room, kind);
+                    self.take(&mut room, kind, book);
                     starts.push(id);
                     if more {
                         walk.go_on(at, kind);

@@ -71,12 +71,15 @@ impl Book {
     }
 
     /// Forgets ended jobs, except the last `keep` of them, those that ended after `since`, and those of requests of which
-    /// some job has not ended: somebody may wait for them.
+    /// some job has not ended, and those that such jobs come after: somebody may wait for them.
     pub fn prune(&mut self, keep: usize, since: f64) {
         let open: BTreeSet<u64> = (self.running().chain(self.waiting()))
             .map(|entry| entry.group)
             .collect();
+        let open_groups = open.iter().filter_map(|number| self.groups.get(number));
+        let needed: BTreeSet<Id> = open_groups.flat_map(|g| &g.demand.after).copied().collect();
         let mut old: Vec<(f64, Id)> = (self.entries.values())
+            .filter(|entry| !needed.contains(&entry.job.id))
             .filter(|entry| !open.contains(&entry.group))
             .filter_map(|entry| match entry.state {
                 State::Ended { at_s, .. } => Some((at_s, entry.job.id)),

@@ -25,12 +25,14 @@ use jobs::{
 use trial::detect::Detector;
 use units::TaskId;
 
+use crate::after;
 use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
 use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
-use crate::message::{self, DEVICE, LOCK, LOGS};
+use crate::memory::Peaks;
+use crate::message::{self, DEVICE, LOCK, LOGS, START};
 use crate::others::{self, Others};
 use crate::place::{Place, VISIBLE, is_none};
 use crate::policy::{Decision, Policy};
@@ -75,6 +77,10 @@ struct Live {
     detector: Detector,
     /// Work that has been reported to the policy.
     told: f64,
+    /// When it is ended because it has run longer than it may.
+    until: Option<Instant>,
+    /// It was ended for that reason.
+    late: bool,
 }
 
 /// The server of a queue.
@@ -103,6 +109,9 @@ pub struct Server {
     looked: Instant,
     others: Others,
     watch: Option<Watch>,
+    peaks: Peaks,
+    /// From SIGTERM to SIGKILL, of jobs that a user has cancelled with a time of his own.
+    pub(crate) graces: BTreeMap<Id, Duration>,
     /// After a start that failed for lack of resources, nothing is started before this time.
     again: Instant,
 }
@@ -194,6 +203,8 @@ impl Server {
             looked: Instant::now(),
             others: Others::default(),
             watch: processors.map(|_| Watch::default()),
+            peaks: Peaks::default(),
+            graces: BTreeMap::new(),
             again: Instant::now(),
         };
         server.recover()?;
@@ -225,6 +236,8 @@ impl Server {
             }
             self.look_at_others();
             self.look_at_processors();
+            self.look_at_memory();
+            self.end_late();
             while let Ok((request, answer)) = self.calls.try_recv() {
                 self.busy = Instant::now();
                 // An answer is made from the book: what has happened must be in it.
@@ -335,13 +348,20 @@ impl Server {
         };
         let id = self.live.iter().find(|(_, live)| live.process == event.job);
         let Some((&id, _)) = id else { return };
-        if let Some(live) = self.live.remove(&id) {
+        let live = self.live.remove(&id);
+        let late = live.as_ref().is_some_and(|live| live.late);
+        if let Some(live) = live {
             self.place.free(live.seat);
         }
+        self.graces.remove(&id);
+        let peak = self.peaks.take(id);
+        self.owed
+            .extend(peak.map(|bytes| Record::Peak { id, bytes }));
         let Some(entry) = self.book.entries.get(&id).cloned() else {
             return;
         };
         let outcome = match exit {
+            _ if late => Outcome::TimedOut,
             Exit::Code(0) => Outcome::Done,
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
@@ -391,11 +411,12 @@ impl Server {
             if self.others.look(&self.folder, &entry) {
                 let is_orphan = entry.job.parent.is_some_and(|parent| !parent.is_alive());
                 if is_orphan || entry.cancelled {
-                    self.others.end(&entry, GRACE);
+                    self.others.end(&entry, self.grace(id));
                 }
                 continue;
             }
             self.others.forget(id);
+            self.graces.remove(&id);
             match (&entry.state, entry.cancelled) {
                 (State::Running(_), false) => self.over(&entry, Outcome::Left),
                 (State::Running(_), true) => self.over(&entry, Outcome::Cancelled),
@@ -406,6 +427,41 @@ impl Server {
                 }),
             }
         }
+    }
+
+    /// Observes the memory of jobs.
+    fn look_at_memory(&mut self) {
+        let supervisor = &self.supervisor;
+        let jobs = self.live.iter().filter_map(|(id, live)| {
+            let pid = supervisor.pid(live.process)?;
+            Some((*id, pid, supervisor.procs(live.process)))
+        });
+        self.peaks.look(jobs);
+    }
+
+    /// Ends jobs that have run longer than they may.
+    fn end_late(&mut self) {
+        let now = Instant::now();
+        let late = |(id, live): (&Id, &Live)| {
+            let over = live.until.is_some_and(|until| until <= now);
+            (over && !live.late).then_some(*id)
+        };
+        let late: Vec<Id> = self.live.iter().filter_map(late).collect();
+        for id in late {
+            let grace = self.grace(id);
+            if let Some(live) = self.live.get_mut(&id) {
+                live.late = true;
+                self.supervisor.stop(live.process, grace);
+            }
+        }
+    }
+
+    /// From SIGTERM to SIGKILL: what the user who cancelled it, the job, or the queue says.
+    fn grace(&self, id: Id) -> Duration {
+        let entry = self.book.entries.get(&id);
+        let own = entry.and_then(|entry| self.book.asked(entry)?.grace_ms);
+        let own = own.or(self.book.wishes.grace_ms).map(Duration::from_millis);
+        self.graces.get(&id).copied().or(own).unwrap_or(GRACE)
     }
 
     /// Observes jobs and processors, a few times a second.
@@ -439,7 +495,7 @@ impl Server {
                 Decision::Stop(id) => {
                     // One that another program started is ended where it is looked at.
                     if let Some(live) = self.live.get(&id) {
-                        self.supervisor.stop(live.process, GRACE);
+                        self.supervisor.stop(live.process, self.grace(id));
                     }
                 }
                 Decision::Skip(id, why) => self.owed.push(Record::Ended {
@@ -480,6 +536,9 @@ impl Server {
                 return self.over(&entry, Outcome::Skipped(why));
             }
         };
+        self.mark_start(&entry, &spec.log);
+        let timeout = self.book.asked(&entry).and_then(|demand| demand.timeout_ms);
+        let timeout = timeout.map(Duration::from_millis);
         match self.supervisor.spawn(&spec) {
             Ok(process) => {
                 let live = Live {
@@ -487,6 +546,8 @@ impl Server {
                     seat: seat.number,
                     detector: Detector::default(),
                     told: 0.0,
+                    until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+                    late: false,
                 };
                 self.live.insert(id, live);
             }
@@ -497,6 +558,16 @@ impl Server {
                     false => self.over(&entry, Outcome::Skipped(error.to_string())),
                 }
             }
+        }
+    }
+
+    /// Separates the output of one start from that of the one before.
+    fn mark_start(&self, entry: &Entry, log: &Path) {
+        if entry.starts > 1
+            && let Ok(mut log) = fs::OpenOptions::new().append(true).open(log)
+        {
+            // A full disk: the job's own output is then missing as well, and its supervisor reports it.
+            writeln!(log, "{START}{}", entry.starts).ok();
         }
     }
 
@@ -524,6 +595,9 @@ impl Server {
         let mut env: BTreeMap<OsString, OsString> = own
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
+        if group.demand.after_any {
+            env.extend(after::counts(&self.book, &group.demand));
+        }
         // A job that wants no GPU has a place, but sees none.
         if !env
             .get(OsStr::new(VISIBLE))
@@ -567,7 +641,9 @@ impl Server {
         for event in self.supervisor.poll(Duration::ZERO) {
             self.happened(event);
         }
-        self.supervisor.stop_all(GRACE);
+        for (&id, live) in &self.live {
+            self.supervisor.stop(live.process, self.grace(id));
+        }
         while self.supervisor.running() > 0 {
             self.supervisor.poll(LOOK);
         }

@@ -1,14 +1,14 @@
 //! Displays a queue.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 
-use crate::message::{JobStatus, Status, Word};
+use crate::message::{JobStatus, LISTED, Status, Word};
 use crate::policy::Wait;
 
-/// Number of waiting jobs that are listed, the next to start first; the rest is counted.
-const WAITING: usize = 5;
-/// Number of failed or unstarted jobs that are listed, the last ones.
-const FAILED: usize = 5;
+/// Ends that a user looks into.
+const BAD: [Word; 4] = [Word::Failed, Word::Killed, Word::TimedOut, Word::Skipped];
+/// Ends that need no attention.
+const GOOD: [Word; 3] = [Word::Done, Word::Left, Word::Cancelled];
 /// Columns of the narrowest table.
 const NARROWEST: usize = 40;
 
@@ -21,38 +21,49 @@ pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> Stri
     });
     let mut lines = head(status);
     let of = |word: Word| status.jobs.iter().filter(move |job| job.state == word);
-    let mut shown: Vec<&JobStatus> = of(Word::Running).collect();
-    let mut waiting: Vec<&JobStatus> = of(Word::Waiting).collect();
-    waiting.sort_by_key(|job| (-job.priority, job.id));
-    let rest = match all {
-        true => 0,
-        false => waiting.len().saturating_sub(WAITING),
-    };
-    shown.extend(&waiting[..waiting.len() - rest]);
-    let bad = |job: &&JobStatus| matches!(job.state, Word::Failed | Word::Killed | Word::Skipped);
-    let mut ended: Vec<&JobStatus> = status.jobs.iter().filter(bad).collect();
-    let more = ended.len().saturating_sub(FAILED);
-    if all {
-        ended = status
-            .jobs
+    let total = |words: &[Word]| match status.counts.is_empty() {
+        true => words.iter().map(|word| of(*word).count()).sum(),
+        false => words
             .iter()
-            .filter(|job| job.state.is_ended())
-            .collect();
+            .filter_map(|word| status.counts.get(word))
+            .sum(),
+    };
+    let running: Vec<&JobStatus> = of(Word::Running).collect();
+    let mut waiting: Vec<&JobStatus> = of(Word::Waiting).collect();
+    waiting.sort_by_key(|job| (Reverse(job.priority), job.id));
+    let ended_s = |job: &&JobStatus| job.ended_s.unwrap_or(0.0);
+    let ended = |words: &[Word]| {
+        let mut jobs: Vec<&JobStatus> = words.iter().flat_map(|word| of(*word)).collect();
+        jobs.sort_by(|a, b| ended_s(a).total_cmp(&ended_s(b)).then(a.id.cmp(&b.id)));
+        jobs
+    };
+    let mut blocks = vec![
+        (running, total(&[Word::Running]), "run"),
+        (waiting, total(&[Word::Waiting]), "wait"),
+        (ended(&BAD), total(&BAD), "are not done (mt status --all)"),
+        (ended(&GOOD), total(&GOOD), "are done (mt status --all)"),
+    ];
+    if all {
+        let mut jobs: Vec<&JobStatus> = status.jobs.iter().filter(|j| j.state.is_ended()).collect();
+        jobs.sort_by_key(|job| job.id);
+        blocks.truncate(2);
+        let count = jobs.len();
+        blocks.push((jobs, count, ""));
     } else {
-        ended.drain(..more);
+        blocks[1].0.truncate(LISTED);
+        for (jobs, ..) in &mut blocks[2..] {
+            jobs.drain(..jobs.len().saturating_sub(LISTED));
+        }
     }
-    if !shown.is_empty() || !ended.is_empty() {
+    if blocks.iter().any(|(jobs, ..)| !jobs.is_empty()) {
         lines.push(row(["ID", "STATE", "TIME", "PROGRESS"], "COMMAND", width));
     }
-    lines.extend(shown.iter().map(|job| job_row(job, width, now_s)));
-    if rest > 0 {
-        lines.push(format!("      ... and {rest} more that wait"));
-    }
-    lines.extend(ended.iter().map(|job| job_row(job, width, now_s)));
-    if more > 0 && !all {
-        lines.push(format!(
-            "      ... and {more} more that failed or were skipped (mt status --all)"
-        ));
+    for (jobs, total, what) in blocks {
+        lines.extend(jobs.iter().map(|job| job_row(job, width, now_s)));
+        let rest = total.saturating_sub(jobs.len());
+        if rest > 0 {
+            lines.push(format!("      ... and {rest} more that {what}"));
+        }
     }
     lines.join("\n") + "\n"
 }
@@ -60,9 +71,11 @@ pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> Stri
 /// Summary before the jobs: how many in which state, what was learnt, what goes wrong.
 #[must_use]
 pub fn head(status: &Status) -> Vec<String> {
-    let mut counts = BTreeMap::new();
-    for job in &status.jobs {
-        *counts.entry(job.state).or_insert(0usize) += 1;
+    let mut counts = status.counts.clone();
+    if counts.is_empty() {
+        for job in &status.jobs {
+            *counts.entry(job.state).or_insert(0usize) += 1;
+        }
     }
     let counts: Vec<String> = counts
         .iter()
@@ -84,13 +97,23 @@ pub fn head(status: &Status) -> Vec<String> {
             .jobs
             .iter()
             .any(|j| !j.state.is_ended() && j.template == *template);
-        if running && learnt.level > 1 {
-            let (level, speedup) = (learnt.level, learnt.speedup);
-            let sure = if learnt.step == 0 { "" } else { " so far" };
-            lines.push(format!(
-                "{level} at once achieve {speedup:.1} times the throughput of one{sure}: {template}"
-            ));
+        if !running || learnt.level < 2 {
+            continue;
         }
+        let template = cli::one_line(template);
+        lines.push(match learnt.wants {
+            // Nothing was compared: so many fill the processors.
+            Some(wants) => format!(
+                "up to {} at once, since one keeps {wants:.2} processors busy: {template}",
+                learnt.level
+            ),
+            None => format!(
+                "{} at once achieve {:.1} times the throughput of one{}: {template}",
+                learnt.level,
+                learnt.speedup,
+                if learnt.step == 0 { "" } else { " so far" }
+            ),
+        });
     }
     lines.extend(server.tries.iter().map(|tries| format!("trying {tries}")));
     lines.extend(
@@ -102,13 +125,16 @@ pub fn head(status: &Status) -> Vec<String> {
     lines
 }
 
-const fn name(word: Word) -> &'static str {
+/// A state in one word.
+#[must_use]
+pub const fn name(word: Word) -> &'static str {
     match word {
         Word::Running => "running",
         Word::Waiting => "waiting",
         Word::Done => "done",
         Word::Failed => "failed",
         Word::Killed => "killed",
+        Word::TimedOut => "timed out",
         Word::Cancelled => "cancelled",
         Word::Skipped => "skipped",
         Word::Left => "left",
@@ -132,9 +158,10 @@ fn job_row(job: &JobStatus, width: usize, now_s: f64) -> String {
         (Some(from), to) => clock(to.unwrap_or(now_s) - from),
         (None, _) => "-".to_owned(),
     };
-    let what = match (&job.why, job.state) {
-        (Some(why), _) => format!("{}: {why}", job.command),
-        _ => job.command.clone(),
+    let command = cli::one_line(&job.command);
+    let what = match &job.why {
+        Some(why) => format!("{command}: {why}"),
+        None => command.into_owned(),
     };
     let id = job.id.to_string();
     row([&id, &state, &time, &progress(job)], &what, width)
@@ -148,6 +175,8 @@ const fn reason(why: Wait) -> &'static str {
         Wait::Memory => "for memory",
         Wait::Alone => "to be alone",
         Wait::Reserved => "behind one",
+        Wait::After => "for another",
+        Wait::Group => "for group",
     }
 }
 
@@ -197,6 +226,7 @@ pub fn ended(job: &JobStatus) -> String {
     let how = match (job.state, job.code, job.signal) {
         (Word::Failed, Some(code), _) => format!("failed: exit status {code}"),
         (Word::Killed, _, Some(signal)) => format!("killed by signal {signal}"),
+        (Word::TimedOut, ..) => "took longer than --timeout".to_owned(),
         (word, ..) => name(word).to_owned(),
     };
     let why = job
@@ -207,11 +237,17 @@ pub fn ended(job: &JobStatus) -> String {
         (Some(from), Some(to)) => format!(" after {}", clock(to - from)),
         _ => String::new(),
     };
-    format!("{} {how}{why}{took}: {}", job.id, job.command)
+    format!(
+        "{} {how}{why}{took}: {}",
+        job.id,
+        cli::one_line(&job.command)
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
 
@@ -223,6 +259,7 @@ mod tests {
             cwd: "/".to_owned(),
             env: BTreeMap::new(),
             demand: Demand::default(),
+            first: None,
             origin: None,
         };
         let job = |id| QueuedJob {
@@ -230,6 +267,7 @@ mod tests {
             template: "sh {}".to_owned(),
             argv: vec!["sh".to_owned(), id.to_string()],
             set: BTreeMap::new(),
+            values: Vec::new(),
             process: None,
             parent: None,
         };
@@ -277,6 +315,13 @@ mod tests {
             text.contains("  100 failed 2") && text.contains("1:09"),
             "{text}"
         );
+        assert!(
+            text.contains("   99 done") && text.contains("... and 85 more that are done"),
+            "{text}"
+        );
+        let brief = Status::overview(&book);
+        assert!(brief.jobs.len() <= 15, "{}", brief.jobs.len());
+        assert_eq!(table(&brief, false, Some(80), 100.0), text);
         assert!(table(&status, true, None, 100.0).lines().count() > 300);
     }
 }

@@ -134,12 +134,15 @@ pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
     commands
 }
 
+/// Words of a line as sh(1) splits them. What only a shell could do is refused. Brackets are text, which they are to a
+/// shell unless a file matches: lists of sizes, `[64,64]`, are more frequent than such files.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
-    const SHELL: &str =
-        "it needs a shell, and none is involved; put it into a file and give 'sh FILE'";
-    let mut words = Vec::new();
+    const SHELL: &str = "it needs a shell, and none is involved; put the character in quotes if it is meant itself, \
+                         or the command into a file and give 'sh FILE'";
+    const OPEN: &str = "a quote is not closed";
+    let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
-    let mut chars = text.chars();
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\'' => {
@@ -148,7 +151,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
                     match chars.next() {
                         Some('\'') => break,
                         Some(c) => quoted.push(c),
-                        None => return Err("a quote is not closed"),
+                        None => return Err(OPEN),
                     }
                 }
             }
@@ -157,21 +160,51 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
                 loop {
                     match chars.next() {
                         Some('"') => break,
-                        Some('\\') => quoted.extend(chars.next()),
+                        // Before any other character, a backslash in quotes is text.
+                        Some('\\') => match chars.next_if(|c| "\"\\$`".contains(*c)) {
+                            Some(c) => quoted.push(c),
+                            None => quoted.push('\\'),
+                        },
                         Some('$' | '`') => return Err(SHELL),
                         Some(c) => quoted.push(c),
-                        None => return Err("a quote is not closed"),
+                        None => return Err(OPEN),
                     }
                 }
             }
-            '\\' => word.get_or_insert_default().extend(chars.next()),
-            '|' | '&' | ';' | '<' | '>' | '$' | '`' | '(' | ')' | '*' => return Err(SHELL),
-            c if c.is_whitespace() => words.extend(word.take()),
+            '\\' => match chars.next() {
+                Some(c) => word.get_or_insert_default().push(c),
+                None => return Err("it ends with a backslash; write the command on one line"),
+            },
+            '#' if word.is_none() => break,
+            '~' if is_home(&words, word.as_deref()) => {
+                let ends = |c: &char| matches!(c, '/' | ' ' | '\t');
+                let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
+                match home {
+                    Some(home) if chars.peek().is_none_or(ends) => {
+                        word.get_or_insert_default().push_str(&home);
+                    }
+                    // The home of another user, or nobody's.
+                    _ => return Err(SHELL),
+                }
+            }
+            '|' | '&' | ';' | '<' | '>' | '$' | '`' | '(' | ')' | '*' | '?' => return Err(SHELL),
+            '!' if words.is_empty() && word.is_none() => return Err(SHELL),
+            ' ' | '\t' | '\n' | '\r' => words.extend(word.take()),
             c => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word);
     Ok(words)
+}
+
+/// Whether a tilde here is the home folder: at the beginning of a word, or of the value of a variable that is set
+/// before the program.
+fn is_home(before: &[String], word: Option<&str>) -> bool {
+    let Some(word) = word else { return true };
+    let sets = |word: &str| assignment(word).is_some();
+    let begins =
+        assignment(word).is_some_and(|(_, value)| value.is_empty() || value.ends_with(':'));
+    begins && before.iter().all(|word| sets(word))
 }
 
 fn assignment(word: &str) -> Option<(String, String)> {
@@ -253,10 +286,39 @@ mod tests {
             ("python3 'x", "not closed"),
             ("python3 x.py > log", "needs a shell"),
             ("echo $HOME", "needs a shell"),
+            ("cat ~root/x", "needs a shell"),
+            ("cat a?.csv", "needs a shell"),
+            ("! true", "needs a shell"),
+            ("echo \\", "ends with a backslash"),
         ] {
             let error = Command::parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        for line in [
+            r#"printf %s- "\d+" "C:\temp" "a\"b\\c\$" a\ b"#,
+            r"printf %s- ~/data ~ a~ '~' x=~/y \~ # a comment",
+            r"A=~/x B=1:~/y printf %s- a#b '' [64,64] x!",
+            "printf %s- a\tb\u{a0}c",
+        ] {
+            let shell = std::process::Command::new("sh").args(["-c", line]).output();
+            let command = Command::parse(line).unwrap();
+            let ours = std::process::Command::new(&command.argv[0])
+                .args(&command.argv[1..])
+                .output();
+            let text = |o: std::io::Result<std::process::Output>| {
+                String::from_utf8(o.unwrap().stdout).unwrap()
+            };
+            assert_eq!(text(ours), text(shell), "{line}");
+        }
+        let home = std::env::var("HOME").unwrap();
+        assert_eq!(
+            Command::parse("A=~/x sh").unwrap().env["A"],
+            format!("{home}/x")
+        );
     }
 
     #[test]

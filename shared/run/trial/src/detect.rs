@@ -22,19 +22,19 @@ pub struct Form {
     pub unit: &'static str,
 }
 
-/// From fine to coarse: the first of equal scores wins.
+/// From fine to coarse: the first of equal scores wins. A count may have separators of thousands, `1,010/10,000`.
 pub const FORMS: [Form; 6] = [
     Form {
-        regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
+        regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
         unit: "samples",
     },
     // The last fraction of a line: an epoch stands before the step. `tqdm`, `[50/200]`, `50/200`.
     Form {
-        regex: r"(?:^|.*[^0-9.])(?P<total>[0-9]+)\s*/\s*(?P<of>[0-9]+)",
+        regex: r"(?:^|.*[^0-9.,_']|.*[,_'])(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))",
         unit: "steps",
     },
     Form {
-        regex: r"(?i)\b(?:global[ _]?step|steps?|iterations?|iters?|it|batch)\b\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
+        regex: r"(?i)\b(?:global[ _]?step|steps?|iterations?|iters?|it|batch)\b\s*[:=#]?\s*\[?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
         unit: "steps",
     },
     Form {
@@ -43,14 +43,14 @@ pub const FORMS: [Form; 6] = [
     },
     EPOCHS,
     Form {
-        regex: r"(?i)\b(?P<total>[0-9]+)\s+(?:samples|images|examples|sequences|steps|iterations|batches)\b",
+        regex: r"(?i)\b(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\s+(?:samples|images|examples|sequences|steps|iterations|batches)\b",
         unit: "steps",
     },
 ];
 
 /// The counter of epochs, which says how often a counter within an epoch starts over.
 const EPOCHS: Form = Form {
-    regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
+    regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
     unit: "epochs",
 };
 /// Unused counters of [`FORMS`], made once: a queue creates a detector for each job that it starts, and compiling the
@@ -105,7 +105,7 @@ impl Counter {
         let Some(groups) = self.regex.as_ref().and_then(|r| r.captures(line)) else {
             return;
         };
-        let number = |name| groups.name(name).and_then(|m| m.as_str().parse().ok());
+        let number = |name| groups.name(name).and_then(|m| jobs::number(m.as_str()));
         let Some(now) = number("total") else { return };
         self.of = number("of").or(self.of);
         // If a count falls, it has started again, as in jobs::Counter.
@@ -316,7 +316,27 @@ mod tests {
 
     #[test]
     fn lines_as_people_write_them() {
-        let cases: [(&[&str], Seen); 9] = [
+        let cases: [(&[&str], Seen); 13] = [
+            (
+                &["step 1,010/10,000 loss 0.5", "step 1,020/10,000 loss 0.4"],
+                ("steps", 1020.0, Some(10_000.0)),
+            ),
+            (
+                &["[1_010 / 1_000_000]", "[1_020 / 1_000_000]"],
+                ("steps", 1020.0, Some(1e6)),
+            ),
+            (
+                &[
+                    "step: 999, loss 1",
+                    "step: 1,000, loss 2",
+                    "step: 1,001, loss 1",
+                ],
+                ("steps", 1001.0, None),
+            ),
+            (
+                &["loss 0.5,3/10", "loss 0.4,4/10"],
+                ("steps", 4.0, Some(10.0)),
+            ),
             (
                 &[
                     "Epoch 1/10, step 50/200, loss 0.31",

@@ -13,7 +13,7 @@ use doc::{Documents, Frames, ReadError, RunEvent};
 use jobs::Signals;
 use queue::args::QueueDir;
 use queue::client::Queue;
-use queue::{show, verbs};
+use queue::{show, speak};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
@@ -124,14 +124,14 @@ impl Source {
     fn open(args: &TopArgs, live: bool) -> Result<Self, Failure> {
         match &args.run {
             Some(path) => Followed::open(path, live).map(|followed| Self::Run(Box::new(followed))),
-            None => verbs::open(&args.queue).map(Self::Queue),
+            None => speak::open(&args.queue).map(Self::Queue),
         }
     }
 
     fn screen(&mut self) -> Result<Screen, Failure> {
         match self {
             Self::Queue(queue) => {
-                let status = queue.status(&[]).map_err(verbs::failure)?;
+                let status = queue.status(&[]).map_err(speak::failure)?;
                 let since = SystemTime::now().duration_since(UNIX_EPOCH);
                 Ok(queued(&status, since.map_or(0.0, |d| d.as_secs_f64())))
             }

@@ -283,6 +283,7 @@ fn a_decision_among_a_thousand_that_wait_is_quick() {
         template: "t".to_owned(),
         argv: vec!["x".to_owned()],
         set: BTreeMap::new(),
+        values: Vec::new(),
         process: None,
         parent: None,
     };
@@ -291,6 +292,7 @@ fn a_decision_among_a_thousand_that_wait_is_quick() {
         cwd: "/".to_owned(),
         env: (0..40).map(|n| (format!("V{n}"), "x".repeat(80))).collect(),
         demand: Demand::default(),
+        first: None,
         origin: None,
     };
     let jobs = book.next_ids(count).into_iter().map(job).collect();

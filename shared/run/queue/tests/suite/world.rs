@@ -183,6 +183,7 @@ impl World {
                     priority: rng.random_range(-1..=1),
                     share: rng.random_bool(0.2).then(|| rng.random_range(1..=10_000)),
                     once: rng.random_bool(0.2),
+                    ..Demand::default()
                 },
                 needs: rng.random_range(0..400),
                 wants: [0.1, 1.0, 2.0][template],
@@ -255,6 +256,7 @@ impl World {
                     template: template.clone(),
                     argv: vec!["x".to_owned()],
                     set: BTreeMap::new(),
+                    values: Vec::new(),
                     process: None,
                     parent: None,
                 };
@@ -263,6 +265,7 @@ impl World {
                     cwd: "/".to_owned(),
                     env: BTreeMap::new(),
                     demand: plan.demand.clone(),
+                    first: None,
                     origin: None,
                 };
                 let (jobs, at_s) = (vec![job], self.now);
