@@ -140,17 +140,21 @@ pub struct Ids {
     ids: Vec<Range>,
 }
 
+/// First and last number, and whether it was written as a single one.
 #[derive(Debug, Clone, Copy)]
-struct Range(u64, u64);
+struct Range(u64, u64, bool);
 
 /// Maximum length of a range of numbers.
 const MOST: u64 = 1_000_000;
 
 fn range(text: &str) -> Result<Range, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let ends = text.split_once('-');
+    let (first, last) = ends.unwrap_or((text, text));
     let number = |text: &str| text.parse::<u64>().ok();
     match (number(first), number(last)) {
-        (Some(first), Some(last)) if first <= last && last - first < MOST => Ok(Range(first, last)),
+        (Some(first), Some(last)) if first <= last && last - first < MOST => {
+            Ok(Range(first, last, ends.is_none()))
+        }
         _ => Err("give the number of a job, 3, or of several, 5-9".to_owned()),
     }
 }
@@ -170,8 +174,7 @@ impl Ids {
     /// Those that were named alone, and those of ranges.
     #[must_use]
     pub(crate) fn single_and_ranges(&self) -> (Vec<Id>, Vec<Id>) {
-        let (single, ranges): (Vec<Range>, Vec<Range>) =
-            self.ids.iter().partition(|range| range.0 == range.1);
+        let (single, ranges): (Vec<Range>, Vec<Range>) = self.ids.iter().partition(|range| range.2);
         (all(&single), all(&ranges))
     }
 }
