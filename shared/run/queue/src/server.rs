@@ -341,6 +341,7 @@ impl Server {
             exit,
             strays,
             out_of_memory,
+            peak_bytes,
             ..
         } = event.what
         else {
@@ -354,7 +355,9 @@ impl Server {
             self.place.free(live.seat);
         }
         self.graces.remove(&id);
-        let peak = self.peaks.take(id);
+        // Its control group knows the peak if it counts memory; else what was seen of all its processes together, and
+        // what the kernel knows of the largest of them.
+        let peak = self.peaks.take(id).max(peak_bytes);
         self.owed
             .extend(peak.map(|bytes| Record::Peak { id, bytes }));
         let Some(entry) = self.book.entries.get(&id).cloned() else {
@@ -366,7 +369,7 @@ impl Server {
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
-        self.tell_strays(id, strays);
+        self.tell_strays(id, &strays);
         let now = self.now();
         let record = self
             .policy
@@ -375,8 +378,8 @@ impl Server {
     }
 
     /// Says at the end of a job's log that processes which it left running were killed.
-    fn tell_strays(&self, id: Id, strays: usize) {
-        if strays == 0 || self.stopping {
+    fn tell_strays(&self, id: Id, strays: &[String]) {
+        if strays.is_empty() || self.stopping {
             return;
         }
         let path = self.folder.join(LOGS).join(format!("{id}.log"));
@@ -385,7 +388,9 @@ impl Server {
         log.and_then(|mut log| {
             writeln!(
                 log,
-                "mt: {strays} processes that the job had left running were killed when it ended"
+                "mt: {} processes that the job had left running were killed when it ended: {}",
+                strays.len(),
+                strays.join(", ")
             )
         })
         .ok();
