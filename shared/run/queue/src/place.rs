@@ -68,6 +68,19 @@ pub struct Seat {
 /// keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
+/// Whether a value of [`VISIBLE`] shows this GPU alone, or none, where a server that was `told` to see some saw `seen`.
+fn shows(choice: &str, uuid: &str, seen: &[String], told: Option<&str>) -> bool {
+    // With the server's own value, numbers mean the same GPUs as there.
+    if is_none(choice) || Some(choice) == told {
+        return true;
+    }
+    match choice.trim().parse::<usize>() {
+        Ok(number) => told.is_none() && seen.get(number).is_some_and(|seen| seen == uuid),
+        // The beginning of a name is enough. A list of several is none.
+        Err(_) => uuid.starts_with(choice.trim()),
+    }
+}
+
 impl Place {
     /// Opens the device: a GPU that MPS can share if there is one and `cpu` is not set, otherwise the processors.
     ///
@@ -120,22 +133,12 @@ impl Place {
         let Some(choice) = job.set.get(VISIBLE).or_else(|| group.env.get(VISIBLE)) else {
             return Ok(());
         };
-        // With the server's own value, numbers mean the same GPUs as there.
-        if is_none(choice) || Some(choice) == told.as_ref() {
+        if shows(choice, uuid, seen, told.as_deref()) {
             return Ok(());
         }
-        let is_ours = |name: &str| match name.parse::<usize>() {
-            Ok(number) if told.is_none() => seen.get(number) == Some(uuid),
-            Ok(_) => false,
-            Err(_) => uuid.starts_with(name),
-        };
-        let names: Vec<&str> = choice.split(',').map(str::trim).collect();
-        match names.as_slice() {
-            [name] if is_ours(name) => Ok(()),
-            _ => Err(format!(
-                "{VISIBLE} is {choice:?}, but this queue runs jobs on {uuid} only; unset it, or use another queue (--queue DIR) whose server is started with that value"
-            )),
-        }
+        Err(format!(
+            "{VISIBLE} is {choice:?}, but this queue runs jobs on {uuid} only; unset it, or use another queue (--queue DIR) whose server is started with that value"
+        ))
     }
 
     /// Limits of this device.
@@ -222,4 +225,24 @@ impl Place {
 /// at the place finds it empty.
 fn name(number: usize) -> String {
     format!("place-{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_of_gpus_is_granted_if_it_is_the_gpu_of_the_queue() {
+        let seen = ["GPU-ab", "GPU-cd"].map(str::to_owned);
+        let shows = |choice, told| shows(choice, "GPU-cd", &seen, told);
+        for choice in ["1", " 1", "GPU-cd", "GPU-c", "", "-1", "NoDevFiles"] {
+            assert!(shows(choice, None), "{choice:?}");
+        }
+        for choice in ["0", "2", "0,1", "1,0", "GPU-ab", "GPU-cd,GPU-ab", "MIG-cd"] {
+            assert!(!shows(choice, None), "{choice:?}");
+        }
+        // The server sees some GPUs only, under other numbers.
+        assert!(shows("3", Some("3")) && !shows("1", Some("3")));
+        assert!(shows("1,3", Some("1,3")) && shows("GPU-cd", Some("3")));
+    }
 }
