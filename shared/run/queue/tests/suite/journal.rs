@@ -13,6 +13,7 @@ fn group(token: &str) -> Group {
         env: BTreeMap::new(),
         demand: Demand::default(),
         origin: None,
+        first: None,
     }
 }
 
@@ -21,6 +22,7 @@ fn added(first: u64, count: u64) -> Record {
         id: Id(id),
         template: "t".to_owned(),
         argv: vec!["x".to_owned()],
+        values: Vec::new(),
         set: BTreeMap::new(),
         process: None,
         parent: None,
