@@ -209,7 +209,7 @@ impl Playing<'_> {
                 sleep(Duration::from_secs(3));
                 // They wake in any order. With the runner first, it may judge before a job can report.
                 send(runner, Signal::SIGCONT);
-                sleep(Duration::from_millis(100));
+                sleep(Duration::from_millis(500));
                 all.iter().for_each(|pid| send(*pid, Signal::SIGCONT));
             }
             Act::Jump(seconds) => fs::write(path.join("tmp/jump"), seconds).expect("a file"),
