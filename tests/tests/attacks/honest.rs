@@ -188,7 +188,7 @@ impl Draw {
         let tasks = self.of(&[1_usize, 2, 2, 3, 3, 4, 5, 8]);
         let volumes = self.0.random_ratio(4, 5);
         let workload = self.workload(tasks);
-        let method = self.of(&["auto", "structured", "poly", "gp", "blend"]);
+        let method = self.of(&["auto", "structured", "gp", "blend"]);
         let profile = self.profile();
         let (forget, renew) = match volumes {
             true => ("cp w2 w", ""),

@@ -45,8 +45,6 @@ pub enum MethodChoice {
     Auto,
     /// A physical law with a few constants
     Structured,
-    /// Polynomial ridge regression
-    Poly,
     /// Gaussian process on the residuals of the law
     Gp,
     /// Mean of the Gaussian process and boosted trees
@@ -59,7 +57,6 @@ impl MethodChoice {
         match self {
             MethodChoice::Auto => None,
             MethodChoice::Structured => Some(Method::Structured),
-            MethodChoice::Poly => Some(Method::Poly),
             MethodChoice::Gp => Some(Method::Gp),
             MethodChoice::Blend => Some(Method::Blend),
         }

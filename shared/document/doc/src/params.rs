@@ -3,6 +3,6 @@
 
 pub use crate::wire::{
     Domain, Evidence, FamilyError, GpParams, Kind, KindError, LawParams, Matern, ModelParams,
-    Point, PolyParams, SoloPart, SoloStep, SumParams, TaskParams, TreesParams, UnseenParams,
-    UnseenUse, Validation, WorkloadLaw,
+    Point, SoloPart, SoloStep, SumParams, TaskParams, TreesParams, UnseenParams, UnseenUse,
+    Validation, WorkloadLaw,
 };

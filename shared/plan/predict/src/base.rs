@@ -109,7 +109,6 @@ impl Base {
             layout: Layout {
                 tasks,
                 copies: copies.contains(&true),
-                known: tasks,
             },
             anchors: Vec::new(),
             parts: Vec::new(),

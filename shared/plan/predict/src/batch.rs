@@ -73,10 +73,10 @@ impl Block {
         base.layout.fill(inputs, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);
         self.law.push(inputs.by_law(at, law));
-        self.solo.push(inputs.ln_alone(at));
-        self.levels.push(inputs.has_levels());
+        self.solo.push(inputs.ln_alone[at]);
+        self.levels.push(inputs.has_levels);
         self.all
-            .push(inputs.has_levels() && inputs.len() == base.most_together);
+            .push(inputs.has_levels && inputs.len == base.most_together);
         self.place.push(place);
     }
 
@@ -117,9 +117,6 @@ impl Block {
                 trees.means(&self.columns, width, sums);
             }
         }
-        // Evaluated row by row: few models have one, and it takes only a few products.
-        let poly = |row: &[f64]| parts.poly.as_ref().map(|p| p.mean(row));
-        let polys: Vec<Option<f64>> = self.rows.chunks_exact(width).map(poly).collect();
         if let Some(g) = &parts.gp {
             for row in self.rows.chunks_exact_mut(width) {
                 g.gp.scale(row);
@@ -127,12 +124,11 @@ impl Block {
             self.gp.resize(n, 0.0);
             g.gp.means(&self.rows, width, &mut self.gp);
         }
-        for (k, poly) in polys.into_iter().enumerate() {
+        for k in 0..n {
             let (law, solo) = (self.law[k].ln(), self.solo[k]);
             let has = |t: &Option<_>| t.is_some();
             let answer = LnSteps {
                 law,
-                poly: poly.map(|p| solo + p),
                 gp: parts.gp.as_ref().map(|_| law + self.gp[k]),
                 trees: (has(lists[0]) && self.levels[k]).then(|| law + self.trees[0][k]),
                 solo_trees: (has(lists[1]) && self.all[k]).then(|| solo + self.trees[1][k]),

@@ -15,9 +15,6 @@ const OF_ALL: usize = OWN + OTHER + 2 * MAX_TASKS;
 /// Features that do not refer to another task.
 pub(crate) const SUMS: usize = 12;
 
-/// Features of [`Layout::fill_pooled`] that refer to no task.
-const UNNAMED: usize = 10;
-
 /// Numbers of features of [`Layout::fill_groups`] that refer to no particular task: those of the task itself, and those
 /// of the others.
 pub(crate) const OWN: usize = 3;
@@ -35,8 +32,10 @@ const EACH: usize = 5;
 /// Inputs for predictions of a co-run, computed once for all its tasks
 /// ([`crate::base::Base::inputs`]).
 pub(crate) struct CorunInputs {
+    /// Running tasks.
     pub len: usize,
-    /// Whether co-runs covered its share levels and its number of tasks.
+    /// Whether co-runs covered its share levels and its number of tasks; `true` if the model does not say what they
+    /// covered.
     pub has_levels: bool,
     pub task: [usize; MAX_TASKS],
     pub kind: [usize; MAX_TASKS],
@@ -78,32 +77,11 @@ impl CorunInputs {
         }
     }
 
-    /// `ln(solo step seconds)` of the task at position `at`.
-    pub fn ln_step(&self, at: usize) -> f64 {
-        self.ln_step[at]
-    }
-
-    /// `ln(solo step seconds)` of the task at position `at`, at its share.
-    pub fn ln_alone(&self, at: usize) -> f64 {
-        self.ln_alone[at]
-    }
-
     /// All that the first group of [`Layout::fill_groups`] is made of, as bits.
     pub fn own(&self, at: usize) -> [u64; 4] {
         let numbers = [self.ln_step[at], self.ln_batch[at], self.share[at]];
         let [step, batch, share] = numbers.map(f64::to_bits);
         [self.kind[at] as u64, step, batch, share]
-    }
-
-    /// Whether co-runs covered its share levels and its number of tasks; `true` if the model does not say what they
-    /// covered.
-    pub fn has_levels(&self) -> bool {
-        self.has_levels
-    }
-
-    /// Running tasks.
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// Step time of the task at position `at` by its law, in seconds: [`Law::step`], computed from these inputs.
@@ -131,9 +109,6 @@ pub(crate) struct Layout {
     pub tasks: usize,
     /// Whether a kind may run together with itself.
     pub copies: bool,
-    /// Number of kinds that [`Layout::fill_groups`] distinguishes: all, which took the error with 52 jobs and 500 pairs
-    /// from 18 to 15 %; none in earlier models of more than 24 kinds.
-    pub known: usize,
 }
 
 impl Layout {
@@ -195,8 +170,8 @@ impl Layout {
 
     /// Features of [`Layout::fill_groups`]: the task's own, and all.
     pub fn groups(self) -> (usize, usize) {
-        let own = OWN + self.known;
-        (own, own + OTHER + self.known)
+        let own = OWN + self.tasks;
+        (own, own + OTHER + self.tasks)
     }
 
     /// The features that identify the task, or the presence of a task among the others.
@@ -208,92 +183,29 @@ impl Layout {
 
     /// Writes features that describe a place in a co-run, whichever task has it, to the front of `x`, in two groups:
     /// the task itself (which one, batch size, share), and the others (how many, how large, which ones at which
-    /// share). They do not use the law, so a law from ten co-runs cannot mislead the process.
+    /// share). They do not use the law, so a law from ten co-runs cannot mislead the process. That each kind is told
+    /// apart took the error with 52 jobs and 500 pairs from 18 to 15 %.
     pub fn fill_groups(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let (own, all) = self.groups();
         x[..all].fill(0.0);
         x[..OWN].copy_from_slice(&[s.ln_step[at], s.ln_batch[at], s.share[at].ln()]);
-        let known = self.known > 0;
-        if known {
-            x[OWN + s.kind[at]] = 1.0;
-        }
+        x[OWN + s.kind[at]] = 1.0;
         let others = (s.len - 1) as f64;
         let sums = &mut x[own..all];
         for j in (0..s.len).filter(|j| *j != at) {
             sums[1] += s.share[j];
             sums[2] += s.ln_step[j] / others;
             sums[3] += s.ln_batch[j] / others;
-            if known {
-                sums[OTHER + s.kind[j]] += s.share[j];
-            }
+            sums[OTHER + s.kind[j]] += s.share[j];
         }
         sums[0] = others;
     }
 
-    /// The same kind of features as in models written before there were two groups.
-    pub fn pooled_len(self) -> usize {
-        let each = if self.named() > 0 { self.tasks } else { 0 };
-        UNNAMED + 2 * each
-    }
-
-    /// Features of the process of all tasks, with two groups or without.
-    pub fn of_pool(self, s: &CorunInputs, at: usize, in_groups: bool) -> Vec<f64> {
+    /// The features that [`Layout::fill_groups`] writes.
+    pub fn groups_of(self, s: &CorunInputs, at: usize) -> Vec<f64> {
         let mut x = [0.0; MAX_FEATURES];
-        let len = self.fill_pool(s, at, in_groups, &mut x);
-        x[..len].to_vec()
-    }
-
-    /// Writes the features to the front of `x` and returns their number.
-    pub fn fill_pool(
-        self,
-        s: &CorunInputs,
-        at: usize,
-        in_groups: bool,
-        x: &mut [f64; MAX_FEATURES],
-    ) -> usize {
-        if in_groups {
-            self.fill_groups(s, at, x);
-            self.groups().1
-        } else {
-            self.fill_pooled(s, at, x);
-            self.pooled_len()
-        }
-    }
-
-    /// Writes the features of [`Layout::pooled_len`] of the task at position `at` to the front of `x`:
-    /// of the task itself and of the others in the mean, then which task it is and the shares of
-    /// the others, so that tasks may differ as far as the measurements ask for it.
-    pub fn fill_pooled(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
-        let width = self.pooled_len();
-        x[UNNAMED..width].fill(0.0);
-        let (mut share, mut contention, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
-        for j in (0..s.len).filter(|j| *j != at) {
-            share += s.share[j];
-            contention += s.contention[j];
-            step += s.ln_step[j];
-            batch += s.ln_batch[j];
-            if self.named() > 0 {
-                x[UNNAMED + self.tasks + s.kind[j]] += s.share[j];
-            }
-        }
-        if self.named() > 0 {
-            x[UNNAMED + s.kind[at]] = 1.0;
-        }
-        let others = (s.len - 1) as f64;
-        let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
-        let own_step = s.ln_step[at];
-        x[..UNNAMED].copy_from_slice(&[
-            own_step,
-            s.ln_batch[at],
-            s.share[at].ln(),
-            s.busy[at],
-            others,
-            share,
-            contention,
-            step,
-            batch,
-            own_step - step,
-        ]);
+        self.fill_groups(s, at, &mut x);
+        x[..self.groups().1].to_vec()
     }
 
     /// Writes the features of the task at position `at` to the front of `x`.

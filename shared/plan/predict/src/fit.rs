@@ -16,7 +16,7 @@ use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::Hyper;
-use crate::model::{GpPart, Regressors, fit_poly, fit_trees, learn_gp};
+use crate::model::{GpPart, Regressors, fit_trees, learn_gp};
 use crate::pool::PoolRows;
 use crate::predictor::Predictor;
 use crate::report::{FitReport, TaskReport};
@@ -42,8 +42,6 @@ pub struct FitOptions {
     /// next where it was wrong: after two or three co-runs no share is covered, and the mean slow-down that trees
     /// predict then leads the design to the promising region.
     pub trees_everywhere: bool,
-    /// An earlier model of the same tasks; the search starts from its hyper-parameters.
-    pub start: Option<Predictor>,
 }
 
 impl Default for FitOptions {
@@ -52,7 +50,6 @@ impl Default for FitOptions {
             evaluations: 30,
             validate: true,
             trees_everywhere: false,
-            start: None,
         }
     }
 }
@@ -87,10 +84,6 @@ pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitte
 
 /// Like [`fit`], with the family that cross-validation finds best: the blend unless another is clearly better, and
 /// the Gaussian process if there is too little data to compare.
-///
-/// The polynomial is not a candidate. Cross-validation leaves out configurations similar to those that were kept, and
-/// there it can win. But nothing bounds a second-order polynomial far from the data: at shares that were never
-/// measured, it has predicted three times the solo rate.
 pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
     // In order of preference if nearly equal.
     let all = [Method::Blend, Method::Structured, Method::Gp];
@@ -136,19 +129,10 @@ fn learn_kinds(
     let wants = |list: &[Method]| families.iter().any(|f| list.contains(f));
     let wanted = RegressorsToFit {
         gp: wants(&[Method::Gp, Method::Blend]),
-        poly: wants(&[Method::Poly]),
         trees: wants(&[Method::Blend]),
     };
-    let start = |task: usize, rows: &Rows| {
-        let earlier = options.start.as_ref()?;
-        let h = &earlier.parts.get(task)?.gp.as_ref()?.gp.hyper;
-        let d = rows.features.first()?.len();
-        (h.inverse_length.len() == d).then_some(h)
-    };
-    let each: Vec<(usize, &Rows)> = rows.iter().enumerate().collect();
-    let mut tasks = in_parallel(&each, |&(i, r)| {
-        parts_of(r, base.layout, start(i, r), wanted, options)
-    });
+    let each: Vec<&Rows> = rows.iter().collect();
+    let mut tasks = in_parallel(&each, |r| parts_of(r, base.layout, wanted, options));
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
     let pool = (options.validate && wanted.gp)
@@ -215,13 +199,11 @@ fn learn_kinds(
 fn parts_of(
     rows: &Rows,
     layout: Layout,
-    start: Option<&Hyper>,
     wanted: RegressorsToFit,
     options: &FitOptions,
 ) -> Regressors {
-    let gp = || learn_gp(rows, options.evaluations, start);
     let gp = if wanted.gp && rows.len() > 0 {
-        gp()
+        learn_gp(rows, options.evaluations)
     } else {
         None
     };
@@ -236,7 +218,6 @@ fn parts_of(
         trees,
         solo_trees,
         gp,
-        poly: if wanted.poly { fit_poly(rows) } else { None },
     }
 }
 
@@ -291,9 +272,6 @@ fn collect_points(
     for (parts, rows) in tasks.iter_mut().zip(rows) {
         if !matches!(method, Method::Gp | Method::Blend) {
             parts.gp = None;
-        }
-        if method != Method::Poly {
-            parts.poly = None;
         }
         if method != Method::Blend {
             (parts.trees, parts.solo_trees) = (None, None);

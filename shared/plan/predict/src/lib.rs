@@ -24,11 +24,11 @@
 //! 2. Basis of every family: `structured` (the law of a step), `anchor` and `part_share` (solo steps),
 //!    `workload_law`, `copies` (tasks of one model as one kind, and back), together in `base`;
 //!    `features`, `rows` (what regressions see).
-//! 3. Families: `gp`, `poly`, `trees`, of one task in `model`; `pool`, the process for all tasks; `sum`,
+//! 3. Families: `gp`, `trees`, of one task in `model`; `pool`, the process for all tasks; `sum`,
 //!    that for the total of a co-run; `unseen`, where these replace a task's own model; `crowd`, where
 //!    more tasks run than were measured together.
 //! 4. The answer: `predictor`, `trust` (how wide its intervals are), `batch` (many at once), `outside`,
-//!    `kind` (distance from the measurements), `interference`, `throughput`.
+//!    `kind` (distance from the measurements), `throughput`.
 //! 5. Learning: `validation` (what is held out), `report` (what a fit reports), `fit`; `params` reads
 //!    and writes models.
 //! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `repeats`, `runs`, `scale`, and `design`, which
@@ -50,13 +50,11 @@ mod error;
 mod features;
 mod fit;
 mod gp;
-mod interference;
 mod kind;
 mod model;
 mod outside;
 mod params;
 mod part_share;
-mod poly;
 mod pool;
 mod predictor;
 mod repeats;
@@ -84,7 +82,6 @@ pub use doc::params::{Kind, KindError};
 pub use error::PredictError;
 pub use features::Driver;
 pub use fit::{FitOptions, Fitted, fit, fit_by_merit};
-pub use interference::StepParts;
 pub use outside::Outside;
 pub use predictor::{Prediction, Predictor};
 pub use repeats::between;

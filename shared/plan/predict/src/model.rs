@@ -2,17 +2,13 @@ use doc::Method;
 use math::stats;
 
 use crate::base::Base;
-use crate::features::{CorunInputs, Layout, MAX_FEATURES, OTHERS, SUMS};
+use crate::features::{CorunInputs, Layout, MAX_FEATURES, OTHERS};
 use crate::gp::{Gp, Groups, Hyper, MOST_POINTS, Observations, Prior, Priors, sparse};
-use crate::poly::Poly;
 use crate::rows::Rows;
 use crate::trees::Trees;
 
 /// Maximum number of measurements for learning hyper-parameters.
 pub(crate) const MOST_FOR_HYPER: usize = 160;
-
-/// Penalty on the coefficients of the polynomial.
-const RIDGE: f64 = 0.1;
 
 /// A measurement whose residual is more than this many robust standard deviations is wrong.
 const WRONG: f64 = 5.0;
@@ -20,7 +16,6 @@ const WRONG: f64 = 5.0;
 /// Regressions of one task in addition to its law.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Regressors {
-    pub poly: Option<Poly>,
     pub gp: Option<GpPart>,
     /// On the residual of the law.
     pub trees: Option<Trees>,
@@ -44,7 +39,6 @@ pub(crate) struct GpPart {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LnSteps {
     pub law: f64,
-    pub poly: Option<f64>,
     pub gp: Option<f64>,
     pub trees: Option<f64>,
     pub solo_trees: Option<f64>,
@@ -56,10 +50,8 @@ impl LnSteps {
     /// The prediction of a family; the law replaces missing parts.
     pub(crate) fn of(&self, method: Method) -> f64 {
         let gp = self.gp.unwrap_or(self.law);
-        let poly = self.poly.unwrap_or(self.law);
         match method {
             Method::Structured => self.law,
-            Method::Poly => poly,
             Method::Gp => gp,
             Method::Blend => match (self.trees, self.solo_trees) {
                 (Some(trees), Some(more)) => (gp + trees + more) / 3.0,
@@ -82,8 +74,7 @@ impl Regressors {
     ) -> LnSteps {
         let law = inputs.by_law(at, &base.laws[task]).ln();
         let mut x = [0.0; MAX_FEATURES];
-        let parts = self.gp.is_some() || self.poly.is_some() || self.trees.is_some();
-        if parts || self.solo_trees.is_some() {
+        if self.gp.is_some() || self.trees.is_some() || self.solo_trees.is_some() {
             base.layout.fill(inputs, at, &mut x);
         }
         let mut variance = 0.0;
@@ -99,37 +90,17 @@ impl Regressors {
             }
         });
         let x = &x[..base.layout.len()];
-        let poly = self.poly.as_ref();
-        let trees = self.trees.as_ref().filter(|_| inputs.has_levels());
-        let all = inputs.has_levels() && inputs.len() == base.most_together;
+        let trees = self.trees.as_ref().filter(|_| inputs.has_levels);
+        let all = inputs.has_levels && inputs.len == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         LnSteps {
-            solo_trees: solo_trees.map(|t| inputs.ln_alone(at) + t.mean(x)),
+            solo_trees: solo_trees.map(|t| inputs.ln_alone[at] + t.mean(x)),
             trees: trees.map(|t| law + t.mean(x)),
             law,
-            poly: poly.map(|p| inputs.ln_alone(at) + p.mean(&x[..SUMS])),
             gp,
             variance,
         }
     }
-}
-
-/// The polynomial of one task: robust, in two rounds.
-pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
-    let y = slow_down(rows);
-    // Without the features of single other tasks: their squares would outnumber the rows.
-    let x: Vec<&[f64]> = rows.features.iter().map(|x| &x[..SUMS]).collect();
-    let mut weight = vec![1.0; y.len()];
-    let mut poly = Poly::fit(&x, &y, &weight, RIDGE)?;
-    for _ in 0..2 {
-        let e: Vec<f64> = x.iter().zip(&y).map(|(x, y)| y - poly.mean(x)).collect();
-        let sigma = stats::mad_sigma(&e, 0.0)?.max(0.01);
-        for (w, e) in weight.iter_mut().zip(e) {
-            *w = (2.0 * sigma / e.abs().max(1e-12)).min(1.0);
-        }
-        poly = Poly::fit(&x, &y, &weight, RIDGE)?;
-    }
-    Some(poly)
 }
 
 /// Trees on the residual of `ln step` from the law, and on the slow-down, without the measurements that `wrong`
@@ -174,11 +145,11 @@ pub(crate) fn factor(residual: f64, sigma: f64) -> f64 {
     if z > 1.0 { 100.0 * z * z } else { 1.0 }
 }
 
-/// Learns the residuals of the law, including hyper-parameters, starting from `start`.
+/// Learns the residuals of the law, including hyper-parameters.
 ///
 /// Wrong measurements are found by their leave-one-out residuals and get little weight; then the search runs again
 /// without them.
-pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -> Option<GpPart> {
+pub(crate) fn learn_gp(rows: &Rows, evaluations: usize) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
     let mut obs = Observations::new(&rows.features, y);
@@ -189,7 +160,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
     let priors = priors(rows, spread);
     let some = stats::evenly(obs.len(), MOST_FOR_HYPER);
     let mut part = obs.subset(&some);
-    let mut hyper = Hyper::most_probable(&part, &priors, start, evaluations);
+    let mut hyper = Hyper::most_probable(&part, &priors, None, evaluations);
     for _ in 0..2 {
         let Some(changed) = mark_wrong(&mut part, &hyper) else {
             break;
@@ -202,8 +173,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
     condition(rows, hyper, None)
 }
 
-/// The same for the process of all tasks, with the kernel of two groups of features; its hyper-parameters start from
-/// scratch.
+/// The same for the process of all tasks, with the kernel of two groups of features.
 pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);

@@ -120,9 +120,9 @@ impl PoolRows {
         let rows = &mut self.rows;
         rows.sample.push(position);
         rows.place.push(at);
-        rows.features.push(base.layout.of_pool(&inputs, at, true));
+        rows.features.push(base.layout.groups_of(&inputs, at));
         rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
-        rows.ln_solo.push(inputs.ln_alone(at));
+        rows.ln_solo.push(inputs.ln_alone[at]);
         rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
     }
 
@@ -152,8 +152,7 @@ impl PoolRows {
 impl Pool {
     fn scaled(&self, base: &Base, inputs: &CorunInputs, at: usize) -> [f64; MAX_FEATURES] {
         let mut x = [0.0; MAX_FEATURES];
-        let in_groups = self.part.gp.hyper.groups.is_some();
-        base.layout.fill_pool(inputs, at, in_groups, &mut x);
+        base.layout.fill_groups(inputs, at, &mut x);
         self.part.gp.scale(&mut x);
         x
     }
@@ -167,7 +166,7 @@ impl Pool {
 
     /// The same for every task of a co-run, bit-identical: two at a time take less than one after the other.
     pub fn ln_steps(&self, base: &Base, inputs: &CorunInputs, out: &mut [f64]) {
-        let n = inputs.len();
+        let n = inputs.len;
         self.fill(base, inputs, 0..n, &mut out[..n]);
     }
 
@@ -178,19 +177,15 @@ impl Pool {
         for at in places.clone() {
             rows.extend_from_slice(&self.scaled(base, inputs, at)[..width]);
         }
-        if gp.hyper.groups.is_some() {
-            let halves: Vec<Arc<[f64]>> = places
-                .clone()
-                .zip(rows.chunks_exact(width))
-                .map(|(at, row)| self.own.of(inputs.own(at), || gp.own_half(row)))
-                .collect();
-            let halves: Vec<&[f64]> = halves.iter().map(|half| &half[..]).collect();
-            gp.means_beside(&halves, &rows, width, out);
-        } else {
-            gp.means(&rows, width, out);
-        }
+        let halves: Vec<Arc<[f64]>> = places
+            .clone()
+            .zip(rows.chunks_exact(width))
+            .map(|(at, row)| self.own.of(inputs.own(at), || gp.own_half(row)))
+            .collect();
+        let halves: Vec<&[f64]> = halves.iter().map(|half| &half[..]).collect();
+        gp.means_beside(&halves, &rows, width, out);
         for (at, mean) in places.zip(out) {
-            *mean += inputs.ln_alone(at) + self.mean;
+            *mean += inputs.ln_alone[at] + self.mean;
         }
     }
 
@@ -199,7 +194,7 @@ impl Pool {
         let x = self.scaled(base, inputs, at);
         let (mean, variance) = self.part.gp.mean_variance(&x);
         Pooled {
-            ln_step: inputs.ln_alone(at) + self.mean + mean,
+            ln_step: inputs.ln_alone[at] + self.mean + mean,
             variance: variance + self.part.gp.hyper.noise,
         }
     }

@@ -173,7 +173,7 @@ impl Predictor {
             .map_or(0.0, |sums| {
                 let each = ln_steps[..active.len()].iter().enumerate();
                 let sum = each
-                    .map(|(at, ln)| math::exp(inputs.ln_alone(at) - ln))
+                    .map(|(at, ln)| math::exp(inputs.ln_alone[at] - ln))
                     .sum();
                 sums.shift(&inputs, sum)
             });
@@ -203,7 +203,7 @@ impl Predictor {
             .answer(&self.base, inputs, at, task, false)
             .of(self.method);
         match (unseen, pooled) {
-            (Some((_, learnt)), _) => learnt.ln_step(own, by_all, inputs.ln_step(at)),
+            (Some((_, learnt)), _) => learnt.ln_step(own, by_all, inputs.ln_step[at]),
             (None, Some((_, weight))) => own + weight * (by_all - own),
             (None, None) => own,
         }
@@ -290,9 +290,7 @@ impl Predictor {
                         };
                         (variance, noise.max(least), learnt.interval_scale)
                     }
-                    (Method::Structured | Method::Poly, _) => {
-                        (0.0, spread * spread, trust.interval_scale)
-                    }
+                    (Method::Structured, _) => (0.0, spread * spread, trust.interval_scale),
                     (Method::Gp | Method::Blend, _) => {
                         let parts = self.parts_of(a.task);
                         let answer = parts.answer(&self.base, &inputs, at, a.task, true);
@@ -305,7 +303,7 @@ impl Predictor {
                         (variance, own, trust.interval_scale)
                     }
                 };
-                let far = trust.far_scale.filter(|_| !inputs.has_levels());
+                let far = trust.far_scale.filter(|_| !inputs.has_levels);
                 let scale = far.map_or(scale, |far| far.max(scale));
                 // The two are independent: the uncertainty of the mean, and the scatter of a measurement.
                 let own = if scatter { own } else { 0.0 };

@@ -41,7 +41,7 @@ impl Rows {
                 row.place.push(at);
                 row.features.push(x[..base.layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
-                row.ln_solo.push(inputs.ln_alone(at));
+                row.ln_solo.push(inputs.ln_alone[at]);
                 row.ln_law.push(inputs.by_law(at, &base.laws[a.task]).ln());
                 row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }

@@ -46,12 +46,12 @@ impl Rows {
         for k in stats::evenly(all.len(), most) {
             let s = &data.samples[all[k]];
             let inputs = base.inputs(&s.active);
-            if !members.push(&members_of(&inputs)[..inputs.len()]) {
+            if !members.push(&members_of(&inputs)[..inputs.len]) {
                 continue;
             }
             let rates = s.active.iter().zip(&s.throughput).enumerate();
             let relative =
-                rates.map(|(at, (a, p))| p / a.batch.as_f64() * inputs.ln_alone(at).exp());
+                rates.map(|(at, (a, p))| p / a.batch.as_f64() * inputs.ln_alone[at].exp());
             samples.push(all[k]);
             ln_sum.push(relative.sum::<f64>().ln());
         }
@@ -103,8 +103,8 @@ pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
 /// The running tasks, as members of a set.
 pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
     let mut members = [[0.0; MEMBER]; MAX_TASKS];
-    let others = (inputs.len() - 1) as f64;
-    for (at, m) in members[..inputs.len()].iter_mut().enumerate() {
+    let others = (inputs.len - 1) as f64;
+    for (at, m) in members[..inputs.len].iter_mut().enumerate() {
         let (kind, share) = (inputs.kind[at] as f64, inputs.share[at].ln());
         *m = [kind, inputs.ln_step[at], inputs.ln_batch[at], share, others];
     }
@@ -124,7 +124,7 @@ impl Sums {
 
     /// Logarithm of the sum of the rates relative to solo rates.
     pub fn ln_sum(&self, inputs: &CorunInputs) -> f64 {
-        self.mean + self.gp.mean(&members_of(inputs)[..inputs.len()])
+        self.mean + self.gp.mean(&members_of(inputs)[..inputs.len])
     }
 
     /// Shift of `ln step` of every task, given the sum of their rates relative to solo rates.

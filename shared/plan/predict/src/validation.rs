@@ -19,7 +19,7 @@ use crate::domain::Ranges;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::{Hyper, SetHyper};
-use crate::model::{Regressors, condition, fit_poly, fit_trees};
+use crate::model::{Regressors, condition, fit_trees};
 use crate::pool::{Pool, PoolRows, Weights};
 use crate::predictor::Predictor;
 use crate::rows::Rows;
@@ -60,7 +60,6 @@ pub(crate) struct FromFullFit<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegressorsToFit {
     pub gp: bool,
-    pub poly: bool,
     pub trees: bool,
 }
 
@@ -171,10 +170,10 @@ impl Fold {
                         .as_ref()
                         .filter(|_| base.ran_so_many(s.active.len()))
                         .map(|p| p.answer(base, &inputs, at)),
-                    has_levels: inputs.has_levels(),
+                    has_levels: inputs.has_levels,
                     beyond,
                     weight: 0.0,
-                    ln_alone: inputs.ln_alone(at),
+                    ln_alone: inputs.ln_alone[at],
                     ln_sum,
                     shift: 0.0,
                 });
@@ -346,7 +345,6 @@ fn part_of(
         trees,
         solo_trees,
         gp: known.hyper[task].and_then(|h| condition(rows, h.clone(), wrong)),
-        poly: if wanted.poly { fit_poly(rows) } else { None },
     }
 }
 

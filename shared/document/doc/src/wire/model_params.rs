@@ -11,8 +11,6 @@ use super::is_default;
 pub enum Method {
     /// A law with a few interpretable constants.
     Structured,
-    /// Polynomial ridge regression.
-    Poly,
     /// Gaussian process on the residuals of the law.
     Gp,
     /// Mean of the Gaussian process and boosted trees on the residuals of the law, and of boosted
@@ -275,8 +273,8 @@ pub struct FamilyError {
 pub struct TaskParams {
     /// Name.
     pub id: String,
-    /// Position of the first task of the same model, if there is one: they share its `poly`, `gp`
-    /// and trees, which were learnt from the measurements of both.
+    /// Position of the first task of the same model, if there is one: they share its `gp` and
+    /// trees, which were learnt from the measurements of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<u32>,
     /// What was measured of it.
@@ -291,9 +289,6 @@ pub struct TaskParams {
     pub solo_parts: Vec<SoloPart>,
     /// The structured law.
     pub law: LawParams,
-    /// The polynomial, where the family has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub poly: Option<PolyParams>,
     /// The Gaussian process, where the family has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gp: Option<GpParams>,
@@ -407,18 +402,6 @@ const fn added() -> f64 {
 
 const fn square_root() -> f64 {
     0.5
-}
-
-/// Second-order polynomial of standardised features: logarithm of the slow-down.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PolyParams {
-    /// Mean of each feature.
-    pub centre: Vec<f64>,
-    /// One over the standard deviation of each feature; 0 where it is constant.
-    pub scale: Vec<f64>,
-    /// One, each feature, every product of two.
-    pub weights: Vec<f64>,
 }
 
 /// Smoothness of a Matern kernel.

@@ -63,9 +63,8 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
         let others = [
             ("gp", mean(mixes, n, Some(Method::Gp))?),
             ("blend", mean(mixes, n, Some(Method::Blend))?),
-            ("structured", mean(mixes, n, Some(Method::Structured))?),
         ];
-        let poly = mean(mixes, n, Some(Method::Poly))?;
+        let law = mean(mixes, n, Some(Method::Structured))?;
         let what = |text: &str| {
             format!(
                 "{text} with {n} samples and the solos; mean of 4 simulated mixes x {SEEDS} seeds, \
@@ -74,7 +73,7 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
             )
         };
         let mut push = |name: String, value: f64, unit, baseline_value: f64, text: &str| {
-            let baseline = ("polynomial ridge, this crate's", baseline_value);
+            let baseline = ("the law alone", baseline_value);
             rows.push(Row::new(name, (value, unit), baseline, what(text)));
         };
         let error = "mean absolute error of the total throughput";
@@ -83,14 +82,14 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
             format!("predict_mape_{n}"),
             ours.mape,
             "percent",
-            poly.mape,
+            law.mape,
             error,
         );
         push(
             format!("predict_completion_{n}"),
             ours.completion,
             "of best",
-            poly.completion,
+            law.completion,
             choice,
         );
         for (name, s) in others {
@@ -98,11 +97,11 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
                 format!("predict_mape_{n}_{name}"),
                 s.mape,
                 "percent",
-                poly.mape,
+                law.mape,
                 error,
             );
             let name = format!("predict_completion_{n}_{name}");
-            push(name, s.completion, "of best", poly.completion, choice);
+            push(name, s.completion, "of best", law.completion, choice);
         }
     }
     Ok(rows)

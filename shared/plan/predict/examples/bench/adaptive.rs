@@ -102,7 +102,6 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
             trees_everywhere: true,
             validate: false,
             evaluations: 15,
-            start: None,
         };
         let model = fit(&data, Method::Blend, &options)?.predictor;
         let Some((choice, _)) = design.best(&model) else {

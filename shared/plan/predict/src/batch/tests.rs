@@ -44,7 +44,7 @@ fn many_at_once_are_what_they_are_one_by_one() {
         tasks: vec![spec; 3],
         samples: samples.collect(),
     };
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let model = fit(&data, method, &FitOptions::default())
             .unwrap()
             .predictor;

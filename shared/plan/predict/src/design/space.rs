@@ -157,7 +157,6 @@ pub fn fit_so_far(data: &Dataset) -> Result<Predictor, PredictError> {
         evaluations: EVALUATIONS,
         validate: false,
         trees_everywhere: true,
-        start: None,
     };
     Ok(fit(data, Method::Blend, &options)?.predictor)
 }

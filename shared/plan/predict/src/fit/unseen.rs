@@ -58,7 +58,6 @@ impl Unseen {
         let hyper = pool.part.gp.hyper.clone();
         let wanted = RegressorsToFit {
             gp: true,
-            poly: false,
             trees: method == Method::Blend,
         };
         let known = &FromFullFit {
@@ -255,7 +254,7 @@ fn leave_out(
                 ln_step: (a.batch.as_f64() / p).ln(),
                 own: own.of(method),
                 pooled: pooled.ln_step,
-                solo: inputs.ln_step(at),
+                solo: inputs.ln_step[at],
                 sd: pooled.variance.sqrt(),
             });
         }

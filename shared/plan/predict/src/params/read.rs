@@ -9,10 +9,9 @@ use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::domain::Domain;
 use crate::error::PredictError;
-use crate::features::{CorunInputs, Layout, MAX_FEATURES, OWN, SUMS};
+use crate::features::{CorunInputs, Layout, MAX_FEATURES};
 use crate::model::Regressors;
 use crate::part_share::{self, PartShares};
-use crate::poly::Poly;
 use crate::predictor::Predictor;
 use crate::structured::{Law, Pace};
 use crate::trees::{LEAVES, SPLITS, Trees};
@@ -40,7 +39,6 @@ impl Predictor {
         let layout = Layout {
             tasks: kinds,
             copies: kinds < n,
-            known: if tells_apart(params) { kinds } else { 0 },
         };
         let mut base = Base {
             layout,
@@ -95,12 +93,6 @@ impl Predictor {
             errors: errors(params)?,
         })
     }
-}
-
-/// Whether the process of all tasks distinguishes these.
-fn tells_apart(params: &ModelParams) -> bool {
-    let own = params.unseen.as_ref().and_then(|u| u.gp.own_features);
-    own.is_none_or(|own| own as usize > OWN)
 }
 
 /// Kind of every task.
@@ -295,23 +287,6 @@ fn parts(
     points: &[Vec<Setting>],
 ) -> Result<Regressors, PredictError> {
     let path = format!("$.predictor.tasks[{task}]");
-    let poly = match &t.poly {
-        Some(p) if method == Method::Poly => {
-            let path = format!("{path}.poly");
-            length(&path, p.centre.len(), SUMS)?;
-            length(&path, p.scale.len(), SUMS)?;
-            length(&path, p.weights.len(), Poly::count(SUMS))?;
-            for v in [&p.centre, &p.scale, &p.weights] {
-                numbers(&path, v, false)?;
-            }
-            Some(Poly {
-                centre: p.centre.clone(),
-                scale: p.scale.clone(),
-                weights: p.weights.clone(),
-            })
-        }
-        _ => None,
-    };
     let gp = match &t.gp {
         Some(g) if matches!(method, Method::Gp | Method::Blend) => {
             let path = format!("{path}.gp");
@@ -335,7 +310,6 @@ fn parts(
     Ok(Regressors {
         trees: read(&t.trees, "trees")?,
         solo_trees: read(&t.solo_trees, "solo_trees")?,
-        poly,
         gp,
     })
 }

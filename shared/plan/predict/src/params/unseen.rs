@@ -57,7 +57,7 @@ fn read_sums(s: &SumParams, base: &Base, points: &[Vec<Setting>]) -> Result<Sums
             return Err(bad(path, format!("point {k} of {}", points.len())));
         };
         let inputs = base.inputs(active);
-        if !members.push(&members_of(&inputs)[..inputs.len()]) {
+        if !members.push(&members_of(&inputs)[..inputs.len]) {
             return Err(bad(path, "more points than a model keeps"));
         }
     }
@@ -105,8 +105,11 @@ pub(super) fn read(
         |b: &u64| Batch::new(*b).map_err(|e| bad(format!("{path}.seen_batches"), e.to_string()));
     let batches = |v: &Vec<u64>| v.iter().map(batch).collect();
     let tasks: Vec<usize> = u.tasks.iter().map(|t| *t as usize).collect();
-    let in_groups = u.gp.own_features.is_some();
-    let row = |inputs: &_, at| base.layout.of_pool(inputs, at, in_groups);
+    if u.gp.own_features.is_none() {
+        let problem = "absent, and the process of all tasks has two groups of features";
+        return Err(bad(format!("{path}.gp.own_features"), problem));
+    }
+    let row = |inputs: &_, at| base.layout.groups_of(inputs, at);
     Ok(Unseen {
         seen: u
             .seen_batches

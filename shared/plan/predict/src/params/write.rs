@@ -107,11 +107,6 @@ impl Fitted {
                 interference_exponent: law.pace.exponent,
                 slowdown: law.slowdown.clone(),
             },
-            poly: parts.poly.as_ref().map(|p| written::PolyParams {
-                centre: p.centre.clone(),
-                scale: p.scale.clone(),
-                weights: p.weights.clone(),
-            }),
             gp: parts.gp.as_ref().map(gp),
             trees: parts.trees.as_ref().map(write_trees),
             solo_trees: parts.solo_trees.as_ref().map(write_trees),

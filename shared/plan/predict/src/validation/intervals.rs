@@ -115,7 +115,7 @@ fn spread_of(own: &[&HeldOut], method: Method) -> Option<f64> {
         Method::Gp | Method::Blend => {
             stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?
         }
-        Method::Structured | Method::Poly => {
+        Method::Structured => {
             stats::quantile(&own.iter().map(error).collect::<Vec<_>>(), 0.9)? / HALF_WIDTH
         }
     };

@@ -13,7 +13,7 @@ use crate::pool::{Pooled, Weights};
 /// Parts that are held out one after another.
 pub(super) const FOLDS: usize = 5;
 
-/// Errors are cut off here, as a part of the throughput: far outside its data, a polynomial may predict more than any
+/// Errors are cut off here, as a part of the throughput: far outside its data, a regression may predict more than any
 /// number can represent.
 const MOST_GAP: f64 = 1e6;
 
@@ -56,7 +56,7 @@ impl HeldOut {
     pub fn deviation(&self, spread: f64, method: Method) -> f64 {
         let variance = match method {
             Method::Gp | Method::Blend => self.answer.variance,
-            Method::Structured | Method::Poly => 0.0,
+            Method::Structured => 0.0,
         };
         let own = spread * spread + variance;
         let gain = self

@@ -119,7 +119,7 @@ fn a_task_whose_solo_runs_differ_is_no_copy() {
 
 #[test]
 fn copies_are_read_as_they_were_written() {
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let fitted = fit(&data(1.0), method, &FitOptions::default()).expect("a fit");
         let params = fitted.params(&workload());
         let copy_of: Vec<Option<u32>> = params.tasks.iter().map(|t| t.copy_of).collect();

@@ -1,7 +1,6 @@
-//! The predictor: models written for ever, robustness, round trips.
+//! The predictor: robustness, round trips.
 
 mod copies;
-mod forever;
 mod kinds;
 mod robust;
 mod sums;

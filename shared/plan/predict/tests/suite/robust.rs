@@ -109,7 +109,7 @@ fn one_bad_sample_in_twenty_hardly_matters() {
         let at = k % s.throughput.len();
         s.throughput[at] *= [0.1, 0.0, 2.0][k / 20 % 3];
     }
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let (a, b) = (error(&clean, method), error(&bad, method));
         assert!(
             b < 1.6 * a + 1.0,
@@ -137,7 +137,7 @@ fn repeated_configurations_and_constant_columns_are_fine() {
         }
         s.throughput = device(&s.active);
     }
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let fitted = fit(&data, method, &FitOptions::default()).unwrap();
         let active = data.samples.last().unwrap().active.clone();
         let mut out = [0.0; 3];
@@ -280,16 +280,8 @@ fn full_share_pairs() -> Dataset {
 #[test]
 fn no_family_predicts_more_than_the_solo_rate_however_far_from_what_was_measured() {
     let data = full_share_pairs();
-    let merit = fit_by_merit(&data, &FitOptions::default()).unwrap();
-    assert!(
-        merit
-            .report
-            .families
-            .iter()
-            .all(|(m, _)| *m != Method::Poly)
-    );
     let mut rng = StdRng::seed_from_u64(3);
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let model = fit(&data, method, &FitOptions::default())
             .unwrap()
             .predictor;

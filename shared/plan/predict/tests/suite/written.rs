@@ -1,6 +1,7 @@
 //! A model that is written and read again predicts the same, bit by bit.
 
-use doc::{Model, Workload};
+use doc::Workload;
+use doc::params::Matern;
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -35,10 +36,11 @@ fn sample(active: Vec<Setting>) -> Sample {
     }
 }
 
-#[test]
-fn every_family_is_read_as_it_was_written() {
-    // The last task never runs among others, nor the first at its largest batch size.
-    let tasks = 6;
+const TASKS: usize = 6;
+
+/// The last task never runs among others, nor the first at its largest batch size.
+fn data() -> Dataset {
+    let tasks = TASKS;
     let mut samples: Vec<Sample> = Vec::new();
     for task in 0..tasks {
         for b in BATCHES {
@@ -64,12 +66,16 @@ fn every_family_is_read_as_it_was_written() {
             .to_vec(),
         copy_of: None,
     };
-    let data = Dataset {
+    Dataset {
         tasks: vec![spec; tasks],
         samples,
-    };
-    let workload = workload(tasks);
-    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+    }
+}
+
+#[test]
+fn every_family_is_read_as_it_was_written() {
+    let (data, workload) = (data(), workload(TASKS));
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
         let fitted = fit(&data, method, &FitOptions::default()).expect("a fit");
         let params = fitted.params(&workload);
         let learnt = matches!(method, Method::Gp | Method::Blend);
@@ -94,17 +100,39 @@ fn every_family_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_rough_kernel_of_one_group_is_refused() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/forever");
-    let text =
-        std::fs::read_to_string(folder.join("v1-gp-two-groups-rough.json")).expect("a model");
-    let text = text.replacen(r#""own_features":6,"#, "", 1);
-    let model: Model = crate::read(text.as_bytes());
-    let error = Predictor::from_model(&model)
-        .expect_err("a refusal")
-        .to_string();
+fn a_process_of_all_tasks_without_two_groups_is_refused() {
+    let fitted = fit(&data(), Method::Gp, &FitOptions::default()).expect("a fit");
+    let workload = workload(TASKS);
+    let refused = |own: Option<u32>, matern| {
+        let mut params = fitted.params(&workload);
+        let unseen = params.unseen.as_mut().expect("a process of all tasks");
+        (unseen.gp.own_features, unseen.gp.matern) = (own, matern);
+        let error = Predictor::from_params(&params, &workload).expect_err("a refusal");
+        error.to_string()
+    };
+    let absent = refused(None, Matern::FiveHalves);
     assert!(
-        error.contains("unseen.gp.matern: 3/2 without own_features"),
+        absent.contains("unseen.gp.own_features: absent"),
+        "{absent}"
+    );
+    let many = refused(Some(1_000), Matern::ThreeHalves);
+    assert!(
+        many.contains("unseen.gp.own_features: 1000 features"),
+        "{many}"
+    );
+}
+
+#[test]
+fn a_rough_kernel_of_one_group_is_refused() {
+    let fitted = fit(&data(), Method::Gp, &FitOptions::default()).expect("a fit");
+    let workload = workload(TASKS);
+    let mut params = fitted.params(&workload);
+    params.tasks[0].gp.as_mut().expect("a process").matern = Matern::ThreeHalves;
+    let error = Predictor::from_params(&params, &workload).expect_err("a refusal");
+    assert!(
+        error
+            .to_string()
+            .contains("gp.matern: 3/2 without own_features"),
         "{error}"
     );
 }

@@ -424,7 +424,6 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
             evaluations: 15,
             validate: false,
             trees_everywhere: true,
-            start: None,
         };
         let model = fit(&data, doc::Method::Blend, &options).unwrap().predictor;
         let problem = Problem::of_workload(&model, &small, objective, asked.limits.clone());

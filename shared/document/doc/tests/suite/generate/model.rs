@@ -11,7 +11,6 @@ use super::*;
 fn method() -> impl Strategy<Value = Method> {
     prop_oneof![
         Just(Method::Structured),
-        Just(Method::Poly),
         Just(Method::Gp),
         Just(Method::Blend),
     ]
@@ -42,15 +41,6 @@ fn solo_part() -> impl Strategy<Value = wire::SoloPart> {
         share,
         weight,
         step_s,
-    })
-}
-
-fn poly() -> impl Strategy<Value = wire::PolyParams> {
-    let all = (numbers(), numbers(), numbers());
-    all.prop_map(|(centre, scale, weights)| wire::PolyParams {
-        centre,
-        scale,
-        weights,
     })
 }
 
@@ -115,12 +105,7 @@ fn solo() -> impl Strategy<Value = Vec<wire::SoloStep>> {
 }
 
 fn task() -> impl Strategy<Value = wire::TaskParams> {
-    let parts = (
-        option::of(poly()),
-        option::of(gp()),
-        option::of(trees()),
-        option::of(trees()),
-    );
+    let parts = (option::of(gp()), option::of(trees()), option::of(trees()));
     let known = (evidence(), solo(), law(), vec(finite(), 3));
     let ranges = (
         option::of(finite()),
@@ -135,7 +120,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
         ),
     );
     (name(), known, parts, ranges).prop_map(
-        |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
+        |(id, (evidence, solo, law, n), (gp, trees, solo_trees), ranges)| wire::TaskParams {
             id,
             copy_of: ranges.5.2,
             evidence,
@@ -143,7 +128,6 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
             solo_slope_s: n[0],
             solo_parts: ranges.4,
             law,
-            poly,
             gp,
             trees,
             solo_trees,
