@@ -224,7 +224,7 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
     options: &SearchOptions,
 ) -> Option<Front> {
     let load = inst.load.as_ref()?;
-    let mut law = Additive::new(inst)?;
+    let law = Additive::new(inst)?;
     let shares = share_points(inst);
     let most = MOST_PRODUCT / shares.max(1);
     if options.effort == Effort::Local || shares > MOST_SHARES {
@@ -249,7 +249,7 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
         });
     }
     let levels = all_levels(inst);
-    let best = best_of_each(&mut law, &combinations, &levels);
+    let best = best_of_each(&law, &combinations, &levels);
     let mut line = Skyline::default();
     for ((mismatch, batch), (value, at)) in combinations.into_iter().zip(best) {
         if value > f64::NEG_INFINITY {
@@ -265,17 +265,17 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
 
 /// Best value of every combination of batch sizes that may be on the front, and the shares that reach it.
 fn best_of_each<C: Throughput + ?Sized>(
-    law: &mut Additive<'_, '_, C>,
+    law: &Additive<'_, '_, C>,
     combinations: &[(f64, Vec<u8>)],
     levels: &[u16],
 ) -> Vec<(f64, usize)> {
-    let n = law.table.inst.n;
+    let n = law.inst.n;
     let mut best = vec![(f64::NEG_INFINITY, 0); combinations.len()];
     let mut x = vec![0.0; n];
     let mut rows = LevelRows::default();
     let mut order: Vec<(f64, usize)> = Vec::new();
     for (at, level) in levels.chunks_exact(n).enumerate() {
-        law.table.interference(level, &mut x);
+        law.interference(level, &mut x);
         order.push((law.tops_at(level, &x), at));
     }
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -287,11 +287,10 @@ fn best_of_each<C: Throughput + ?Sized>(
             // The bounds only fall, so later shares cannot reach more.
             break;
         }
-        law.table
-            .at_levels(&levels[at * n..(at + 1) * n], &mut rows);
+        law.at_levels(&levels[at * n..(at + 1) * n], &mut rows);
         let mut running = f64::NEG_INFINITY;
         for (k, (_, batch)) in combinations.iter().enumerate().take(open) {
-            let value = law.table.value(&rows, batch);
+            let value = law.value(&rows, batch);
             if value > best[k].0 {
                 best[k] = (value, at);
             }

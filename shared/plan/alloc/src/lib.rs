@@ -24,6 +24,9 @@ mod front;
 mod infeasible;
 mod instance;
 mod judge;
+#[cfg(test)]
+#[path = "../tests/properties/law.rs"]
+mod law;
 mod least;
 mod measured;
 pub mod notes;
@@ -60,7 +63,7 @@ pub use pipeline::plan_workload;
 pub use planner::{Planner, PlannerError};
 pub use problem::{Limits, Problem, Task};
 pub use progress::Progress;
-pub use rates::{InterferenceLaw, Subset, TaskLaw};
+pub use rates::Subset;
 pub use replan::{replan, ways};
 pub use request::{Asked, Request, default_policy};
 pub use round::{NoRound, Round};

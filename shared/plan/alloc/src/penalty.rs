@@ -136,7 +136,8 @@ pub(crate) fn beyond<C: Throughput + ?Sized>(rates: &C, active: &[Setting]) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InterferenceLaw, Limits, TaskLaw};
+    use crate::Limits;
+    use crate::law::{InterferenceLaw, TaskLaw};
 
     /// Covers only shares of 40 % or more; says whether interference is additive.
     struct Measured(InterferenceLaw, bool);

@@ -5,7 +5,7 @@ mod additive;
 mod ascent;
 mod bounded;
 mod budget;
-mod chooser;
+mod combine;
 mod effects;
 mod excluded;
 mod exhaustive;
@@ -27,11 +27,10 @@ use ascent::{Ascent, Tries};
 use bounded::branch_and_bound;
 use budget::compared_points;
 pub(crate) use budget::{CLIMBED, affordable_points, brief, search_points};
+use combine::no_combination;
+pub(crate) use combine::{combinations, least_mismatch};
 use excluded::Excluded;
-use exhaustive::no_combination;
-pub(crate) use exhaustive::{
-    all_levels, combinations, enumerable, least_mismatch, refuse_exact, share_points, sweep,
-};
+pub(crate) use exhaustive::{all_levels, enumerable, refuse_exact, share_points, sweep};
 pub(crate) use point::Point;
 use shortlist::Shortlist;
 
@@ -155,14 +154,14 @@ fn run<C: Throughput + ?Sized>(
     options: &SearchOptions,
 ) -> Report {
     match Additive::new(inst) {
-        Some(mut law) => search_additive(inst, &mut law, list, options),
+        Some(law) => search_additive(inst, &law, list, options),
         None => search_any(inst, list, options),
     }
 }
 
 fn search_additive<'a, 'b, C: Throughput + ?Sized>(
     inst: &'a Instance<'b, C>,
-    law: &mut Additive<'a, 'b, C>,
+    law: &Additive<'a, 'b, C>,
     list: &mut Shortlist,
     options: &SearchOptions,
 ) -> Report {

@@ -104,7 +104,8 @@ fn shift<C: Throughput + ?Sized>(inst: &Instance<'_, C>, level: &mut u16, by: i3
 
 #[cfg(test)]
 mod tests {
-    use crate::{InterferenceLaw, Limits, Problem, SearchOptions, Task, TaskLaw, solve};
+    use crate::law::{InterferenceLaw, TaskLaw};
+    use crate::{Limits, Problem, SearchOptions, Task, solve};
     use doc::{ObjectiveKind, SoloRate};
     use units::{Batch, Weight};
 

@@ -1,8 +1,7 @@
 //! Divisions of tasks over several GPUs against the best of all divisions and two rules that need no search.
 
 use allocation::{
-    InterferenceLaw, Outcome, Partition, Problem, SearchOptions, Subset, partition_by_model, solve,
-    solve_partition,
+    Outcome, Partition, Problem, SearchOptions, Subset, partition_by_model, solve, solve_partition,
 };
 use doc::ObjectiveKind;
 use predict::Predictor;
@@ -11,6 +10,7 @@ use units::Batch;
 use units::corun::Throughput;
 
 use crate::fitted::Mix;
+use crate::law::InterferenceLaw;
 use crate::problems::{Recipe, drawn, plain};
 use crate::rows::{BenchError, Opaque, median_ms};
 
@@ -155,7 +155,7 @@ impl Rates<'_> {
             ..SearchOptions::default()
         };
         Ok(match self {
-            Self::Law(law) => solve(&law.restricted(members), &part, &options)?,
+            Self::Law(law) => solve(&Subset::new(law, members), &part, &options)?,
             Self::Fitted(predictor) => solve(&Subset::new(*predictor, members), &part, &options)?,
         })
     }

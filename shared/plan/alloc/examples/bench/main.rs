@@ -7,6 +7,8 @@
 mod divisions;
 mod fitted;
 mod gp;
+#[path = "../../tests/properties/law.rs"]
+mod law;
 mod problems;
 mod rounds;
 mod rows;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+use crate::law::{InterferenceLaw, TaskLaw};
+use allocation::{Limits, Problem, Task};
 use doc::ObjectiveKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

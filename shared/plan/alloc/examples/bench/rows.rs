@@ -4,8 +4,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    Effort, InterferenceLaw, Outcome, SearchOptions, Solution, mismatch_front, solve,
-    solve_partition,
+    Effort, Outcome, SearchOptions, Solution, Subset, mismatch_front, solve, solve_partition,
 };
 use doc::{ObjectiveKind, Proof};
 use rand::rngs::StdRng;
@@ -15,6 +14,7 @@ use units::Batch;
 use units::corun::{Setting, Throughput};
 
 use crate::gp;
+use crate::law::InterferenceLaw;
 use crate::problems::{self, Answer, Case, FRONT, RECIPES, Recipe, case, plain};
 
 #[path = "../../tests/properties/brute.rs"]
@@ -315,7 +315,7 @@ fn several_gpus() -> Result<Row, BenchError> {
             let members: Vec<usize> = (0..16).filter(|&i| of[i] == gpu).collect();
             if !members.is_empty() {
                 let part = problem.restricted(&members);
-                let outcome = solve(&law.restricted(&members), &part, &options)?;
+                let outcome = solve(&Subset::new(&law, &members), &part, &options)?;
                 let best = outcome.solutions.first();
                 total += best.map_or(f64::NEG_INFINITY, |s| s.objective);
             }

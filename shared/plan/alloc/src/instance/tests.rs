@@ -3,7 +3,8 @@ use rand::{Rng, SeedableRng};
 use units::{Samples, Weight};
 
 use super::*;
-use crate::{InterferenceLaw, Limits, Progress, Task, TaskLaw};
+use crate::law::{InterferenceLaw, TaskLaw};
+use crate::{Limits, Progress, Task};
 
 fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
     let batches = [16, 64].map(|b| Batch::new(b).unwrap());

@@ -1,25 +1,12 @@
 use units::corun::{SampleTime, Throughput};
 
-use super::chooser::Chooser;
 use super::point::Point;
 use crate::instance::Instance;
 use crate::tolerance::TOLERANCE;
 
 /// A problem whose tasks act on each other only through the interference
 /// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
-///
-/// If the demand does not depend on the batch size, the gain of a task at given shares does not
-/// depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
 pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
-    pub table: Table<'a, 'b, C>,
-    chooser: Chooser,
-    gains: Vec<f64>,
-    loads: Vec<f64>,
-    picks: Vec<u8>,
-}
-
-/// The constants of an additive problem.
-pub(crate) struct Table<'a, 'b, C: Throughput + ?Sized> {
     pub inst: &'a Instance<'b, C>,
     /// `c_ij`, row by row.
     pub coupling: Vec<f64>,
@@ -29,13 +16,11 @@ pub(crate) struct Table<'a, 'b, C: Throughput + ?Sized> {
     demand: Vec<f64>,
     /// Least demand by task and level.
     least_demand: Vec<f64>,
-    /// Whether no demand depends on the batch size.
-    pub batch_free: bool,
     /// Largest seconds per sample that the starvation floor allows.
     slowest: Vec<f64>,
 }
 
-/// The part of a [`Table`] at given levels: a row of cells for each task.
+/// The part of an [`Additive`] at given levels: a row of cells for each task.
 #[derive(Debug, Default)]
 pub(crate) struct LevelRows {
     cells: Vec<Cell>,
@@ -47,8 +32,9 @@ struct Cell {
     demand: f64,
 }
 
-impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
-    fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
+impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
+    /// `None` if the rates have no such law.
+    pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
         if !inst.folds() {
             // A round: a task that ends speeds the others up, so nothing adds up over the tasks.
             return None;
@@ -59,7 +45,6 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         let mut times = vec![blank; n * levels * width];
         let mut demand = vec![0.0; n * levels * width];
         let mut least_demand = vec![0.0; n * levels];
-        let mut batch_free = true;
         for (i, list) in inst.batches.iter().enumerate() {
             for level in 1..=inst.levels {
                 let share = inst.share(level);
@@ -70,7 +55,6 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
                 }
                 let row = &demand[at * width..][..list.len()];
                 least_demand[at] = row.iter().copied().fold(f64::INFINITY, f64::min);
-                batch_free &= row.windows(2).all(|w| w[0] == w[1]);
             }
         }
         let phi = inst.problem.limits.floor;
@@ -86,7 +70,6 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             times,
             demand,
             least_demand,
-            batch_free,
             slowest,
         })
     }
@@ -119,16 +102,18 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         }
     }
 
-    /// Most that task `i` gains at a level under interference `x`, and at which batch index.
-    pub fn top(&self, i: usize, level: u16, x: f64) -> (f64, u8) {
-        let mut best = (f64::NEG_INFINITY, 0);
-        for b in 0..self.inst.batches[i].len() as u8 {
-            let gain = self.gain(i, level, b, x);
-            if gain > best.0 {
-                best = (gain, b);
-            }
-        }
-        best
+    /// Most that task `i` gains at a level under interference `x`, at any batch size.
+    pub fn top(&self, i: usize, level: u16, x: f64) -> f64 {
+        let gains = (0..self.inst.batches[i].len() as u8).map(|b| self.gain(i, level, b, x));
+        gains.fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Most that the given levels can reach under least interference `x`.
+    pub fn tops_at(&self, levels: &[u16], x: &[f64]) -> f64 {
+        let fold = self.inst.fold();
+        let tops = levels.iter().zip(x).enumerate();
+        let tops = tops.map(|(i, (&level, &x))| self.top(i, level, x));
+        tops.fold(fold.start(), |all, top| fold.join(all, top))
     }
 
     /// Least interference on every task at the given levels.
@@ -219,126 +204,5 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             value = fold.join(value, self.inst.gain(i, usize::from(b), rates[i]));
         }
         value
-    }
-}
-
-impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
-    /// `None` if the rates have no such law.
-    pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
-        let cells = inst.n * inst.width;
-        Some(Self {
-            table: Table::new(inst)?,
-            chooser: Chooser::new(inst),
-            gains: vec![f64::NEG_INFINITY; cells],
-            loads: inst.load.clone().unwrap_or_else(|| vec![0.0; cells]),
-            picks: vec![0; inst.n],
-        })
-    }
-
-    /// Objective of the best batch sizes at the given levels under interference `x` if it is above
-    /// `cutoff`; leaves the batch sizes in [`Additive::picks`]. Only where demand does not
-    /// depend on batch sizes.
-    pub fn best_at(&mut self, levels: &[u16], x: &[f64], cutoff: f64) -> Option<f64> {
-        let total = self.tops_at(levels, x);
-        if total <= cutoff || total == f64::NEG_INFINITY {
-            return None;
-        }
-        let inst = self.table.inst;
-        let unlimited = inst.epsilon.is_infinite() && inst.capacity.is_infinite();
-        if unlimited && !inst.same {
-            return Some(total);
-        }
-        self.fill(levels, x);
-        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
-        let (value, picks) = self.chooser.best(inst, &self.gains, loads, cutoff)?;
-        self.picks = picks;
-        Some(value)
-    }
-
-    /// Offers every point at the given levels that is above the cutoff, which `offer` returns.
-    /// Only where demand does not depend on batch sizes.
-    pub fn offer_all(
-        &mut self,
-        levels: &[u16],
-        x: &[f64],
-        cutoff: f64,
-        mut offer: impl FnMut(f64, &Point) -> f64,
-    ) {
-        if self.tops_at(levels, x) <= cutoff {
-            return;
-        }
-        let mut point = Point {
-            batch: vec![0; levels.len()],
-            level: levels.to_vec(),
-        };
-        self.fill(levels, x);
-        let inst = self.table.inst;
-        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
-        self.chooser
-            .visit(inst, &self.gains, loads, cutoff, |value, picks| {
-                point.batch.copy_from_slice(picks);
-                offer(value, &point)
-            });
-    }
-
-    /// Batch indices of the last [`Additive::best_at`].
-    pub fn picks(&self) -> &[u8] {
-        &self.picks
-    }
-
-    /// Most that the given levels can reach under least interference `x`.
-    pub fn tops_at(&mut self, levels: &[u16], x: &[f64]) -> f64 {
-        let fold = self.table.inst.fold();
-        let mut total = fold.start();
-        for i in 0..levels.len() {
-            let (gain, b) = self.table.top(i, levels[i], x[i]);
-            self.picks[i] = b;
-            total = fold.join(total, gain);
-        }
-        total
-    }
-
-    /// Tables of gains and loads at the given levels.
-    fn fill(&mut self, levels: &[u16], x: &[f64]) {
-        let inst = self.table.inst;
-        for i in 0..inst.n {
-            for b in 0..inst.batches[i].len() {
-                let cell = i * inst.width + b;
-                self.gains[cell] = self.table.gain(i, levels[i], b as u8, x[i]);
-                if inst.load.is_none() {
-                    self.loads[cell] = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
-                }
-            }
-        }
-    }
-
-    /// Violation of the constraints at levels where no batch sizes meet them, if demand does not depend on batch sizes:
-    /// for the batch sizes within memory and (if it does not depend on rates) mismatch whose total shortfall from the
-    /// floor is least.
-    pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
-        let inst = self.table.inst;
-        let phi = inst.problem.limits.floor;
-        // Finite even without a floor: a setting that takes for ever is never a choice.
-        for i in 0..inst.n {
-            for b in 0..inst.batches[i].len() {
-                let cell = i * inst.width + b;
-                let rate = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
-                self.gains[cell] = -(phi - rate / inst.solo[cell]).max(0.0);
-            }
-        }
-        let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
-        let Some((_, batch)) = self
-            .chooser
-            .best(inst, &self.gains, loads, f64::NEG_INFINITY)
-        else {
-            return f64::INFINITY;
-        };
-        let mut rates = vec![0.0; inst.n];
-        self.table.rates(&batch, levels, &mut rates);
-        let point = Point {
-            batch,
-            level: levels.to_vec(),
-        };
-        TOLERANCE + inst.judge(&point, &rates).violation
     }
 }

@@ -59,11 +59,10 @@ impl Score {
 /// Local search from many starts. A move shifts share between two tasks or (where the sum is free)
 /// changes that of one task, or changes the batch size of one or two tasks; the first improvement
 /// is taken. While constraints are violated, less violation is better. A quarter of the starts are
-/// random, the others perturb the best point so far. With additive rates, the batch sizes of every
-/// visited share are chosen exactly.
+/// random, the others perturb the best point so far.
 pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
-    law: Option<&'s mut Additive<'a, 'b, C>>,
+    law: Option<&'s Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
     /// Scores of visited points, each with the least cutoff for which it is exact.
     memo: HashMap<Point, (Score, f64)>,
@@ -92,7 +91,7 @@ pub(crate) struct Tries {
 impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
     pub fn new(
         inst: &'a Instance<'b, C>,
-        law: Option<&'s mut Additive<'a, 'b, C>>,
+        law: Option<&'s Additive<'a, 'b, C>>,
         list: &'s mut Shortlist,
     ) -> Self {
         Self {
@@ -223,9 +222,10 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Whether the best batch sizes follow exactly from the shares, so that they need no search.
-    fn batches_follow(&self) -> bool {
-        self.law.as_ref().is_some_and(|law| law.table.batch_free)
+    /// Whether moves of batch sizes are tried. Without a choice they would only repeat moves of shares, which under a
+    /// law changes no result and takes a quarter longer.
+    fn moves_batches(&self) -> bool {
+        self.law.is_none() || self.inst.batches.iter().any(|list| list.len() > 1)
     }
 
     fn start_batches(&self, start: u32, rng: &mut SmallRng) -> Vec<u8> {
@@ -306,7 +306,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             }
             // Neighbourhoods in order of cost, each only when the cheaper ones are exhausted: single batch
             // sizes, then pairs, then a batch size with each exchange of shares.
-            if !self.batches_follow() {
+            if self.moves_batches() {
                 self.batch_moves(point, &mut score);
                 if !score.beats(before) {
                     self.joint_batch_moves(point, &mut score);
@@ -505,60 +505,32 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         short
     }
 
-    /// Score of a point. With additive rates its batch sizes are first replaced by the best ones
-    /// for its levels. A point that does not beat `current` may be reported as the worst.
-    fn score(&mut self, point: &mut Point, current: Score) -> Score {
-        match self.law.as_deref_mut() {
-            None => self.score_any(point, current),
-            Some(law) if !law.table.batch_free => {
-                self.points += 1;
-                // Constraints are more expensive than the value, and most points are no better, so compare the
-                // value first. This is safe from a feasible point: a point of lower value is rejected whether or
-                // not it is feasible.
-                if current.violation == 0.0 {
-                    let value = law.table.value_at(point, &mut self.demand, &mut self.x);
-                    if value <= current.value {
-                        return Score::WORST;
-                    }
-                } else {
-                    law.table.rates(&point.batch, &point.level, &mut self.x);
-                }
-                let judged = self.inst.judge(point, &self.x);
-                let score = Score {
-                    violation: judged.violation,
-                    value: judged.value,
-                };
-                if score.violation == 0.0 {
-                    self.list.offer(score.value, point);
-                }
-                score
+    /// Score of a point. One that does not beat `current` may be reported as the worst.
+    fn score(&mut self, point: &Point, current: Score) -> Score {
+        let Some(law) = self.law else {
+            return self.score_any(point, current);
+        };
+        self.points += 1;
+        // Constraints are more expensive than the value, and most points are no better, so compare the
+        // value first. This is safe from a feasible point: a point of lower value is rejected whether or
+        // not it is feasible.
+        if current.violation == 0.0 {
+            let value = law.value_at(point, &mut self.demand, &mut self.x);
+            if value <= current.value {
+                return Score::WORST;
             }
-            Some(law) => {
-                self.points += 1;
-                law.table.interference(&point.level, &mut self.x);
-                let met = current.violation == 0.0;
-                let cutoff = if met {
-                    current.value
-                } else {
-                    f64::NEG_INFINITY
-                };
-                if let Some(value) = law.best_at(&point.level, &self.x, cutoff) {
-                    point.batch.copy_from_slice(law.picks());
-                    self.list.offer(value, point);
-                    return Score {
-                        violation: 0.0,
-                        value,
-                    };
-                }
-                if met {
-                    return Score::WORST;
-                }
-                Score {
-                    violation: law.violation(&point.level, &self.x),
-                    value: f64::NEG_INFINITY,
-                }
-            }
+        } else {
+            law.rates(&point.batch, &point.level, &mut self.x);
         }
+        let judged = self.inst.judge(point, &self.x);
+        let score = Score {
+            violation: judged.violation,
+            value: judged.value,
+        };
+        if score.violation == 0.0 {
+            self.list.offer(score.value, point);
+        }
+        score
     }
 
     fn score_any(&mut self, point: &Point, current: Score) -> Score {

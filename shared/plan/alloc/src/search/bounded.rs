@@ -17,8 +17,7 @@ pub(crate) struct Effort {
     pub bound: f64,
 }
 
-/// Branch and bound over the shares (and, where demand depends on them, the batch sizes) of an
-/// [`Additive`] problem.
+/// Branch and bound over the shares and the batch sizes of an [`Additive`] problem.
 ///
 /// For a fixed sum `V` of levels, the interference on task `i` at level `l` is at least what the
 /// other `V - l` levels add when spread so that they disturb `i` least. So a table `suffix[k][v]`
@@ -26,7 +25,7 @@ pub(crate) struct Effort {
 /// `..k` chosen, their interference is known up to the least that the remaining levels must add.
 /// Both bounds are relaxations, so whatever they exclude cannot beat the incumbent.
 struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
-    law: &'t mut Additive<'a, 'b, C>,
+    law: &'t Additive<'a, 'b, C>,
     list: &'t mut Shortlist,
     /// `least[(k * n + i) * width + v]`: least interference on task `i` by the tasks `k..` but
     /// `i` when these have `v` levels.
@@ -35,9 +34,8 @@ struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     width: usize,
     suffix: Vec<f64>,
     levels: Vec<u16>,
-    /// Batch indices, where these are branched on too because demand depends on them.
+    /// Batch indices.
     picks: Vec<u8>,
-    joint: bool,
     /// Least memory of the tasks from each on.
     rest_memory: Vec<f64>,
     /// Least interference by the tasks chosen so far, one row for each depth.
@@ -55,21 +53,20 @@ struct Used {
 
 /// Finds the best points, or as many as `most_points` allows.
 pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
-    law: &mut Additive<'_, '_, C>,
+    law: &Additive<'_, '_, C>,
     list: &mut Shortlist,
     most_points: u64,
 ) -> Effort {
-    let n = law.table.inst.n;
-    let sums = law.table.inst.sums();
-    let width = n * usize::from(law.table.inst.levels) + 1;
+    let n = law.inst.n;
+    let sums = law.inst.sums();
+    let width = n * usize::from(law.inst.levels) + 1;
     let mut tree = Tree {
         least: least_interference(law, width),
         width,
         suffix: Vec::new(),
         levels: vec![1; n],
         picks: vec![0; n],
-        joint: !law.table.batch_free,
-        rest_memory: law.table.inst.rest_memory(),
+        rest_memory: law.inst.rest_memory(),
         x: vec![0.0; (n + 1) * n],
         points: 0,
         most_points,
@@ -107,8 +104,7 @@ pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
 }
 
 fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: usize) -> Vec<f64> {
-    let table = &law.table;
-    let n = table.inst.n;
+    let n = law.inst.n;
     let mut least = vec![f64::INFINITY; n * n * width];
     let mut below = vec![f64::INFINITY; width];
     let mut here = below.clone();
@@ -118,8 +114,8 @@ fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: 
         for k in (0..n).rev() {
             if k != i {
                 here.fill(f64::INFINITY);
-                for level in 1..=table.inst.levels {
-                    let add = table.coupling[i * n + k] * table.least_demand(k, level);
+                for level in 1..=law.inst.levels {
+                    let add = law.coupling[i * n + k] * law.least_demand(k, level);
                     let shift = usize::from(level);
                     for v in shift..width {
                         here[v] = here[v].min(below[v - shift] + add);
@@ -136,10 +132,10 @@ fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: 
 impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
     /// Prepares the suffix table for a sum of levels and returns the bound at the root.
     fn root(&mut self, sum: u32) -> f64 {
-        let n = self.law.table.inst.n;
-        let levels = u32::from(self.law.table.inst.levels);
+        let n = self.law.inst.n;
+        let levels = u32::from(self.law.inst.levels);
         let width = self.width;
-        let fold = self.law.table.inst.fold();
+        let fold = self.law.inst.fold();
         self.suffix.clear();
         self.suffix.resize((n + 1) * width, f64::NEG_INFINITY);
         self.suffix[n * width] = fold.start();
@@ -147,7 +143,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
             let rest = (n - 1 - i) as u32;
             for level in 1..=levels.min(sum.saturating_sub(n as u32 - 1)) {
                 let x = self.least[i * self.width + (sum - level) as usize];
-                let (gain, _) = self.law.table.top(i, level as u16, x);
+                let gain = self.law.top(i, level as u16, x);
                 for v in (level + rest)..=sum.min(level + rest * levels) {
                     let below = self.suffix[(i + 1) * width + (v - level) as usize];
                     let cell = &mut self.suffix[i * width + v as usize];
@@ -160,22 +156,17 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
 
     /// Tries every level of task `k` with `left` levels for tasks `k..`.
     fn descend(&mut self, k: usize, left: u32, used: Used) {
-        let n = self.law.table.inst.n;
-        let most = u32::from(self.law.table.inst.levels);
+        let n = self.law.inst.n;
+        let most = u32::from(self.law.inst.levels);
         let rest = (n - 1 - k) as u32;
         let from = left.saturating_sub(rest * most).max(1);
         for level in from..=most.min(left.saturating_sub(rest)) {
             self.levels[k] = level as u16;
-            if !self.joint {
-                let w = self.law.table.least_demand(k, level as u16);
-                self.step(k, left - level, w, used);
-                continue;
-            }
             // The largest batch sizes usually gain most: they come first.
-            for b in (0..self.law.table.inst.batches[k].len() as u8).rev() {
+            for b in (0..self.law.inst.batches[k].len() as u8).rev() {
                 self.picks[k] = b;
                 if let Some(used) = self.within(k, b, used) {
-                    let w = self.law.table.demand(k, level as u16, b);
+                    let w = self.law.demand(k, level as u16, b);
                     self.step(k, left - level, w, used);
                 }
             }
@@ -184,20 +175,18 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
 
     /// Goes on below task `k`, which presses with `w`.
     fn step(&mut self, k: usize, left: u32, w: f64, used: Used) {
-        let n = self.law.table.inst.n;
+        let n = self.law.inst.n;
         if self.points >= self.most_points {
             return;
         }
         // One row for each depth, so that backtracking needs no undoing.
         for i in 0..n {
-            self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.table.coupling[i * n + k] * w;
+            self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.coupling[i * n + k] * w;
         }
         if k + 1 < n {
             if self.bound(k + 1, left) > self.list.cutoff() {
                 self.descend(k + 1, left, used);
             }
-        } else if self.joint {
-            self.joint_leaf();
         } else {
             self.leaf();
         }
@@ -205,7 +194,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
 
     /// Resources used when task `k` takes batch index `b`; `None` if that is too much.
     fn within(&self, k: usize, b: u8, used: Used) -> Option<Used> {
-        let inst = self.law.table.inst;
+        let inst = self.law.inst;
         if inst.same && k > 0 && b != self.picks[0] {
             return None;
         }
@@ -228,20 +217,15 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
 
     /// Most that any completion of tasks `..k` reaches with `left` levels for the rest.
     fn bound(&mut self, k: usize, left: u32) -> f64 {
-        let table = &self.law.table;
-        let n = table.inst.n;
-        let fold: Fold = table.inst.fold();
+        let law = self.law;
+        let n = law.inst.n;
+        let fold: Fold = law.inst.fold();
         let mut total = self.suffix[k * self.width + left as usize];
         self.points += 1;
         let cutoff = self.list.cutoff();
         for i in 0..k {
             let x = self.x[k * n + i] + self.least[(k * n + i) * self.width + left as usize];
-            let gain = if self.joint {
-                table.gain(i, self.levels[i], self.picks[i], x)
-            } else {
-                table.top(i, self.levels[i], x).0
-            };
-            total = fold.join(total, gain);
+            total = fold.join(total, law.gain(i, self.levels[i], self.picks[i], x));
             // A minimum only falls from here on; a sum has yet to gain what the other tasks add.
             if fold == Fold::Min && total <= cutoff {
                 break;
@@ -250,13 +234,13 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         total
     }
 
-    fn joint_leaf(&mut self) {
+    fn leaf(&mut self) {
         self.points += 1;
-        let table = &self.law.table;
-        let (n, fold) = (table.inst.n, table.inst.fold());
+        let law = self.law;
+        let (n, fold) = (law.inst.n, law.inst.fold());
         let mut value = fold.start();
         for i in 0..n {
-            let gain = table.gain(i, self.levels[i], self.picks[i], self.x[n * n + i]);
+            let gain = law.gain(i, self.levels[i], self.picks[i], self.x[n * n + i]);
             value = fold.join(value, gain);
         }
         if value <= self.list.cutoff() || value == f64::NEG_INFINITY {
@@ -266,37 +250,14 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
             batch: self.picks.clone(),
             level: self.levels.clone(),
         };
-        if table.inst.load.is_none() && table.inst.epsilon.is_finite() {
+        if law.inst.load.is_none() && law.inst.epsilon.is_finite() {
             // The mismatch of throughputs is only known here.
             let mut rates = vec![0.0; n];
-            table.rates(&self.picks, &self.levels, &mut rates);
-            if table.inst.judge(&point, &rates).violation > 0.0 {
+            law.rates(&self.picks, &self.levels, &mut rates);
+            if law.inst.judge(&point, &rates).violation > 0.0 {
                 return;
             }
         }
         self.list.offer(value, &point);
-    }
-
-    fn leaf(&mut self) {
-        let n = self.law.table.inst.n;
-        self.points += 1;
-        let x = &self.x[n * n..];
-        let cutoff = self.list.cutoff();
-        // For a single best plan one choice of batch sizes suffices; runners-up may differ in nothing else.
-        if self.list.most() == 1 {
-            if let Some(value) = self.law.best_at(&self.levels, x, cutoff) {
-                let point = Point {
-                    batch: self.law.picks().to_vec(),
-                    level: self.levels.clone(),
-                };
-                self.list.offer(value, &point);
-            }
-            return;
-        }
-        let list = &mut *self.list;
-        self.law.offer_all(&self.levels, x, cutoff, |value, point| {
-            list.offer(value, point);
-            list.cutoff()
-        });
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 use units::corun::Throughput;
 
 use super::budget::{ENUMERATED, affordable_points, round_points};
-use super::chooser::Chooser;
+use super::combine::{MOST_COMBINATIONS, combinations, no_combination};
 use super::point::Point;
 use crate::answer::{Effort, SearchOptions};
 use crate::error::AllocError;
@@ -15,107 +15,6 @@ use crate::round::PROVEN_TASKS;
 const CHUNK: usize = 256;
 /// Fewer points than this are not worth a thread.
 const POINTS_PER_THREAD: u64 = 20_000;
-
-/// Most combinations that are listed, whatever the budget of points: a million for 64 tasks take 90
-/// MB, and with more no enumeration of them with their shares would end.
-const MOST_COMBINATIONS: usize = 1 << 20;
-/// Partial combinations visited per listed one, in addition to a million: bounds the walk if only
-/// few of very many meet a constraint.
-const PARTIAL_PER_COMBINATION: u64 = 64;
-
-/// Combinations of batch sizes within what does not depend on rates: memory, policy, and the
-/// mismatch unless its balance is `time`. `None` if there are more than `most`, or if the walk
-/// through them is too long.
-pub(crate) fn combinations<C: Throughput + ?Sized>(
-    inst: &Instance<'_, C>,
-    most: usize,
-) -> Option<Vec<Vec<u8>>> {
-    let most = most.min(MOST_COMBINATIONS);
-    let gains = vec![0.0; inst.n * inst.width];
-    let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
-    let mut all = Vec::new();
-    let mut chooser = Chooser::new(inst);
-    // A million nodes take some milliseconds, so small problems are never refused because of the walk;
-    // beyond that, 64 for each combination that may be listed. Both were chosen by hand.
-    chooser.most_nodes = 1_000_000 + PARTIAL_PER_COMBINATION * most as u64;
-    let complete = chooser.visit(inst, &gains, loads, f64::NEG_INFINITY, |_, pick| {
-        if all.len() <= most {
-            all.push(pick.to_vec());
-        }
-        // Above any gain, so the search ends.
-        if all.len() > most {
-            f64::INFINITY
-        } else {
-            f64::NEG_INFINITY
-        }
-    });
-    if all.len() > most || !complete {
-        return None;
-    }
-    all.sort_unstable();
-    Some(all)
-}
-
-/// Whether no combination of batch sizes meets what does not depend on rates: then there is nothing
-/// to search. `false` also if a short walk cannot decide it.
-pub(crate) fn no_combination<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> bool {
-    combinations(inst, 0).is_some_and(|all| all.is_empty())
-}
-
-/// Least mismatch of the combinations of batch sizes within memory and policy, where it does not
-/// depend on rates; `None` if there is no combination. Depth first: the mismatch of the tasks
-/// chosen so far only grows. Exact unless the walk is cut short at two million nodes, which 10
-/// tasks of 5 batch sizes do not reach.
-pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<f64> {
-    struct Walk<'w, 'i, C: Throughput + ?Sized> {
-        inst: &'w Instance<'i, C>,
-        load: &'w [f64],
-        rest_memory: Vec<f64>,
-        picked: Vec<usize>,
-        least: f64,
-        nodes: u64,
-    }
-    impl<C: Throughput + ?Sized> Walk<'_, '_, C> {
-        fn descend(&mut self, memory: f64, mismatch: f64) {
-            let (inst, i) = (self.inst, self.picked.len());
-            if i == inst.n {
-                self.least = self.least.min(mismatch);
-                return;
-            }
-            for b in 0..inst.batches[i].len() {
-                let cell = i * inst.width + b;
-                let memory = memory + inst.memory[cell];
-                let other = inst.same && i > 0 && b != self.picked[0];
-                if other || memory + self.rest_memory[i + 1] > inst.capacity || self.nodes == 0 {
-                    continue;
-                }
-                self.nodes -= 1;
-                let mut sum = mismatch;
-                for (k, &c) in self.picked.iter().enumerate() {
-                    let theirs = self.load[k * inst.width + c];
-                    sum += inst.pair_mismatch(i, self.load[cell], k, theirs);
-                }
-                // Every pair adds 0 or more, so a partial combination that has reached the best whole is
-                // pruned.
-                if sum < self.least {
-                    self.picked.push(b);
-                    self.descend(memory, sum);
-                    self.picked.pop();
-                }
-            }
-        }
-    }
-    let mut walk = Walk {
-        inst,
-        load: inst.load.as_deref()?,
-        rest_memory: inst.rest_memory(),
-        picked: Vec::with_capacity(inst.n),
-        least: f64::INFINITY,
-        nodes: 2_000_000,
-    };
-    walk.descend(0.0, 0.0);
-    walk.least.is_finite().then_some(walk.least)
-}
 
 /// Number of ways to give every task at least one level with one of the allowed sums.
 pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u128 {
@@ -351,7 +250,8 @@ fn sweep_part<C: Throughput + ?Sized, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+    use crate::law::{InterferenceLaw, TaskLaw};
+    use crate::{Limits, Problem, Task};
     use units::{Batch, Share, TotalShare, Weight};
 
     fn levels(n: usize, step_percent: u32, rv: Option<u32>) -> Vec<u16> {

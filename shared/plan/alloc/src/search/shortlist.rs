@@ -25,10 +25,6 @@ impl Shortlist {
         }
     }
 
-    pub fn most(&self) -> usize {
-        self.most
-    }
-
     pub fn offer(&mut self, value: f64, point: &Point) {
         let full = self.entries.len() == self.most;
         let before = |(v, p): &(f64, Point)| *v > value || (*v == value && p < point);

@@ -1,6 +1,7 @@
 //! The advice if nothing is feasible, compared with the slow twin.
 
-use allocation::{Effort, InterferenceLaw, Limits, Problem, SearchOptions, Setting, Task, solve};
+use crate::law::InterferenceLaw;
+use allocation::{Effort, Limits, Problem, SearchOptions, Setting, Task, solve};
 use doc::{BatchPolicy, ConstraintKind, Infeasibility};
 use proptest::prelude::*;
 use units::{Bytes, Share};

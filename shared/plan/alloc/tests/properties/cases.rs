@@ -1,7 +1,8 @@
 //! Random problems, small enough for the slow twin.
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
-use allocation::{InterferenceLaw, Limits, Problem, Progress, Task, TaskLaw};
+use crate::law::{InterferenceLaw, TaskLaw};
+use allocation::{Limits, Problem, Progress, Task};
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
 use efficiency::Law;
 use proptest::prelude::*;

@@ -1,44 +1,34 @@
+//! Rates whose interference is additive.
+
 use units::{Batch, Share};
 
 use units::corun::{SampleTime, Setting, Throughput};
 
 /// Constants of one task of an [`InterferenceLaw`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TaskLaw {
+pub(crate) struct TaskLaw {
     /// Seconds of each step that do not depend on the share.
-    pub step_s: f64,
+    pub(crate) step_s: f64,
     /// Seconds of a sample on the whole GPU.
-    pub sample_s: f64,
+    pub(crate) sample_s: f64,
     /// Exponent of the share: the work takes `1 / R^exponent` times as long.
-    pub exponent: f64,
+    pub(crate) exponent: f64,
 }
 
 /// Co-run throughput by a law with a few constants: `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`,
 /// `P_i = B_i / t_i` (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The demand `w_j` is
 /// `R_j`; with `busy` it is multiplied by the fraction of its undisturbed step in which task j computes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InterferenceLaw {
+pub(crate) struct InterferenceLaw {
     /// Constants of each task.
-    pub tasks: Vec<TaskLaw>,
+    pub(crate) tasks: Vec<TaskLaw>,
     /// `c_ij`, row by row; 0 or more, the diagonal 0.
-    pub coupling: Vec<f64>,
+    pub(crate) coupling: Vec<f64>,
     /// Whether a task affects others only while it computes.
-    pub busy: bool,
+    pub(crate) busy: bool,
 }
 
 impl InterferenceLaw {
-    /// The law for some of the tasks.
-    #[must_use]
-    pub fn restricted(&self, members: &[usize]) -> Self {
-        let n = self.tasks.len();
-        let row = |&i: &usize| members.iter().map(move |&j| self.coupling[i * n + j]);
-        Self {
-            tasks: members.iter().map(|&i| self.tasks[i]).collect(),
-            coupling: members.iter().flat_map(row).collect(),
-            busy: self.busy,
-        }
-    }
-
     fn time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
         let t = &self.tasks[task];
         let work = t.sample_s / share.fraction().powf(t.exponent);

@@ -6,6 +6,7 @@ mod brute;
 mod cases;
 mod exact;
 mod fronts;
+mod law;
 mod partition;
 mod round;
 mod straggler;

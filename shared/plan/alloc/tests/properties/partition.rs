@@ -1,6 +1,7 @@
 //! Several GPUs against every assignment.
 
-use allocation::{Effort, InterferenceLaw, Limits, Problem, SearchOptions, solve, solve_partition};
+use crate::law::InterferenceLaw;
+use allocation::{Effort, Limits, Problem, SearchOptions, Subset, solve, solve_partition};
 use doc::ObjectiveKind;
 use proptest::prelude::*;
 use units::Share;
@@ -45,7 +46,7 @@ fn best_assignment(law: &InterferenceLaw, problem: &Problem, gpus: usize) -> Opt
             if members.is_empty() {
                 continue;
             }
-            let part = brute_force(&law.restricted(&members), &problem.restricted(&members));
+            let part = brute_force(&Subset::new(law, &members), &problem.restricted(&members));
             total = total
                 .zip(part)
                 .map(|(t, (v, _))| if bottleneck { t.min(v) } else { t + v });
@@ -116,8 +117,7 @@ proptest! {
         let longest = longest_first(&law, &problem);
         for groups in [[vec![0, 2, 4], vec![1, 3, 5]], longest] {
             let each = groups.map(|members| {
-                let (law, part) = (law.restricted(&members), problem.restricted(&members));
-                let solved = solve(&crate::cases::Opaque(&law), &part, &options).unwrap();
+                let solved = solve(&Subset::new(&rates, &members), &problem.restricted(&members), &options).unwrap();
                 solved.solutions[0].objective
             });
             let joined = match objective {

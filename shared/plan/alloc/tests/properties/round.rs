@@ -3,9 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
-use allocation::{
-    AllocError, Effort, InterferenceLaw, Limits, Problem, Round, SearchOptions, solve,
-};
+use crate::law::InterferenceLaw;
+use allocation::{AllocError, Effort, Limits, Problem, Round, SearchOptions, solve};
 use std::collections::HashMap;
 
 use doc::{DeviceKind, Documents, Frames, ObjectiveKind, Proof, Workload};
