@@ -1,8 +1,5 @@
 use units::Batch;
 
-/// Batch sizes that each task may take, 1 to 3 of them, the plan's own first; empty if batch sizes are unknown.
-pub type BatchChoices = Vec<Vec<Batch>>;
-
 /// A batch size and those `percent` below and above it, rounded to whole samples; the size itself comes first,
 /// without duplicates.
 #[must_use]

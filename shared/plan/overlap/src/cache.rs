@@ -121,9 +121,9 @@ impl<'r> RateCache<'r> {
         &self.batches
     }
 
-    /// Uses choice `levels[i]` for task `i` from now on.
+    /// Uses choice `levels[i]` for task `i` from now on; none where batch sizes are unknown.
     pub fn set_levels(&mut self, levels: &[u8]) {
-        if self.levels == levels {
+        if levels.is_empty() || self.levels == levels {
             return;
         }
         self.levels.copy_from_slice(levels);

@@ -1,13 +1,59 @@
 use crate::branch::{SearchContext, State, Step};
+use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
-use crate::{MAX_TASKS, RoundTask, Set};
+use crate::{Instance, MAX_TASKS, RoundTask, Set};
 
-/// A full-duplex round in which some downloads have been made; the order of downloads is to be decided.
-///
-/// The order of uploads needs no branching: given when each task is ready, serving the uplink first come first served
-/// ends soonest (`1 | r_j | C_max`). With `single` the uplink serves in the order of the downloads instead.
+/// A full-duplex round in which some downloads have been made. Uploads go first come first served, which ends soonest
+/// given when each task is ready (`1 | r_j | C_max`).
+#[derive(Clone, Copy)]
+pub(crate) struct FullRound {
+    pub gpu: Gpu,
+    /// When the uplink is free.
+    pub uplink: f64,
+    /// Remaining seconds of upload.
+    pub uploads_s: f64,
+}
+
+impl FullRound {
+    /// Without any download.
+    pub fn new(jobs: &[RoundTask]) -> Self {
+        Self {
+            gpu: Gpu::new(),
+            uplink: 0.0,
+            uploads_s: jobs.iter().map(|j| j.upload_s).sum(),
+        }
+    }
+
+    /// Computes until `at` while the uplink continues.
+    pub fn compute(&mut self, at: f64, jobs: &[RoundTask], rates: &mut RateCache<'_>) {
+        let Self {
+            gpu,
+            uplink,
+            uploads_s,
+        } = self;
+        gpu.advance(at, rates, |j, t| {
+            *uplink = uplink.max(t) + jobs[j].upload_s;
+            *uploads_s -= jobs[j].upload_s;
+        });
+    }
+
+    /// Downloads task `i`, whose compute waits for the end of that of `until`.
+    pub fn download(
+        &mut self,
+        i: usize,
+        until: Option<usize>,
+        jobs: &[RoundTask],
+        rates: &mut RateCache<'_>,
+    ) {
+        self.compute(self.gpu.now + jobs[i].download_s, jobs, rates);
+        self.gpu.admit(i, jobs[i].work, until);
+    }
+}
+
+/// A full-duplex round whose order of downloads is to be decided; the order of uploads needs no branching. With
+/// `single` the uplink serves in the order of the downloads.
 ///
 /// Dominance: two states with the same downloaded tasks are also at the same time. If in one of them every remainder
 /// of work and the uplink are no later than in the other, it ends no later, provided that tasks are never slower with
@@ -15,11 +61,9 @@ use crate::{MAX_TASKS, RoundTask, Set};
 /// be a subset.
 #[derive(Clone, Copy)]
 pub(crate) struct FullState {
-    gpu: Gpu,
+    round: FullRound,
     /// Tasks not downloaded yet.
     rest: Set,
-    /// When the uplink is free.
-    uplink: f64,
     /// Ends of compute that wait for their turn on the uplink, if it keeps the order.
     ended: Set,
     end: [f64; MAX_TASKS],
@@ -28,12 +72,11 @@ pub(crate) struct FullState {
 }
 
 impl FullState {
-    /// A state without any decision, for the tasks `everyone`.
-    pub fn new(everyone: Set) -> Self {
+    /// A state without any decision.
+    pub fn new(instance: &Instance) -> Self {
         Self {
-            gpu: Gpu::new(),
-            rest: everyone,
-            uplink: 0.0,
+            round: FullRound::new(instance.jobs()),
+            rest: instance.everyone(),
             ended: 0,
             end: [0.0; MAX_TASKS],
             served: 0,
@@ -42,40 +85,30 @@ impl FullState {
 
     /// Computes until `at` and lets the uplink serve the tasks that end.
     fn compute(&mut self, at: f64, path: &[Step], context: &mut SearchContext<'_, '_>) {
-        let Self {
-            gpu,
-            uplink,
-            ended,
-            end,
-            served,
-            ..
-        } = self;
         let jobs = context.jobs;
-        if context.single {
-            gpu.advance(at, context.rates, |j, t| {
-                end[j] = t;
-                *ended |= 1 << j;
-            });
-            while let Some(&Step {
-                transfer: Transfer::Download(j),
-                ..
-            }) = path.get(*served)
-                && *ended & 1 << j != 0
-            {
-                *uplink = uplink.max(end[j]) + jobs[j].upload_s;
-                *ended &= !(1 << j);
-                *served += 1;
-            }
-        } else {
-            gpu.advance(at, context.rates, |j, t| {
-                *uplink = uplink.max(t) + jobs[j].upload_s;
-            });
+        if !context.single {
+            return self.round.compute(at, jobs, context.rates);
+        }
+        let Self { ended, end, .. } = self;
+        self.round.gpu.advance(at, context.rates, |j, t| {
+            end[j] = t;
+            *ended |= 1 << j;
+        });
+        while let Some(&Step {
+            transfer: Transfer::Download(j),
+            ..
+        }) = path.get(self.served)
+            && self.ended & 1 << j != 0
+        {
+            self.round.uplink = self.round.uplink.max(self.end[j]) + jobs[j].upload_s;
+            self.ended &= !(1 << j);
+            self.served += 1;
         }
     }
 
     /// When the uplink is done, if it serves first come first served at the earliest possible ends of compute.
     fn uploads_s(&self, context: &SearchContext<'_, '_>) -> f64 {
-        let (now, jobs) = (self.gpu.now, context.jobs);
+        let (now, jobs) = (self.round.gpu.now, context.jobs);
         let mut ready = [(0.0_f64, 0.0_f64); MAX_TASKS];
         let mut count = 0;
         let mut put = |at: f64, upload: f64| {
@@ -87,8 +120,8 @@ impl FullState {
             ready[k] = (at, upload);
             count += 1;
         };
-        for j in members(self.gpu.unfinished()) {
-            let left = self.gpu.left[j];
+        for j in members(self.round.gpu.unfinished()) {
+            let left = self.round.gpu.left[j];
             put(now + left / context.floor.fastest[j], jobs[j].upload_s);
         }
         for j in members(self.rest) {
@@ -98,7 +131,7 @@ impl FullState {
             );
         }
         let waiting: f64 = members(self.ended).map(|j| jobs[j].upload_s).sum();
-        let mut uplink = self.uplink + waiting;
+        let mut uplink = self.round.uplink + waiting;
         for &(at, upload) in &ready[..count] {
             uplink = uplink.max(at) + upload;
         }
@@ -109,8 +142,8 @@ impl FullState {
     fn rest_s(&self, context: &SearchContext<'_, '_>) -> f64 {
         let jobs: &[RoundTask] = context.jobs;
         let mut left = [0.0; MAX_TASKS];
-        for j in members(self.gpu.unfinished()) {
-            left[j] = self.gpu.left[j];
+        for j in members(self.round.gpu.unfinished()) {
+            left[j] = self.round.gpu.left[j];
         }
         let mut soonest = f64::INFINITY;
         for j in members(self.rest) {
@@ -118,7 +151,7 @@ impl FullState {
             soonest = soonest.min(jobs[j].download_s);
         }
         let workload = &context.floor.workload;
-        workload.rest_s(&left[..jobs.len()], self.gpu.unfinished(), soonest)
+        workload.rest_s(&left[..jobs.len()], self.round.gpu.unfinished(), soonest)
     }
 }
 
@@ -135,7 +168,7 @@ impl State for FullState {
         if self.rest & 1 << i == 0 {
             return None;
         }
-        Step::download(i, alternative, &self.gpu, context.waits)
+        Step::download(i, alternative, &self.round.gpu, context.waits)
     }
 
     fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>) {
@@ -146,9 +179,9 @@ impl State for FullState {
         else {
             return;
         };
-        let at = self.gpu.now + context.jobs[i].download_s;
+        let at = self.round.gpu.now + context.jobs[i].download_s;
         self.compute(at, path, context);
-        self.gpu.admit(i, context.jobs[i].work, until);
+        self.round.gpu.admit(i, context.jobs[i].work, until);
         self.rest &= !(1 << i);
     }
 
@@ -158,11 +191,11 @@ impl State for FullState {
 
     fn finish(mut self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64 {
         self.compute(f64::INFINITY, path, context);
-        self.uplink
+        self.round.uplink
     }
 
     fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64 {
-        let now = self.gpu.now;
+        let now = self.round.gpu.now;
         let c = &context.floor.compute;
         // Downlink: among the tasks with at least the tail of `j`, the last one to download still has that tail.
         let mut sum = 0.0;
@@ -188,13 +221,13 @@ impl State for FullState {
 
     fn no_later(&self, other: &Self) -> bool {
         let left = |s: &Self, j: usize| {
-            if s.gpu.active & 1 << j != 0 {
-                s.gpu.left[j]
+            if s.round.gpu.active & 1 << j != 0 {
+                s.round.gpu.left[j]
             } else {
                 0.0
             }
         };
-        self.uplink.max(self.gpu.now) <= other.uplink.max(other.gpu.now)
-            && members(self.gpu.active).all(|j| left(self, j) <= left(other, j))
+        self.round.uplink.max(self.round.gpu.now) <= other.round.uplink.max(other.round.gpu.now)
+            && members(self.round.gpu.active).all(|j| left(self, j) <= left(other, j))
     }
 }

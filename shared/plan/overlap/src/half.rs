@@ -1,34 +1,56 @@
 use crate::branch::{SearchContext, State, Step};
+use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
-use crate::{MAX_TASKS, Set};
+use crate::{MAX_TASKS, RoundTask, Set};
 
 /// A half-duplex round in which some transfers have been made.
-///
-/// The next transfer is any remaining download, or the upload of any downloaded task; the link then waits for its
-/// compute if necessary. Without remaining downloads, uploads go first come first served, which ends soonest. With
-/// `single`, uploads keep the order of the downloads.
-///
-/// Dominance as for the full-duplex link, among states that have made the same transfers by the same time.
 #[derive(Clone, Copy)]
-pub(crate) struct HalfState {
-    gpu: Gpu,
+pub(crate) struct HalfRound {
+    pub gpu: Gpu,
     to_download: Set,
     /// Downloaded but not uploaded.
-    to_upload: Set,
+    pub to_upload: Set,
     /// When their compute ended; infinite while it runs.
     end: [f64; MAX_TASKS],
 }
 
-impl HalfState {
-    /// A state without any decision, for the tasks `everyone`.
+impl HalfRound {
+    /// Without any transfer, for the tasks `everyone`.
     pub fn new(everyone: Set) -> Self {
         Self {
             gpu: Gpu::new(),
             to_download: everyone,
             to_upload: 0,
             end: [f64::INFINITY; MAX_TASKS],
+        }
+    }
+
+    /// Makes a transfer, an upload once its compute has ended. After a download, compute waits for the end of that of
+    /// `until`.
+    pub fn transfer(
+        &mut self,
+        transfer: Transfer,
+        until: Option<usize>,
+        jobs: &[RoundTask],
+        rates: &mut RateCache<'_>,
+    ) {
+        let end = &mut self.end;
+        match transfer {
+            Transfer::Download(i) => {
+                let at = self.gpu.now + jobs[i].download_s;
+                self.gpu.advance(at, rates, |j, t| end[j] = t);
+                self.to_download &= !(1 << i);
+                self.to_upload |= 1 << i;
+                self.gpu.admit(i, jobs[i].work, until);
+            }
+            Transfer::Upload(i) => {
+                self.gpu.finish(1 << i, rates, |j, t| end[j] = t);
+                let at = self.gpu.now + jobs[i].upload_s;
+                self.gpu.advance(at, rates, |j, t| end[j] = t);
+                self.to_upload &= !(1 << i);
+            }
         }
     }
 
@@ -41,7 +63,12 @@ impl HalfState {
     }
 }
 
-impl State for HalfState {
+/// Decides the next transfer: any remaining download, or the upload of any downloaded task; the link then waits for
+/// its compute if necessary. Without remaining downloads, uploads go first come first served, which ends soonest. With
+/// `single`, uploads keep the order of the downloads.
+///
+/// Dominance as for the full-duplex link, among states that have made the same transfers by the same time.
+impl State for HalfRound {
     type Key = (Set, Set);
 
     fn step(
@@ -64,24 +91,8 @@ impl State for HalfState {
     }
 
     fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>) {
-        let end = &mut self.end;
-        let Some(&Step { transfer, until }) = path.last() else {
-            return;
-        };
-        match transfer {
-            Transfer::Download(i) => {
-                let at = self.gpu.now + context.jobs[i].download_s;
-                self.gpu.advance(at, context.rates, |j, t| end[j] = t);
-                self.to_download &= !(1 << i);
-                self.to_upload |= 1 << i;
-                self.gpu.admit(i, context.jobs[i].work, until);
-            }
-            Transfer::Upload(i) => {
-                self.gpu.finish(1 << i, context.rates, |j, t| end[j] = t);
-                let at = self.gpu.now + context.jobs[i].upload_s;
-                self.gpu.advance(at, context.rates, |j, t| end[j] = t);
-                self.to_upload &= !(1 << i);
-            }
+        if let Some(&Step { transfer, until }) = path.last() {
+            self.transfer(transfer, until, context.jobs, context.rates);
         }
     }
 

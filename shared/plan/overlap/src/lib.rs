@@ -45,7 +45,7 @@ mod solve;
 mod variation;
 mod workload_bound;
 
-pub use batches::{BatchChoices, vary};
+pub use batches::vary;
 pub use bounds::{LowerBounds, lower_bounds};
 pub use error::{OverlapError, PlanError};
 pub use federation::{Device, Federation, Replanned, Shortened, shorten};

@@ -1,8 +1,9 @@
 use doc::{
-    Answer, DeviceKind, Duplex, PhaseKind, Plan, Proof, RatesKind, Search, Timeline, Workload,
+    Answer, DeviceKind, Duplex, PhaseKind, Plan, Proof, RatesKind, Search, Timeline, UpdateBytes,
+    Workload,
 };
 use predict::Predictor;
-use units::{Seconds, Share, TaskId};
+use units::{Samples, Seconds, Share, TaskId};
 
 use crate::error::{LONGEST_ROUND_S, PlanError, missing};
 use crate::renew::renewed;
@@ -115,14 +116,18 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
             .update_bytes
             .or(source.and_then(|t| t.update_bytes))
             .unwrap_or_default();
-        jobs.push(RoundTask {
-            download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-            work: samples.as_f64(),
-            upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
-        });
+        jobs.push(round_task(samples, bytes, link));
     }
     let link = kind_of(duplex.or(link.map(|l| l.duplex)));
     Instance::new(jobs, link).map_err(PlanError::Other)
+}
+
+fn round_task(samples: Samples, bytes: UpdateBytes, link: Option<doc::Link>) -> RoundTask {
+    RoundTask {
+        download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
+        work: samples.as_f64(),
+        upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
+    }
 }
 
 /// Times of transfer and work of every task of a workload on its link.
@@ -134,11 +139,7 @@ pub fn workload_instance(workload: &Workload) -> Result<Instance, PlanError> {
     let job = |task: &doc::Task| {
         let samples = task.samples.ok_or_else(|| no_samples(&task.id))?;
         let bytes = task.update_bytes.unwrap_or_default();
-        Ok(RoundTask {
-            download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-            work: samples.as_f64(),
-            upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
-        })
+        Ok(round_task(samples, bytes, link))
     };
     let jobs: Result<Vec<RoundTask>, PlanError> = workload.tasks.iter().map(job).collect();
     Instance::new(jobs?, kind_of(link.map(|l| l.duplex))).map_err(PlanError::Other)

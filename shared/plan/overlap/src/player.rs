@@ -1,9 +1,11 @@
 //! Evaluates a sequence of transfers.
 
 use crate::cache::RateCache;
+use crate::full::FullRound;
 use crate::gpu::Gpu;
+use crate::half::HalfRound;
 use crate::round::{ComputeHolds, Order, Transfer, hold, play};
-use crate::{Instance, Link, RoundTask, Set};
+use crate::{Instance, Link, Set};
 
 /// Plays sequences of transfers.
 ///
@@ -18,25 +20,7 @@ pub(crate) struct Player<'a, 'r> {
     pub holds: ComputeHolds,
     ends: Vec<(f64, usize)>,
     /// State before each download of the sequence last marked: the processor, and when the uplink is free.
-    marks: Vec<Mark>,
-}
-
-#[derive(Clone, Copy)]
-struct Mark {
-    gpu: Gpu,
-    free: f64,
-    /// Remaining seconds of upload.
-    uploads: f64,
-}
-
-impl Mark {
-    fn start(jobs: &[RoundTask]) -> Self {
-        Self {
-            gpu: Gpu::new(),
-            free: 0.0,
-            uploads: jobs.iter().map(|j| j.upload_s).sum(),
-        }
-    }
+    marks: Vec<FullRound>,
 }
 
 impl<'a, 'r> Player<'a, 'r> {
@@ -65,112 +49,84 @@ impl<'a, 'r> Player<'a, 'r> {
         let from = from.min(self.marks.len().saturating_sub(1));
         let jobs = self.instance.jobs();
         let known = self.marks.get(from).copied();
-        let mut state = known.unwrap_or_else(|| Mark::start(jobs));
+        let mut state = known.unwrap_or_else(|| FullRound::new(jobs));
         self.marks.truncate(from);
         for &i in &sequence[from..] {
             self.marks.push(state);
-            step(&mut state, i, jobs, self.rates);
+            state.download(i, None, jobs, self.rates);
         }
     }
 
     /// The makespan of a sequence that equals the marked one before position `from`, or infinity once it is certain
     /// that it is not below `limit`.
     pub fn value_from(&mut self, sequence: &[usize], from: usize, limit: f64) -> f64 {
-        let Some(&(mut state)) = self.marks.get(from) else {
-            return self.value(sequence);
-        };
-        let jobs = self.instance.jobs();
-        for &i in &sequence[from..] {
-            step(&mut state, i, jobs, self.rates);
-            if state.free.max(state.gpu.now) + state.uploads >= limit {
-                return f64::INFINITY;
-            }
+        match self.marks.get(from) {
+            Some(&state) => self.along(state, &sequence[from..], limit),
+            None => self.value(sequence),
         }
-        let Mark { gpu, free, .. } = &mut state;
-        gpu.advance(f64::INFINITY, self.rates, |j, t| {
-            *free = free.max(t) + jobs[j].upload_s;
-        });
-        state.free
     }
 
     /// The makespan of a sequence in seconds.
     pub fn value(&mut self, sequence: &[usize]) -> f64 {
+        self.value_below(sequence, f64::INFINITY)
+    }
+
+    /// The same, or infinity once it is certain that it is not below `limit`.
+    pub fn value_below(&mut self, sequence: &[usize], limit: f64) -> f64 {
         match self.instance.link() {
-            Link::Full => self.full(sequence),
+            Link::Full if self.single => self.in_one_order(sequence),
+            Link::Full => self.along(FullRound::new(self.instance.jobs()), sequence, limit),
             Link::Half => self.half(sequence),
             Link::Shared => play(self.instance, self.rates, &Order::Together, &[]).makespan_s,
         }
     }
 
-    /// The same, or infinity once it is certain that it is not below `limit`.
-    pub fn value_below(&mut self, sequence: &[usize], limit: f64) -> f64 {
-        if self.instance.link() != Link::Full || self.single || !self.holds.is_empty() {
-            return self.value(sequence);
-        }
+    /// The makespan of a full-duplex round that continues with these downloads.
+    fn along(&mut self, mut state: FullRound, downloads: &[usize], limit: f64) -> f64 {
         let jobs = self.instance.jobs();
-        let mut state = Mark::start(jobs);
-        for &i in sequence {
-            step(&mut state, i, jobs, self.rates);
-            if state.free.max(state.gpu.now) + state.uploads >= limit {
+        for &i in downloads {
+            state.download(i, hold(&self.holds, i), jobs, self.rates);
+            if state.uplink.max(state.gpu.now) + state.uploads_s >= limit {
                 return f64::INFINITY;
             }
         }
-        let Mark { gpu, free, .. } = &mut state;
-        gpu.advance(f64::INFINITY, self.rates, |j, t| {
-            *free = free.max(t) + jobs[j].upload_s;
-        });
-        state.free
+        state.compute(f64::INFINITY, jobs, self.rates);
+        state.uplink
     }
 
-    fn full(&mut self, sequence: &[usize]) -> f64 {
+    /// The makespan where uploads keep the order of the downloads.
+    fn in_one_order(&mut self, sequence: &[usize]) -> f64 {
+        self.compute_ends(sequence);
+        let mut end = [0.0; crate::MAX_TASKS];
+        for &(t, j) in &self.ends {
+            end[j] = t;
+        }
         let jobs = self.instance.jobs();
-        let mut gpu = Gpu::new();
-        if self.single {
-            let mut end = [0.0; crate::MAX_TASKS];
-            for &i in sequence {
-                gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| end[j] = t);
-                gpu.admit(i, jobs[i].work, hold(&self.holds, i));
-            }
-            gpu.advance(f64::INFINITY, self.rates, |j, t| end[j] = t);
-            return sequence
-                .iter()
-                .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s);
-        }
-        let mut free = 0.0_f64;
-        for &i in sequence {
-            gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
-                free = free.max(t) + jobs[j].upload_s;
-            });
-            gpu.admit(i, jobs[i].work, hold(&self.holds, i));
-        }
-        gpu.advance(f64::INFINITY, self.rates, |j, t| {
-            free = free.max(t) + jobs[j].upload_s;
-        });
-        free
+        sequence
+            .iter()
+            .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s)
     }
 
     /// Infinite if an upload comes before its download, or out of order.
     fn half(&mut self, sequence: &[usize]) -> f64 {
-        let jobs = self.instance.jobs();
-        let n = jobs.len();
-        let mut gpu = Gpu::new();
-        let mut downloaded: Set = 0;
+        let n = self.instance.len();
+        let mut round = HalfRound::new(self.instance.everyone());
         let mut turns = sequence.iter().filter(|&&code| code < n);
         for &code in sequence {
-            if code < n {
-                gpu.advance(gpu.now + jobs[code].download_s, self.rates, |_, _| {});
-                gpu.admit(code, jobs[code].work, hold(&self.holds, code));
-                downloaded |= 1 << code;
-                continue;
-            }
-            let i = code - n;
-            if downloaded & 1 << i == 0 || (self.single && turns.next() != Some(&i)) {
-                return f64::INFINITY;
-            }
-            gpu.finish(1 << i, self.rates, |_, _| {});
-            gpu.advance(gpu.now + jobs[i].upload_s, self.rates, |_, _| {});
+            let transfer = transfer(code, n);
+            let until = match transfer {
+                Transfer::Download(i) => hold(&self.holds, i),
+                Transfer::Upload(i) => {
+                    let in_turn = !self.single || turns.next() == Some(&i);
+                    if round.to_upload & 1 << i == 0 || !in_turn {
+                        return f64::INFINITY;
+                    }
+                    None
+                }
+            };
+            round.transfer(transfer, until, self.instance.jobs(), self.rates);
         }
-        gpu.now
+        round.gpu.now
     }
 
     /// The half-duplex sequence in which the link, whenever free, takes the first transfer of `priority` that may
@@ -217,14 +173,7 @@ impl<'a, 'r> Player<'a, 'r> {
             Link::Shared => Order::Together,
             Link::Half => {
                 let n = self.instance.len();
-                let transfer = |&code: &usize| {
-                    if code < n {
-                        Transfer::Download(code)
-                    } else {
-                        Transfer::Upload(code - n)
-                    }
-                };
-                Order::OneByOne(sequence.iter().map(transfer).collect())
+                Order::OneByOne(sequence.iter().map(|&code| transfer(code, n)).collect())
             }
             Link::Full => {
                 let uploads = if self.single {
@@ -242,27 +191,30 @@ impl<'a, 'r> Player<'a, 'r> {
 
     /// The tasks in the order in which compute ends.
     fn first_come(&mut self, sequence: &[usize]) -> Vec<usize> {
+        self.compute_ends(sequence);
+        self.ends.iter().map(|e| e.1).collect()
+    }
+
+    /// Fills `ends` with the times at which compute ends, and the tasks.
+    fn compute_ends(&mut self, downloads: &[usize]) {
         let jobs = self.instance.jobs();
         let mut gpu = Gpu::new();
         self.ends.clear();
         let ends = &mut self.ends;
-        for &i in sequence {
+        for &i in downloads {
             gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
                 ends.push((t, j))
             });
             gpu.admit(i, jobs[i].work, hold(&self.holds, i));
         }
         gpu.advance(f64::INFINITY, self.rates, |j, t| ends.push((t, j)));
-        self.ends.iter().map(|e| e.1).collect()
     }
 }
 
-/// Downloads task `i` while the processor and the uplink continue.
-fn step(state: &mut Mark, i: usize, jobs: &[RoundTask], rates: &mut RateCache<'_>) {
-    let Mark { gpu, free, uploads } = state;
-    gpu.advance(gpu.now + jobs[i].download_s, rates, |j, t| {
-        *free = free.max(t) + jobs[j].upload_s;
-        *uploads -= jobs[j].upload_s;
-    });
-    gpu.start(i, jobs[i].work);
+/// The transfer of a number of a half-duplex sequence of `n` tasks.
+fn transfer(code: usize, n: usize) -> Transfer {
+    match code.checked_sub(n) {
+        None => Transfer::Download(code),
+        Some(i) => Transfer::Upload(i),
+    }
 }

@@ -17,7 +17,7 @@ use crate::bounds::Floor;
 use crate::branch::{BranchAndBound, Step};
 use crate::cache::RateCache;
 use crate::full::FullState;
-use crate::half::HalfState;
+use crate::half::HalfRound;
 use crate::player::Player;
 use crate::round::{ComputeHolds, Holds, Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
@@ -158,14 +158,13 @@ fn best_steps(
     first: &[usize],
     nodes: &mut Budget,
 ) -> (f64, Vec<Step>) {
-    let everyone = instance.everyone();
     if instance.link() == Link::Half {
         let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
-        search.run(&HalfState::new(everyone), first, nodes);
+        search.run(&HalfRound::new(instance.everyone()), first, nodes);
         (search.best_s, search.best)
     } else {
         let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
-        search.run(&FullState::new(everyone), first, nodes);
+        search.run(&FullState::new(instance), first, nodes);
         (search.best_s, search.best)
     }
 }
@@ -229,9 +228,7 @@ impl<'a, 'r> Search<'a, 'r> {
 
     /// Searches the orders of one batch combination.
     fn levels(&mut self, levels: &[u8]) {
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
+        self.rates.set_levels(levels);
         let small = self.instance.len() <= SMALL_TASKS;
         let mut floor = self.floor(self.instance);
         self.assumed |= floor.bounds(self.instance).assumes_falling_rates;

@@ -60,9 +60,7 @@ impl Search<'_, '_> {
         else {
             return;
         };
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
+        self.rates.set_levels(levels);
         let floor = self.floor(&half);
         if meets(self.best_s, &floor, &half) {
             return;

@@ -37,9 +37,7 @@ impl Search<'_, '_> {
     /// The best round found and its certificate.
     pub(super) fn outcome(self) -> Outcome {
         let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
-        if !levels.is_empty() {
-            self.rates.set_levels(&levels);
-        }
+        self.rates.set_levels(&levels);
         let schedule = play(self.instance, self.rates, &order, &self.holds);
         let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
         let stop = if meets(self.best_s, &Floor::of_link(self.instance), self.instance) {

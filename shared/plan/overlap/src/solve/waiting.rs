@@ -72,9 +72,7 @@ impl Search<'_, '_> {
     }
 
     fn hold_by_descent(&mut self, levels: &[u8], order: &Order) {
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
+        self.rates.set_levels(levels);
         let mut budget = Budget::new(WAITING_PLAYS.min(self.options.plays), self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
         let sequence = order.sequence();
@@ -98,9 +96,7 @@ impl Search<'_, '_> {
     /// Tries every order and hold of one batch combination that may end before the best so far: first holds of
     /// compute alone, then transfers one at a time.
     fn hold_exactly(&mut self, levels: &[u8], compute: &mut Budget, both: &mut Budget) {
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
+        self.rates.set_levels(levels);
         let mut floor = Floor::without_workload(self.instance, self.rates);
         if meets(self.best_s, &floor, self.instance) {
             return;
