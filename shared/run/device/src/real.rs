@@ -378,12 +378,8 @@ impl Device for Real {
 
 /// A run directory, with a guard if the program supports it.
 fn run_dir(runs: &Path, kind: DeviceKind, guarded: bool) -> Result<RunDir, OpenError> {
-    let made = RunDir::create(runs, TOOL);
-    let (mut run, _) = made.map_err(|e| host::OpenError::environment(kind, e))?;
-    if guarded {
-        let started = run.guard();
-        started.map_err(|e| host::OpenError::environment(kind, e))?;
-    }
+    let begun = RunDir::begin(runs, TOOL, guarded);
+    let (run, _) = begun.map_err(|e| host::OpenError::environment(kind, e))?;
     Ok(run)
 }
 

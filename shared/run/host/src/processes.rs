@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
-use jobs::cgroup::Enclosures;
 use jobs::mps::Ready;
 use jobs::{
     Arrived, Assignment, Event, Happening, JobId, JobSpec, Neighbours, Order, OrderError, Passing,
@@ -107,11 +106,11 @@ impl<S: Shares> Processes<S> {
     /// # Errors
     /// [`OpenError::Environment`] if processes cannot be supervised.
     pub fn new(shares: S, mut run: RunDir) -> Result<Self, OpenError> {
-        let supervisor = Supervisor::new(run.token());
-        let mut supervisor = supervisor.map_err(|e| OpenError::environment(shares.kind(), e))?;
-        if shares.contains() {
-            supervisor.contain(Enclosures::create(&mut run));
-        }
+        let supervisor = match shares.contains() {
+            true => Supervisor::of_run(&mut run),
+            false => Supervisor::new(run.token()),
+        };
+        let supervisor = supervisor.map_err(|e| OpenError::environment(shares.kind(), e))?;
         Ok(Self {
             supervisor,
             shares,

@@ -4,7 +4,7 @@
 //! whichever client happened to start the server.
 
 mod limits;
-mod wire;
+mod written;
 
 use std::io::{self, PipeWriter, Read, Write, pipe};
 
@@ -15,8 +15,8 @@ use nix::unistd::{ForkResult, Pid, fork};
 use rustix::process::{getpriority_process, setpriority_process};
 
 use self::limits::{LIMITS, Limit};
-use self::wire::SIGNALS;
-pub use self::wire::{Origin, OriginError};
+use self::written::SIGNALS;
+pub use self::written::{Origin, OriginError};
 use crate::cpus::{allowed, cpu_set, ranges};
 
 impl Origin {

@@ -77,6 +77,26 @@ impl RunDir {
         Ok((run, cleaned))
     }
 
+    /// Opens a run: as [`RunDir::create`], with a guard if the program can have one ([`RunDir::guard`]). The texts say what runs that were killed had left, and what of
+    /// it could not be ended. Everything that runs jobs for longer than a moment begins here.
+    ///
+    /// # Errors
+    /// [`RunDirError`], also if the guard cannot be started.
+    pub fn begin(
+        base: &Path,
+        tool: &str,
+        guarded: bool,
+    ) -> Result<(Self, Vec<String>), RunDirError> {
+        let (mut run, cleaned) = Self::create(base, tool)?;
+        if guarded {
+            run.guard().map_err(|source| RunDirError {
+                path: base.to_owned(),
+                source,
+            })?;
+        }
+        Ok((run, cleaned.iter().flat_map(Cleaned::told).collect()))
+    }
+
     fn make(base: &Path, tool: &str) -> io::Result<Self> {
         let path = tempfile::Builder::new()
             .prefix("run-")

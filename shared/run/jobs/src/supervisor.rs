@@ -17,7 +17,7 @@ use crate::cgroup::Enclosures;
 use crate::process::{self, Identity, Lineage};
 use crate::sign::Sign;
 use crate::signals::{drain, pipe_of};
-use crate::{Arrived, JobSpec, Signals, SpawnError, mps};
+use crate::{Arrived, JobSpec, RunDir, Signals, SpawnError, mps};
 use event::{Echo, PATIENCE};
 pub use event::{Event, Exit, Happening, JobId, Order, OrderError};
 use job::RunningJob;
@@ -87,6 +87,17 @@ impl Supervisor {
         })
     }
 
+    /// The supervisor of a run. Every job that is started without a control group is put into its own, if such groups
+    /// can be made.
+    ///
+    /// # Errors
+    /// As [`Supervisor::new`].
+    pub fn of_run(run: &mut RunDir) -> io::Result<Self> {
+        let mut own = Self::new(run.token())?;
+        own.enclosures = Enclosures::create(run);
+        Ok(own)
+    }
+
     /// Lets [`Supervisor::poll`] wake on signals, too.
     pub fn listen(&mut self, signals: Signals) {
         self.signals = Some(signals);
@@ -102,12 +113,6 @@ impl Supervisor {
         self.signals
             .as_mut()
             .map_or_else(Arrived::default, Signals::arrived)
-    }
-
-    /// Puts every job that is started without a control group into its own, without a limit: nothing that it starts
-    /// can leave that unnoticed.
-    pub fn contain(&mut self, enclosures: Option<Enclosures>) {
-        self.enclosures = enclosures;
     }
 
     /// Lets output accumulate for up to `pause` before it is read: fewer wake-ups, coarser times. Ends of jobs and

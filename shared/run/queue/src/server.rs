@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jobs::cgroup::Enclosures;
 use jobs::{
     Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RunDir, Signals,
     Supervisor,
@@ -150,8 +149,9 @@ impl Server {
             return Ok(None);
         }
         last::put_away(folder).map_err(failed)?;
-        let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt queue").map_err(failed)?;
-        run.guard().map_err(failed)?;
+        // Nobody would read what an earlier run had left.
+        let begun = RunDir::begin(&RunDir::default_base(), "mt queue", true);
+        let (mut run, _) = begun.map_err(failed)?;
         last::leave(folder, run.path()).map_err(failed)?;
         let clock = Clock::start();
         let (journal, book) = journal::open(folder, clock.now()).map_err(failed)?;
@@ -161,8 +161,7 @@ impl Server {
             None => book.wishes.device == Some(On::Cpu),
         };
         let place = Place::open(cpu).map_err(failed)?;
-        let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
-        supervisor.contain(Enclosures::create(&mut run));
+        let mut supervisor = Supervisor::of_run(&mut run).map_err(failed)?;
         supervisor.listen(signals);
         supervisor.coalesce(COALESCE);
         let lines = Lines::default();

@@ -32,18 +32,10 @@ pub fn open_failure(error: host::OpenError) -> Failure {
 /// # Errors
 /// [`Failure::Environment`] if the folder cannot be used.
 pub fn run_dir(supervision: &Supervision, console: &Console) -> Result<RunDir, Failure> {
-    let (mut run, cleaned) =
-        RunDir::create(&supervision.runs, console.tool()).map_err(environment)?;
-    run.guard().map_err(environment)?;
-    for dead in cleaned {
-        let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
-        console.note(&format!(
-            "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
-            dead.tool, dead.processes, dead.cgroups
-        ));
-        for left in &dead.left {
-            console.warn(&format!("left where it is: {left}"));
-        }
+    let begun = RunDir::begin(&supervision.runs, console.tool(), true);
+    let (run, told) = begun.map_err(environment)?;
+    for text in told {
+        console.note(&text);
     }
     Ok(run)
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use host::discovery::{self, MpsSupport};
-use jobs::cgroup::{Enclosures, cores};
+use jobs::cgroup::cores;
 use jobs::mps::{Mps, MpsOptions};
 use jobs::{Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
@@ -225,11 +225,10 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn open(settings: &'a TrialSettings, signals: Signals) -> Result<Self, TrialError> {
-        let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
-        run.guard().map_err(environment)?;
+        let begun = RunDir::begin(&RunDir::default_base(), "mt", true);
+        let (mut run, _) = begun.map_err(environment)?;
         let (place, mps) = place();
-        let mut supervisor = Supervisor::new(run.token()).map_err(environment)?;
-        supervisor.contain(Enclosures::create(&mut run));
+        let mut supervisor = Supervisor::of_run(&mut run).map_err(environment)?;
         supervisor.sweep_strays();
         supervisor.listen(signals);
         supervisor.coalesce(COALESCE);

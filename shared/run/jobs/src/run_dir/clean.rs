@@ -31,6 +31,19 @@ pub struct Cleaned {
     pub left: Vec<String>,
 }
 
+impl Cleaned {
+    /// What is told of it: that something was cleaned up, and each thing that is left.
+    pub fn told(&self) -> impl Iterator<Item = String> {
+        let pid = self.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+        let did = format!(
+            "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
+            self.tool, self.processes, self.cgroups
+        );
+        let left = self.left.iter();
+        std::iter::once(did).chain(left.map(|left| format!("left where it is: {left}")))
+    }
+}
+
 /// A directory that provably belongs to a run.
 struct Found {
     token: String,

@@ -3,8 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use jobs::cgroup::Enclosures;
-use jobs::{Exit, Happening, OutOfMemory};
+use jobs::{Exit, Happening, OutOfMemory, Supervisor};
 
 use crate::bench::Bench;
 
@@ -21,8 +20,7 @@ while True: time.sleep(0.05)
 fn stopped(line: &str, contained: bool, grace: f64) -> (Bench, f64, usize) {
     let mut bench = Bench::new();
     if contained {
-        let groups = Enclosures::create(&mut bench.run);
-        bench.supervisor.contain(groups);
+        bench.supervisor = Supervisor::of_run(&mut bench.run).unwrap();
     }
     fs::write(bench.dir.path().join("train.py"), TRAIN).unwrap();
     let mut spec = bench.spec(&["sh", "-c", line]);

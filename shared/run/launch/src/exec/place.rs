@@ -59,9 +59,11 @@ impl Place {
     ) -> Result<Self, Failure> {
         // The attendant works in another folder.
         let runs = std::path::absolute(runs).map_err(environment)?;
-        let (mut run, cleaned) = RunDir::create(&runs, "mt-launch exec").map_err(environment)?;
-        for left in cleaned.iter().flat_map(|dead| &dead.left) {
-            console.warn(&format!("left where it is: {left}"));
+        // The attendant takes the place of a guard.
+        let begun = RunDir::begin(&runs, "mt-launch exec", false);
+        let (mut run, told) = begun.map_err(environment)?;
+        for text in told {
+            console.note(&text);
         }
         let kind = match placement.device {
             DeviceKind::Cuda => daemon(placement)?,
