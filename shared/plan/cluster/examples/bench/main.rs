@@ -1,7 +1,8 @@
-//! Benchmarks of scheduling: one placement, one event online, and whole plans with their bounds.
+//! Benchmarks of scheduling: one placement, one event online, a backlog online, and whole plans with their bounds.
 
 #[path = "../../tests/common/plain.rs"]
 mod plain;
+mod rule;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -9,8 +10,8 @@ use std::time::Instant;
 
 use cluster::generate::{Recipe, generate};
 use cluster::{
-    OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, document, plan, play,
-    smith,
+    OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, Schedule, State, document,
+    plan, play, smith,
 };
 use testkit::bench::{self, Row};
 
@@ -74,7 +75,24 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
         ("the plan of 300 jobs on 160 GPUs", whole),
         "plan of 2,000 jobs on 1,000 GPUs with its lower bound",
     ));
+    rows.push(backlog(&instance([8, 4, 1, 2], 300)?));
     Ok(rows)
+}
+
+/// Twice as much work arrives as the GPUs can do.
+fn backlog(problem: &Problem) -> Row {
+    let weights: f64 = problem.jobs.iter().map(|j| j.weight).sum();
+    let mean = |schedule: &Schedule| schedule.flow_cost(problem) / weights;
+    let played = play(problem, 0.0, OnlineSettings::default());
+    Row::new(
+        "cluster_online_backlog_15x300",
+        (mean(&played.schedule), "s"),
+        (
+            "least remaining work first",
+            mean(&rule::urgent_first(problem)),
+        ),
+        "weighted mean of the time from arrival to completion when 300 jobs arrive on 15 GPUs, online",
+    )
 }
 
 fn placement(problem: &Problem) -> Row {
