@@ -70,8 +70,7 @@ fn schedule() -> &'static str {
 }
 
 fn prepare(folder: &Path, row: &Row) {
-    let group = freezer(folder);
-    let job = row.job.replace("@FREEZER@", &group);
+    let job = row.job.replace("@GROUP@", &group(folder));
     let plan = format!(
         r#"{{"schema":"mt.plan/1","tasks":[{{"id":"a","batch":10,"share_percent":50,"samples":100}}],
         "workload":{{{WORKLOAD}}}}}"#
@@ -92,10 +91,26 @@ fn prepare(folder: &Path, row: &Row) {
     }
 }
 
-/// A freezer group of this cell.
-fn freezer(folder: &Path) -> String {
+/// Name of the control groups that a job of this cell may make.
+fn group(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    format!("/sys/fs/cgroup/freezer/mt-table{name}")
+    format!("mt-table{name}")
+}
+
+/// State of the freezer group of this cell.
+fn freezer(folder: &Path) -> String {
+    format!("/sys/fs/cgroup/freezer/{}/freezer.state", group(folder))
+}
+
+/// Removes the control groups that a job of this cell has made.
+fn remove_groups(folder: &Path) {
+    for parent in [
+        "/sys/fs/cgroup/freezer",
+        "/sys/fs/cgroup/memory",
+        "/sys/fs/cgroup",
+    ] {
+        fs::remove_dir(Path::new(parent).join(group(folder))).unwrap_or(());
+    }
 }
 
 /// A cell that runs.
@@ -214,8 +229,7 @@ impl Playing<'_> {
             }
             Act::Jump(seconds) => fs::write(path.join("tmp/jump"), seconds).expect("a file"),
             Act::Freeze => {
-                let state = format!("{}/freezer.state", freezer(path));
-                fs::write(state, "FROZEN").unwrap_or(());
+                fs::write(freezer(path), "FROZEN").unwrap_or(());
                 self.stop(child);
             }
             Act::KillJob => {
@@ -290,9 +304,8 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
     }
     let late = !ended(&mut child, PATIENCE);
     let took = began.elapsed().as_secs_f64();
-    let thaw = format!("{}/freezer.state", freezer(folder.path()));
     if matches!(row.act, Act::Freeze) {
-        fs::write(thaw, "THAWED").unwrap_or(());
+        fs::write(freezer(folder.path()), "THAWED").unwrap_or(());
     }
     if late {
         child.kill().unwrap_or(());
@@ -304,9 +317,7 @@ pub fn play(row: &Row, column: Column, libraries: &Libraries) -> Seen {
         playing.aside("mt queue --queue q --stop", "stop");
     }
     let left = playing.clean();
-    if matches!(row.act, Act::Freeze) {
-        fs::remove_dir(freezer(folder.path())).unwrap_or(());
-    }
+    remove_groups(folder.path());
     let told = |end: &str| {
         let bytes = fs::read(folder.path().join(format!("tmp/runner.{end}"))).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -109,11 +109,11 @@ pub const ROWS: &[Row] = &[
         most: Ends(0, &["too long|overlong|longer than"]),
         but: &[(Exec, Meaningless(STREAMS)), (Under, Meaningless(STREAMS))] },
     Row { group: Report, name: "unkillable", columns: FOLLOW, given: "", act: Act::Freeze,
-        job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
+        job: "mkdir -p /sys/fs/cgroup/freezer/@GROUP@; echo $$ > /sys/fs/cgroup/freezer/@GROUP@/cgroup.procs; up; ready; steps 10000",
         most: Ends(143, &["does not end"]),
         but: &[(Queue, Ends(1, &["does not end"]))] },
     Row { group: Report, name: "unkillable", columns: BECOME, given: "", act: Act::Freeze,
-        job: "mkdir -p @FREEZER@; echo $$ > @FREEZER@/cgroup.procs; up; ready; steps 10000",
+        job: "mkdir -p /sys/fs/cgroup/freezer/@GROUP@; echo $$ > /sys/fs/cgroup/freezer/@GROUP@/cgroup.procs; up; ready; steps 10000",
         most: Meaningless("nobody follows it"), but: &[] },
     Row { group: Report, name: "exited", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
         job: "ready; steps 20; echo last-words >&2; exit 17",
@@ -280,13 +280,13 @@ For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
     none(Death, "out of memory by its control group", BECOME, "its end is the caller's"),
     Row { group: Death, name: "out of memory by its control group", columns: LAUNCH, given: "--restarts 0", act: Act::Wait,
-        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
-trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/@GROUP@; mkdir -p $g
+[ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["137|signal 9|SIGKILL"]), but: &[] },
     Row { group: Death, name: "out of memory by its control group", columns: &[Queue, Trial, Measuring], given: "", act: Act::Wait,
-        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/mt-table-$$; mkdir $g
-trap \"rmdir $g\" EXIT; [ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
+        job: "for g in /sys/fs/cgroup/memory /sys/fs/cgroup; do [ -w $g/cgroup.procs ] && break; done; g=$g/@GROUP@; mkdir -p $g
+[ -e $g/memory.limit_in_bytes ] || [ -e $g/memory.max ] || kill -9 $$; for f in memory.limit_in_bytes memory.max; do [ -e $g/$f ] && echo 40000000 > $g/$f; done
 up; ready; steps 20; sh -c \"echo \\$\\$ > $g/cgroup.procs; exec python3 -c 'x = bytearray(400000000)'\"; exit $?",
         most: Ends(1, &["137|signal 9|SIGKILL"]), but: &[] },
     // From outside, as the kernel does when the machine runs out of memory.
