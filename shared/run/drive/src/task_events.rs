@@ -75,6 +75,7 @@ impl Policy for Driver<'_> {
             }
             // For a job that takes orders: its result is synchronised.
             Happened::Parked if running.stays && !self.stopped => {
+                run.suspend(key);
                 self.running.remove(&key);
                 self.park(key, running);
                 let given_up = self.jobs[place.job].given_up;

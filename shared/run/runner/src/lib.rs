@@ -26,7 +26,7 @@ mod sink;
 mod status;
 mod watch;
 
-pub use policy::{Ended, Happened, Policy, Stop, Verdict, process_end};
+pub use policy::{Ended, Happened, Policy, Stop, Verdict, process_end, reason};
 pub use recorder::Recorder;
 pub use runner::{Over, Runner, Start, TELLS_NONE};
 pub use sink::{Row, Sink, State};

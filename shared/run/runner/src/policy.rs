@@ -76,7 +76,7 @@ pub trait Policy {
 /// What happened to a process that still runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happened {
-    /// It stands by: its time limits are suspended until [`Runner::limit`].
+    /// It stands by, see [`Runner::suspend`].
     Loaded,
     /// It is warm, and its share was applied.
     Ready,
@@ -95,7 +95,7 @@ pub enum Happened {
         /// Sums of the gradient norms that were reported with them.
         gradient: Moments,
     },
-    /// It waits for orders: its time limits are suspended until [`Runner::limit`].
+    /// It waits for orders, see [`Runner::suspend`].
     Parked,
     /// It reports that it is done.
     Done {
@@ -139,23 +139,21 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Why it failed, if the runner knows more of that than how the process ended: a time limit, memory.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        match self.verdict {
+            Verdict::Ended | Verdict::Fault | Verdict::OutOfMemory(_) => self.why.as_deref(),
+            Verdict::Done | Verdict::Failed | Verdict::Stopped => None,
+        }
+    }
+
     /// What a user is told beside the exit status: why it failed, what it left behind.
     #[must_use]
     pub fn reason(&self, why: Option<&str>) -> Option<String> {
-        let left = (!self.strays.is_empty()).then(|| {
-            let (count, names) = (self.strays.len(), self.strays.join(", "));
-            format!("{count} processes that it left were killed: {names}")
-        });
-        let stayed = self
-            .outstayed
-            .then(|| "it was done and did not end; it was stopped".to_owned());
-        let reasons: Vec<String> = why
-            .map(str::to_owned)
-            .into_iter()
-            .chain(left)
-            .chain(stayed)
-            .collect();
-        (!reasons.is_empty()).then(|| reasons.join("; "))
+        let stayed = "it was done and did not end; it was stopped";
+        let stayed = Some(stayed).filter(|_| self.outstayed);
+        reason(&[why, stayed], &self.strays)
     }
 
     /// The last line that it printed, empty if there is none.
@@ -195,4 +193,16 @@ pub fn process_end(exit: Exit) -> ProcessEnd {
         Exit::Code(code) => ProcessEnd::Code(code),
         Exit::Signal(signal) => ProcessEnd::Signal(signal),
     }
+}
+
+/// Reasons in one line, with the processes that were left behind and killed.
+#[must_use]
+pub fn reason(why: &[Option<&str>], strays: &[String]) -> Option<String> {
+    let left = (!strays.is_empty()).then(|| {
+        let (count, names) = (strays.len(), strays.join(", "));
+        format!("{count} processes that it left were killed: {names}")
+    });
+    let why = why.iter().flatten().map(|why| (*why).to_owned());
+    let all: Vec<String> = why.chain(left).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }

@@ -204,14 +204,8 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
                     gradient,
                 }
             }
-            Happening::Loaded => {
-                watch.suspend();
-                Happened::Loaded
-            }
-            Happening::Parked => {
-                watch.suspend();
-                Happened::Parked
-            }
+            Happening::Loaded => Happened::Loaded,
+            Happening::Parked => Happened::Parked,
             Happening::Done { samples } => Happened::Done { samples },
             Happening::Exited { .. } => return self.exited(policy, event),
             Happening::Overlong(_) => return,
@@ -431,6 +425,16 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             self.settle(key);
         }
         Ok(true)
+    }
+
+    /// Suspends the time limits of a process that waits for an order, until [`Runner::limit`]. Its policy must know that
+    /// it will get one.
+    pub fn suspend(&mut self, key: K) {
+        if let Some(job) = self.job(key)
+            && let Some(watch) = self.running.get_mut(&job)
+        {
+            watch.suspend();
+        }
     }
 
     /// Sets the time limits of a process anew, counted from now: it was given an order, or became `ready`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
 use efficiency::Moments;
 use jobs::{Exit, as_seconds};
-use runner::{Ended, Verdict, process_end};
+use runner::{Ended, process_end};
 use units::Batch;
 
 use super::session::Key;
@@ -97,6 +97,8 @@ pub(super) struct Member {
     pub(super) done: bool,
     /// Why its processes are being ended, if that is a failure.
     pub(super) fault: Option<String>,
+    /// What its processes had left behind.
+    pub(super) strays: Vec<String>,
     /// Failures in a row.
     pub(super) failures: u32,
     pub(super) finished: bool,
@@ -179,6 +181,7 @@ impl Member {
             parked: false,
             done: false,
             fault: None,
+            strays: Vec::new(),
             failures: 0,
             finished: false,
             interrupted: false,
@@ -351,8 +354,8 @@ impl Member {
 
 /// Why a process has ended, in words.
 pub(super) fn why_ended(rank: usize, ended: &Ended) -> String {
-    if let (Verdict::Ended, Some(why)) = (&ended.verdict, &ended.why) {
-        return why.clone();
+    if let Some(why) = ended.cause() {
+        return why.to_owned();
     }
     let last = ended.last_line();
     let said = if last.is_empty() { "" } else { ": " };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, TrainingNews};
 use jobs::Exit;
-use runner::{Ended, Happened, Policy, State, Stop, Verdict, process_end};
+use runner::{Ended, Happened, Policy, State, Stop, Verdict, process_end, reason};
 use units::TaskId;
 
 use super::member::{Leaving, Stage, why_ended};
@@ -225,6 +225,7 @@ impl ElasticLaunch<'_> {
         let (i, exit) = (key.member, ended.exit);
         let takes_orders = self.takes_orders(i);
         let member = &mut self.members[i];
+        member.strays.extend(ended.strays.iter().cloned());
         if let Some(rank) = member.ranks.iter_mut().find(|rank| rank.key == key) {
             rank.exit = Some(exit);
         }
@@ -265,6 +266,7 @@ impl ElasticLaunch<'_> {
         let left = gpus.into_iter().filter(|gpu| !self.lost.contains(gpu));
         self.free.extend(left);
         let member = &mut self.members[i];
+        let strays = std::mem::take(&mut member.strays);
         member.stage = Stage::Waiting;
         member.since = run.now();
         if let Some(exit) = member.progress.exit.filter(|_| started) {
@@ -273,7 +275,7 @@ impl ElasticLaunch<'_> {
                 task: self.id(i),
                 phase: Some(PhaseKind::Compute),
                 end: process_end(exit),
-                reason: fault.clone().filter(|_| !good),
+                reason: reason(&[fault.as_deref().filter(|_| !good)], &strays),
             });
         }
         let member = &self.members[i];

@@ -78,6 +78,7 @@ impl ElasticLaunch<'_> {
         let i = key.member;
         match what {
             Happened::Loaded if key.rank == 0 => {
+                run.suspend(key);
                 if let Some(next) = &mut self.members[i].next {
                     next.loaded = true;
                 }
