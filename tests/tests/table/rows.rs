@@ -92,7 +92,7 @@ pub const ROWS: &[Row] = &[
     // Of reports that may mean something else: a job has left the control group that limits its share.
     none(Report, "doubt", &[Trial, Exec, Under], "there is no share, or nobody follows it"),
     Row { group: Report, name: "doubt", columns: &[Rounds, Elastic, Schedules, Cluster, Queue], given: "", act: Act::Wait,
-        job: "cat /proc/self/cgroup > told; for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; steps 700; exit 0",
+        job: "cat /proc/self/cgroup > told; for f in /sys/fs/cgroup/cpu/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs /sys/fs/cgroup/cgroup.procs; do [ -w $f ] && echo $$ > $f; done; up; ready; sleep 1.5; steps 700; exit 0",
         most: Ends(0, &["has left|left the control group|left its"]),
         but: &[] },
     Row { group: Report, name: "doubt", columns: &[Measuring], given: "--window 3 --max-window 3", act: Act::Wait,

@@ -57,6 +57,9 @@ pub fn run(
     let mut runner = Runner::new(host.as_mut(), &mut recorder, &settings.supervision, journal);
     driver.go_on(&mut runner);
     let over = runner.run(&mut driver);
+    if let Some(problem) = driver.write_status(journal.time(host.now()).get()) {
+        console.warn(&problem);
+    }
     let tasks = driver.summaries();
     let ok = tasks.iter().all(|t| t.finished);
     let summary = journal.summary(host.now(), ok, tasks.clone());

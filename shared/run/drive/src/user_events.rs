@@ -77,7 +77,7 @@ impl Driver<'_> {
                 self.failures[m].clear();
                 self.replan(run, &format!("{gpu} is found"));
             }
-            QueueNews::Status if self.settings.status.is_some() => self.write_status(run),
+            QueueNews::Status if self.settings.status.is_some() => self.write_status_now(run),
             QueueNews::Status => {
                 return Err("say with --status FILE where it is to be written".to_owned());
             }
@@ -151,27 +151,29 @@ impl Driver<'_> {
 
     /// Writes how far the jobs are, now and then.
     pub fn keep_status(&mut self, run: &mut Run<'_>) {
-        if self.settings.status.is_some()
-            && self.told_status.is_none_or(|t| run.now() >= t + STATUS)
-        {
-            self.write_status(run);
+        let at = run.now();
+        if self.told_status.is_none_or(|t| at >= t + STATUS) {
+            self.told_status = Some(at);
+            self.write_status_now(run);
         }
     }
 
-    /// Writes the status of the jobs. The file is replaced as a whole, so that a reader never sees half of
-    /// one.
-    pub fn write_status(&mut self, run: &mut Run<'_>) {
-        let Some(file) = &self.settings.status else {
-            return;
-        };
-        self.told_status = Some(run.now());
+    fn write_status_now(&mut self, run: &mut Run<'_>) {
+        if let Some(problem) = self.write_status(now(run)) {
+            run.warn(&problem);
+        }
+    }
+
+    /// Writes the status of the jobs, if a file for it was named. The file is replaced as a whole, so that a reader
+    /// never sees half of one. Returns why it could not be, the first time.
+    pub fn write_status(&mut self, at: f64) -> Option<String> {
+        let file = self.settings.status.as_ref()?;
         let jobs: Vec<TaskId> = self.cluster.jobs.iter().map(|j| j.id.clone()).collect();
         let gpus: Vec<String> = self.seats.all.iter().map(|s| s.name.clone()).collect();
         let names = Names {
             jobs: &jobs,
             gpus: &gpus,
         };
-        let at = now(run);
         let status = self.agenda.outlook(at, &names).and_then(|jobs| {
             Ok(ClusterStatus {
                 time: Seconds::new(at)?,
@@ -187,10 +189,8 @@ impl Driver<'_> {
                 file.write(&line).map_err(|error| error.to_string())
             });
         // Only the first failure is reported; a disk that is full for hours would fill the log.
-        if let Err(problem) = written
-            && !std::mem::replace(&mut self.told_unwritten, true)
-        {
-            run.warn(&format!("--status: {problem}"));
-        }
+        let problem = written.err()?;
+        let told = std::mem::replace(&mut self.told_unwritten, true);
+        (!told).then(|| format!("--status: {problem}"))
     }
 }

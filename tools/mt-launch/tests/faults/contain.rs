@@ -50,7 +50,7 @@ fn strays_go_at_once(corner: &Corner, child: Child) {
         let reason = told(phase).unwrap();
         // For a fake client, also everything that it has started.
         assert!(
-            reason.ends_with(" processes that it left were killed"),
+            reason.contains(" processes that it left were killed: "),
             "{phase:?}: {reason}"
         );
     }
