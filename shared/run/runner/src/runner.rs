@@ -306,6 +306,9 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
             Late::Step(limit) => format!("no step for {} s", limit.as_secs_f64()),
             Late::Ready(limit) => {
                 let reports = self.running.get(&job).map(|w| w.limits.reports);
+                if reports == Some(Reports::Loaded) {
+                    return format!("not loaded after {} s", limit.as_secs_f64());
+                }
                 let advice = if reports == Some(Reports::Matched) {
                     let tail = self.host.tail(job);
                     let mut last: Vec<&str> = tail.lines().rev().take(LAST).collect();

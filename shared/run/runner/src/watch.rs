@@ -8,6 +8,8 @@ pub enum Reports {
     /// By the worker protocol, or in lines that are recognised.
     #[default]
     Lines,
+    /// By the worker protocol, after an order: it must first be loaded.
+    Loaded,
     /// In lines of its log that an expression of the workload matches.
     Matched,
     /// Not at all: it is never ready, and its exit status says whether its work is done.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use doc::{EventPayload, Job, PhaseKind, Task};
 use host::{Gpus, Grant, Work};
 use jobs::Order;
-use runner::{Limits, Start};
+use runner::{Limits, Reports, Start};
 use units::{Batch, Share};
 
 use super::member::{Rank, Stage, Standby};
@@ -181,7 +181,10 @@ impl ElasticLaunch<'_> {
             };
             // Only rank 0 reports for a training.
             let limits = match rank {
-                0 => self.limits(),
+                0 => Limits {
+                    reports: Reports::Loaded,
+                    ..self.limits()
+                },
                 _ => Limits::default(),
             };
             let start = Start {
