@@ -244,6 +244,20 @@ impl LimitArgs {
         }
     }
 
+    /// Checks every value together with those of `jobs`, for a tool that has no others.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with everything that is wrong.
+    pub fn checked(&self, jobs: &JobArgs) -> Result<(Supervision, TimeLimits), Failure> {
+        let mut faults = Vec::new();
+        let supervision = jobs.supervision(&mut faults);
+        let limits = self.limits(None, &mut faults);
+        match faults.is_empty() {
+            true => Ok((supervision, limits)),
+            false => Err(Failure::Usage(faults.join("\n"))),
+        }
+    }
+
     /// The file of metrics.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ fn a_job_for_which_no_descriptor_is_left_waits() {
     for limit in (14..=26).step_by(2) {
         let line = format!(
             "export MT_QUEUE=$PWD/q{limit}; (ulimit -n {limit}; mt queue --device cpu) || exit 9
-             mt add -- sh job.sh; sleep 1; mt status --all; mt queue --stop
+             (ulimit -n {limit}; mt add -- sh job.sh); sleep 1; mt status --all; mt queue --stop
              mt wait; code=$?; mt queue --stop; exit $code"
         );
         let out = folder.run(&line);

@@ -8,12 +8,7 @@ use crate::args::RunArgs;
 
 /// Runs every schedule, one after another.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
-    let mut faults = Vec::new();
-    let supervision = args.supervision.supervision(&mut faults);
-    let limits = args.limits.limits(None, &mut faults);
-    if !faults.is_empty() {
-        return Err(Failure::Usage(faults.join("\n")));
-    }
+    let (supervision, limits) = args.limits.checked(&args.supervision)?;
     let request = RunRequest {
         via: args.via.as_deref(),
         device: args.device.map(DeviceKind::from),

@@ -14,22 +14,27 @@
 //! | signals: the first asks, the second kills | [`Runner::run`] |
 //! | time limits, moved by pauses of the machine | [`Limits`] |
 //! | how an end is judged | [`Verdict`] |
-//! | a fault of the device ends all jobs on it | `device.rs` |
+//! | a fault of the device ends all jobs on it | `faults.rs` |
 //! | metrics, table and line | [`Recorder`] |
 
 mod device;
+mod faults;
+mod happened;
 pub mod opening;
 mod policy;
 mod recorder;
 mod runner;
 mod sink;
 mod status;
+mod turns;
 mod watch;
 
-pub use policy::{Ended, Happened, Policy, Stop, Verdict, process_end, reason};
+pub use happened::{Ended, Happened, Stop, Verdict, process_end, reason};
+pub use policy::Policy;
 pub use recorder::Recorder;
-pub use runner::{Over, Runner, Start, TELLS_NONE};
+pub use runner::{Over, Runner, Start};
 pub use sink::{Row, Sink, State};
+pub use turns::TELLS_NONE;
 pub use watch::{Limits, Reports};
 
 /// Number and name of a signal.

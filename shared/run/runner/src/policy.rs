@@ -1,15 +1,13 @@
-//! What a policy is told, and what it is asked.
+//! What is asked of a policy.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use doc::ProcessEnd;
-use efficiency::Moments;
-use jobs::{Exit, OutOfMemory};
 use units::TaskId;
 
+use crate::happened::{Ended, Happened, Stop};
 use crate::runner::Runner;
-use crate::sink::State;
+use crate::status::State;
 
 /// Decides what runs next, and under what.
 ///
@@ -71,138 +69,4 @@ pub trait Policy {
 
     /// The state for people and monitors.
     fn state(&self, run: &Runner<'_, Self::Key>) -> State;
-}
-
-/// What happened to a process that still runs.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Happened {
-    /// It stands by, see [`Runner::suspend`].
-    Loaded,
-    /// It is warm, and its share was applied.
-    Ready,
-    /// It trained.
-    Steps {
-        /// It had not said that it is ready.
-        first: bool,
-        /// How many steps.
-        steps: u64,
-        /// Samples of all of them.
-        samples: u64,
-        /// The last loss.
-        loss: Option<f64>,
-        /// Number of the last step over all restarts, if the job counts them.
-        last: Option<u64>,
-        /// Sums of the gradient norms that were reported with them.
-        gradient: Moments,
-    },
-    /// It waits for orders, see [`Runner::suspend`].
-    Parked,
-    /// It reports that it is done.
-    Done {
-        /// Total number of samples, if it says so.
-        samples: Option<u64>,
-    },
-}
-
-/// How the end of a process is judged. What its policy knows besides, such as a number of samples, it judges itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It ended with exit code 0, or its work was done before it had to be ended ([`Runner::finished`]).
-    Done,
-    /// It failed by itself.
-    Failed,
-    /// Memory did not suffice, and how that was recognised.
-    OutOfMemory(OutOfMemory),
-    /// A time limit, or the reason why the host refused it, ended it.
-    Ended,
-    /// Its policy or a signal ended it, which is not its fault.
-    Stopped,
-    /// It was ended because another job of the device caused a fault.
-    Fault,
-}
-
-/// The end of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// How it is judged.
-    pub verdict: Verdict,
-    /// Why it is not done, in words; absent if it is.
-    pub why: Option<String>,
-    /// How the process ended.
-    pub exit: Exit,
-    /// The processes that it had left behind and that were killed, such as `sleep (pid 123)`.
-    pub strays: Vec<String>,
-    /// Its work was done, and it had to be ended because it did not end by itself.
-    pub outstayed: bool,
-    /// The end of its log.
-    pub tail: String,
-}
-
-impl Ended {
-    /// Why it failed, if the runner knows more of that than how the process ended: a time limit, memory.
-    #[must_use]
-    pub fn cause(&self) -> Option<&str> {
-        match self.verdict {
-            Verdict::Ended | Verdict::Fault | Verdict::OutOfMemory(_) => self.why.as_deref(),
-            Verdict::Done | Verdict::Failed | Verdict::Stopped => None,
-        }
-    }
-
-    /// What a user is told beside the exit status: why it failed, what it left behind.
-    #[must_use]
-    pub fn reason(&self, why: Option<&str>) -> Option<String> {
-        let stayed = "it was done and did not end; it was stopped";
-        let stayed = Some(stayed).filter(|_| self.outstayed);
-        reason(&[why, stayed], &self.strays)
-    }
-
-    /// The last line that it printed, empty if there is none.
-    #[must_use]
-    pub fn last_line(&self) -> &str {
-        self.tail.lines().last().unwrap_or_default()
-    }
-}
-
-/// Why nothing starts any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
-    /// A signal arrived.
-    Signal(i32),
-    /// Nobody reads the events any more.
-    ReaderGone,
-    /// The device has had a fault from which it does not recover.
-    DeviceLost(String),
-    /// The policy gave up.
-    GaveUp(String),
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Signal(signal) => f.write_str(&crate::signal_text(*signal)),
-            Self::ReaderGone => f.write_str("the reader of the events has gone"),
-            Self::DeviceLost(why) | Self::GaveUp(why) => f.write_str(why),
-        }
-    }
-}
-
-/// How a process ended, in the words of documents.
-#[must_use]
-pub fn process_end(exit: Exit) -> ProcessEnd {
-    match exit {
-        Exit::Code(code) => ProcessEnd::Code(code),
-        Exit::Signal(signal) => ProcessEnd::Signal(signal),
-    }
-}
-
-/// Reasons in one line, with the processes that were left behind and killed.
-#[must_use]
-pub fn reason(why: &[Option<&str>], strays: &[String]) -> Option<String> {
-    let left = (!strays.is_empty()).then(|| {
-        let (count, names) = (strays.len(), strays.join(", "));
-        format!("{count} processes that it left were killed: {names}")
-    });
-    let why = why.iter().flatten().map(|why| (*why).to_owned());
-    let all: Vec<String> = why.chain(left).collect();
-    (!all.is_empty()).then(|| all.join("; "))
 }

@@ -2,7 +2,7 @@
 
 use doc::RunEvent;
 
-pub use crate::status::Row;
+pub use crate::status::{Row, State};
 
 /// Receives the events of a run. An error in it does not stop the jobs.
 pub trait Sink {
@@ -27,15 +27,4 @@ pub trait Sink {
 
     /// Shows the state of the tasks.
     fn state(&mut self, state: &State);
-}
-
-/// The state of a run, for people and monitors.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
-    /// Round under way, from 0.
-    pub round: u32,
-    /// The tasks.
-    pub rows: Vec<Row>,
-    /// How far the whole is, for a log; absent: how far each task is.
-    pub line: Option<String>,
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use crate::sink::State;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// A line below the headings and below the table.
@@ -33,6 +32,17 @@ pub struct Row {
     pub loss: Option<f64>,
     /// Restarts in this round.
     pub restarts: u32,
+}
+
+/// The state of a run, for people and monitors.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    /// Round under way, from 0.
+    pub round: u32,
+    /// The tasks.
+    pub rows: Vec<Row>,
+    /// How far the whole is, for a log; absent: how far each task is.
+    pub line: Option<String>,
 }
 
 impl Row {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use doc::{Allocation, EventPayload, TrainingNews};
 use host::Regrants;
 
-use super::member::{Allotment, Leaving, Member, Stage};
-use super::session::{ElasticLaunch, Key, Run, TOLD};
+use super::member::{Allotment, Key, Leaving, Member, Stage};
+use super::session::{ElasticLaunch, Run, TOLD};
 
 /// How long a training without a GPU waits for a decision while some are free. A controller answers within
 /// milliseconds; one that plans for seconds on a loaded machine is still faster than this.

@@ -9,7 +9,6 @@ use jobs::{Exit, as_seconds};
 use runner::{Ended, process_end};
 use units::Batch;
 
-use super::session::Key;
 use crate::task::rate;
 
 /// State of a training.
@@ -42,6 +41,17 @@ pub(super) enum Leaving {
     Reached,
     /// It was removed, or the launch ends.
     Away,
+}
+
+/// What an elastic launch calls a process by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Its training.
+    pub(super) member: usize,
+    /// Number of the start that it belongs to.
+    pub(super) start: u32,
+    /// Its number among the processes of that start.
+    pub(super) rank: usize,
 }
 
 /// A process of it.

@@ -7,8 +7,8 @@ use jobs::Exit;
 use runner::{Ended, Happened, Policy, State, Stop, Verdict, process_end, reason};
 use units::TaskId;
 
-use super::member::{Leaving, Stage, why_ended};
-use super::session::{ElasticLaunch, Key, Run};
+use super::member::{Key, Leaving, Stage, why_ended};
+use super::session::{ElasticLaunch, Run};
 
 impl Policy for ElasticLaunch<'_> {
     type Key = Key;

@@ -13,7 +13,7 @@ use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Controller, ControllerMessage};
-use super::member::{Leaving, Member, Stage};
+use super::member::{Key, Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
 
@@ -23,17 +23,6 @@ pub(super) const TOLD: u32 = 5;
 /// How often to check for an answer of the controller while one is expected, since it does not wake a wait for the
 /// host. Short compared with a pause, which is some tenths of a second.
 const LISTEN: Duration = Duration::from_millis(10);
-
-/// What an elastic launch calls a process by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    /// Its training.
-    pub(super) member: usize,
-    /// Number of the start that it belongs to.
-    pub(super) start: u32,
-    /// Its number among the processes of that start.
-    pub(super) rank: usize,
-}
 
 /// The runner of an elastic launch.
 pub(super) type Run<'a> = Runner<'a, Key>;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use runner::{Ended, Happened};
 
-use super::member::{Allotment, Member, Stage, why_ended};
-use super::session::{ElasticLaunch, Key, Run};
+use super::member::{Allotment, Key, Member, Stage, why_ended};
+use super::session::{ElasticLaunch, Run};
 
 impl ElasticLaunch<'_> {
     /// Dismisses standby processes that are no longer wanted, and starts those that can be started.

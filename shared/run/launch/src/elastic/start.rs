@@ -9,8 +9,8 @@ use jobs::Order;
 use runner::{Limits, Reports, Start};
 use units::{Batch, Share};
 
-use super::member::{Rank, Stage, Standby};
-use super::session::{ElasticLaunch, Key, Run};
+use super::member::{Key, Rank, Stage, Standby};
+use super::session::{ElasticLaunch, Run};
 
 /// Placeholders in an argument for values that are known only at the start.
 const PROCESSES: &str = "{processes}";
