@@ -149,17 +149,11 @@ impl Queue {
         request: &Request,
         of: impl FnOnce(&Book) -> Status,
     ) -> Result<Status, ClientError> {
-        match ask(&self.folder, request) {
-            Ok(Reply::Status(status)) => Ok(*status),
-            Ok(Reply::Refused(why)) => Err(ClientError::Refused(why)),
-            Ok(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
-            // It starts, or hangs.
-            Err(_) if self.is_served() => match self.reply_of_one(request)? {
-                Reply::Status(status) => Ok(*status),
-                Reply::Refused(why) => Err(ClientError::Refused(why)),
-                Reply::Jobs(_) => Err(ClientError::Refused("that was no status".to_owned())),
-            },
-            Err(_) => Ok(of(&self.book()?)),
+        match self.reply_of_one(request)? {
+            Some(Reply::Status(status)) => Ok(*status),
+            Some(Reply::Refused(why)) => Err(ClientError::Refused(why)),
+            Some(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
+            None => Ok(of(&self.book()?)),
         }
     }
 
@@ -169,13 +163,14 @@ impl Queue {
         lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
     }
 
-    /// Asks the server as long as there is one.
-    fn reply_of_one(&self, request: &Request) -> Result<Reply, ClientError> {
+    /// Asks the server as long as there is one, which may be starting, hang or end; `None` if there is none.
+    fn reply_of_one(&self, request: &Request) -> Result<Option<Reply>, ClientError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match ask(&self.folder, request) {
-                Ok(reply) => return Ok(reply),
-                Err(source) if Instant::now() >= deadline || !self.is_served() => {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(_) if !self.is_served() => return Ok(None),
+                Err(source) if Instant::now() >= deadline => {
                     let what = "the server of the queue does not answer; if it hangs, end it with `kill`, and `mt queue` starts another".to_owned();
                     return Err(ClientError::Io { what, source });
                 }
@@ -356,4 +351,27 @@ fn default_folder() -> PathBuf {
     state
         .join("mt-tools")
         .join(format!("queue-{}", host.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that is killed while it starts or hangs holds its lock until then.
+    #[test]
+    fn when_the_server_that_was_asked_has_gone_the_journal_answers() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("q");
+        safe::check(&folder, true).unwrap();
+        let queue = Queue::open(Some(&folder)).unwrap();
+        let lock = fs::File::create(folder.join(LOCK)).unwrap();
+        lock.lock().unwrap();
+        let death = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE * 4);
+            drop(lock);
+        });
+        let status = queue.status(&[Id(1)]).unwrap();
+        death.join().unwrap();
+        assert_eq!((status.server, status.unknown), (None, vec![Id(1)]));
+    }
 }
