@@ -59,8 +59,44 @@ const ONE_THREAD: f64 = 1.05;
 const MOST_SPARE: f64 = 1.5;
 /// Minimum demand of a job, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
+/// A job counts as at most this many mean ones that have ended. With twice the mean, ten that compute and one that hangs
+/// still count as computing.
+const LONGEST: f64 = 2.0;
 /// Weight of the previous value when a job ends: about ten jobs are remembered, of any size.
 const FADES: f64 = 0.9;
+
+/// Sums of the last observations of jobs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    jobs: f64,
+    seconds: f64,
+    wanted: f64,
+}
+
+impl Sums {
+    fn fade(&mut self) {
+        self.jobs *= FADES;
+        self.seconds *= FADES;
+        self.wanted *= FADES;
+    }
+
+    /// Adds seconds of a job and its demand in them, as those of at most `longest` seconds.
+    fn add(&mut self, (seconds, wanted): (f64, f64), longest: f64) {
+        let part = (longest / seconds).min(1.0);
+        self.jobs += 1.0;
+        self.seconds += seconds * part;
+        self.wanted += wanted * part;
+    }
+
+    /// How long a job may count: one that hangs for hours would otherwise make all of its template look idle, and all
+    /// that wait would start at once.
+    fn longest(&self) -> f64 {
+        match self.jobs > 0.0 {
+            true => LONGEST * self.seconds / self.jobs,
+            false => f64::INFINITY,
+        }
+    }
+}
 
 /// A rise of levels in progress.
 #[derive(Debug, Clone)]
@@ -88,8 +124,8 @@ pub(crate) struct Processors {
     cores: usize,
     /// Last observation of each running job.
     last: BTreeMap<Id, (f64, f64)>,
-    /// Sums of the last observations of ended jobs, by template.
-    ended: BTreeMap<String, (f64, f64)>,
+    /// Ended jobs, by template.
+    ended: BTreeMap<String, Sums>,
     /// A job waits only because of its level.
     blocked: bool,
     /// Seconds of observation since jobs wait and the last rise, and busy processor seconds in them.
@@ -126,9 +162,11 @@ impl Processors {
     }
 
     pub(crate) fn ended(&mut self, id: Id, template: &str) {
-        if let Some((seconds, wanted)) = self.last.remove(&id) {
+        if let Some(seen) = self.last.remove(&id) {
             let sums = self.ended.entry(template.to_owned()).or_default();
-            *sums = (sums.0 * FADES + seconds, sums.1 * FADES + wanted);
+            let longest = sums.longest();
+            sums.fade();
+            sums.add(seen, longest);
         }
     }
 
@@ -143,16 +181,18 @@ impl Processors {
         self.last.extend(grown.map(|(id, seen)| (*id, *seen)));
         let mut sums = self.ended.clone();
         for (id, template) in active {
-            if let Some((seconds, wanted)) = self.last.get(id) {
-                let sum = sums.entry((*template).to_owned()).or_default();
-                *sum = (sum.0 + seconds, sum.1 + wanted);
+            if let Some(seen) = self.last.get(id) {
+                let ended = self.ended.get(*template);
+                let longest = ended.map_or(f64::INFINITY, Sums::longest);
+                let sums = sums.entry((*template).to_owned()).or_default();
+                sums.add(*seen, longest);
             }
         }
-        for (template, (seconds, wanted)) in sums {
+        for (template, sums) in sums {
             let Some(learnt) = learnt.get_mut(&template) else {
                 continue;
             };
-            let wants = (wanted / seconds).max(LEAST_WANTED);
+            let wants = (sums.wanted / sums.seconds).max(LEAST_WANTED);
             let before = learnt.wants.map_or(self.cores, |wants| self.fills(wants));
             learnt.wants = Some(wants);
             // Levels were raised above those that fill the processors.
@@ -262,5 +302,42 @@ impl Processors {
             rise.wanted = rise.wanted_by(active);
             self.rise = Some(rise);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of a sweep hangs for an hour, while others compute for five seconds each.
+    #[test]
+    fn a_job_that_hangs_does_not_make_the_others_start_at_once() {
+        let mut processors = Processors::new(2);
+        let mut learnt = BTreeMap::from([("t".to_owned(), Learnt::default())]);
+        let mut look = |processors: &mut Processors, hangs: f64, computes: u64, age: f64| {
+            let active = BTreeMap::from([(Id(1), "t"), (Id(computes), "t")]);
+            let wanted = BTreeMap::from([(Id(1), (hangs, 0.0)), (Id(computes), (age, age))]);
+            let look = Look {
+                seconds: 0.3,
+                busy: 1.0,
+                wanted,
+            };
+            processors.settle(true);
+            processors.look(&look, &active, &mut learnt, 32);
+            learnt["t"].level
+        };
+        for id in 2..14 {
+            processors.last.insert(Id(id), (5.0, 5.0));
+            processors.ended(Id(id), "t");
+        }
+        for n in 0..10 {
+            let hangs = f64::from(n) * 400.0 + 1.0;
+            for part in 1..10 {
+                let level = look(&mut processors, hangs, 20, f64::from(part) * 0.5);
+                assert_eq!(level, 2, "after {hangs} s");
+            }
+        }
+        processors.ended(Id(1), "t");
+        assert_eq!(look(&mut processors, 1.0, 21, 1.0), 2);
     }
 }
