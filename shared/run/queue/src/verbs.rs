@@ -1,5 +1,6 @@
 //! The commands of `mt` that talk to a queue.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -106,14 +107,17 @@ pub fn results(args: &ResultsArgs) -> Result<Exit, Failure> {
     let queue = open(&args.queue.dir)?;
     let mut status = queue.everything().map_err(failure)?;
     let (sweeps, ranges) = args.ids.single_and_ranges();
-    let find = |id: &Id| status.jobs.iter().find(|job| job.id == *id);
+    // Ranges may name a hundred thousand jobs.
+    let known: BTreeMap<Id, &JobStatus> = status.jobs.iter().map(|job| (job.id, job)).collect();
+    let find = |id: &Id| known.get(id).copied();
     let missing = |id: &&Id| find(id).is_none();
     let missing: Vec<Id> = args.ids.ids().iter().filter(missing).copied().collect();
     if !missing.is_empty() {
         return Err(unknown(&missing));
     }
     let sweep = |job: &JobStatus| job.sweep.unwrap_or(job.id);
-    let sweeps: Vec<Id> = sweeps.iter().filter_map(find).map(sweep).collect();
+    let sweeps: BTreeSet<Id> = sweeps.iter().filter_map(find).map(sweep).collect();
+    let ranges: BTreeSet<Id> = ranges.into_iter().collect();
     if !sweeps.is_empty() || !ranges.is_empty() {
         let wanted = |job: &JobStatus| sweeps.contains(&sweep(job)) || ranges.contains(&job.id);
         status.jobs.retain(wanted);
