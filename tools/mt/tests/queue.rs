@@ -392,7 +392,6 @@ fn a_process_of_another_boot_is_not_taken_for_the_one_that_was_admitted() {
     program.wait().expect("a child");
 }
 
-/// A server that no client can reach any more must not run on.
 #[test]
 fn a_damaged_journal_loses_only_the_damaged_line_and_its_file_is_named() {
     let queue = Queue::new();
@@ -473,6 +472,7 @@ fn a_server_that_is_asked_to_end_gives_its_jobs_back() {
     }
 }
 
+/// A server that no client can reach any more must not run on.
 #[test]
 fn a_server_ends_when_its_folder_is_removed() {
     let queue = Queue::new();
