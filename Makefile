@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -54,6 +54,9 @@ test-faults: #- Launch jobs that misbehave in every way, with the long soak
 
 soak: build #- Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
 	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test --release -p mt-launch --test faults -- a_soak_of_minutes --nocapture
+
+queue-kills: build #- Kill servers, guards, clients and jobs of a queue KILLS times (500 if absent); nothing may be lost or run twice
+	PATH="$(RELEASE):$$PATH" python3 tests/peers/queue_kills.py $(or $(KILLS),500)
 
 hostile: build #- Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
