@@ -54,17 +54,19 @@ echo "end $1 $$ $EPOCHREALTIME" >>"$LEDGER"
 """
 
 
+def words_of(pid):
+    """The command line of a process; empty if it has gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
 def processes(*needles):
     """Numbers of the processes whose command line contains all needles."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if int(folder.name) != os.getpid() and all(needle in words for needle in needles):
-            found.append(int(folder.name))
-    return found
+    pids = [int(folder.name) for folder in pathlib.Path("/proc").glob("[0-9]*")]
+    lines = {pid: " ".join(words_of(pid)) for pid in pids if pid != os.getpid()}
+    return [pid for pid, line in lines.items() if all(needle in line for needle in needles)]
 
 
 def token_of(job):
@@ -165,8 +167,7 @@ class Kills:
         pids = {"server": servers, "guard": guards, "both": servers + guards, "client": [],
                 "all": servers + guards, "job": self.jobs()[:1]}[kind]
         if kind == "job":
-            for pid in pids:
-                self.hit |= {t for w, t, p, _ in self.queue.lines() if p == pid}
+            self.hit |= {token for pid in pids for token in words_of(pid)[2:3]}
         kill(pids)
         if killed:
             clients[killed].kill()
