@@ -26,7 +26,8 @@ pub struct Args {
     /// Let PROGRAM move trainings between GPUs while they run; the rest of the line is passed to it
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
           conflicts_with_all = ["dry_run", "rounds", "adapt", "keep_shares", "no_overlap",
-                                "task_timeout", "cpus", "no_progress"])]
+                                "task_timeout", "cpus", "no_progress", "damping",
+                                "seed"])]
     pub controller: Vec<String>,
     /// When trainings arrive and GPUs are lost or found (mt.training/1), with --controller; `-`: read from standard
     /// input while it runs

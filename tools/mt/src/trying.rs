@@ -62,6 +62,7 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
             drawn = Instant::now();
             console.redraw(&console.cut(&trial::told(&told)));
         }
+        Told::Happened(text) => console.warn(&text),
         told => console.say(&trial::told(&told)),
     });
     answer(&found.map_err(failure)?, args, &settings, console)

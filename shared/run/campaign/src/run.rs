@@ -223,6 +223,8 @@ impl<'a> Context<'a> {
 
     fn prepare(&self, mut job: ProfileRequest, signals: &Signals) -> Result<Prepared, Failure> {
         job.workload = self.overridden(job.workload);
+        let named = job.workload.device.kind;
+        self.check_simulated(named)?;
         let options = Options {
             seed: self.settings.seed,
             noise_percent: self.settings.noise_percent,
@@ -235,7 +237,41 @@ impl<'a> Context<'a> {
         };
         let opened =
             device::open(&job.workload, &options).map_err(|error| failure(error, &job.place))?;
+        let found = opened.workload.device.kind;
+        if named == DeviceKind::Auto
+            && found != DeviceKind::Sim
+            && let Some(option) = self.simulated()
+        {
+            self.console.note(&format!(
+                "{option}: nothing is simulated, so it does nothing"
+            ));
+        }
         Ok(Prepared { opened, job })
+    }
+
+    /// The first option that was given and acts on the simulator alone.
+    fn simulated(&self) -> Option<&'static str> {
+        let given = [
+            ("--gpu", self.gpu.is_some()),
+            ("--noise", self.settings.noise_percent > 0.0),
+            ("--trace", self.settings.trace.is_some()),
+        ];
+        let first = given.into_iter().find(|(_, given)| *given);
+        first.map(|(option, _)| option)
+    }
+
+    /// Refuses such an option on another device that was named. With `auto`, a script gives the same options on every
+    /// machine, so that is only noted.
+    fn check_simulated(&self, named: DeviceKind) -> Result<(), Failure> {
+        match self.simulated() {
+            Some(option) if !matches!(named, DeviceKind::Sim | DeviceKind::Auto) => {
+                let kind = device::word(named);
+                Err(Failure::Usage(format!(
+                    "{option}: it is for the simulator, and the device is {kind}; leave it out, or give --device sim"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn profile(
@@ -315,7 +351,9 @@ impl<'a> Context<'a> {
         }
         .run(&mut written)
         .map_err(|error| session_failure(error, signals))?;
-        if let (Some(path), Some(configuration)) = (&self.settings.trace, &outcome.widest) {
+        if kind == DeviceKind::Sim
+            && let (Some(path), Some(configuration)) = (&self.settings.trace, &outcome.widest)
+        {
             self.trace(path, &header.workload, configuration)?;
         }
         Ok(outcome)
@@ -329,11 +367,6 @@ impl Context<'_> {
         workload: &Workload,
         configuration: &Configuration,
     ) -> Result<(), Failure> {
-        if workload.device.kind != DeviceKind::Sim {
-            return Err(Failure::Usage(
-                "--trace: only the simulator knows what the GPU did; add --device sim".to_owned(),
-            ));
-        }
         let options = Options {
             seed: self.settings.seed,
             ..Options::default()
@@ -380,6 +413,7 @@ impl Context<'_> {
 fn failure(error: OpenError, place: &Place) -> Failure {
     match error {
         OpenError::Workload(fault) => place.fault(fault),
+        OpenError::Unfit(_) => Failure::Usage(error.to_string()),
         OpenError::NoRecording => Failure::Usage(format!("{error} (--replay FILE)")),
         OpenError::Environment { .. } => Failure::Environment(error.to_string()),
     }

@@ -212,10 +212,10 @@ impl Session<'_> {
                     sink.settle().map_err(failed)?;
                     sink.measuring(&describe(&self.header.workload, &runs));
                     self.device.expect(self.sequence.coming());
-                    (
-                        self.measure(config, &runs, totals.times_measured(&runs))?,
-                        true,
-                    )
+                    let record = self.measure(config, &runs, totals.times_measured(&runs));
+                    let untold = self.device.untold();
+                    untold.iter().for_each(|text| sink.warn(text));
+                    (record?, true)
                 }
             };
             let rates = record.rates();

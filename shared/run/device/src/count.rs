@@ -200,7 +200,6 @@ impl<'a> Count<'a> {
                 self.members[index].gradient.merge(&gradient);
                 self.step(index, event.at, samples, steps)?;
             }
-            Happening::NormsLeftOut(why) => self.members[index].bad_norms = Some(why),
             Happening::Doubt(why) => return Err(MeasureError::Unusable(why).into()),
             Happening::Exited {
                 exit: Exit::Code(0),

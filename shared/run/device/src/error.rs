@@ -59,6 +59,9 @@ pub enum OpenError {
     /// The replay device was requested without a recording.
     #[error("the replay device needs a recording: give it a profile")]
     NoRecording,
+    /// An option cannot act on this device.
+    #[error("{0}")]
+    Unfit(String),
     /// The workload lacks something that this device needs, or requests something impossible; the path is one in the
     /// workload.
     #[error("{0}")]

@@ -26,7 +26,7 @@ mod track;
 pub use calibrate::{Calibrated, calibrate};
 pub use cost::{Costs, Tally, Way};
 pub use error::{Failed, MeasureError, OpenError};
-pub use host::{STEADY_REPEATS, STEADY_WINDOW_S};
+pub use host::{STEADY_REPEATS, STEADY_WINDOW_S, word};
 pub use inventory::inventory;
 pub use jobs::{Cpus, CpusError, Passing};
 pub use measure::{Device, MOST_REPEATS, Measurement, Rate, Window};

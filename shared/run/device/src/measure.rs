@@ -97,6 +97,11 @@ pub trait Device {
         None
     }
 
+    /// What has happened to jobs since the last call that the user must hear; nothing by default.
+    fn untold(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A final message for the user, for example the cost of a sample; nothing by default.
     fn summary(&self) -> Option<String> {
         None

@@ -8,14 +8,15 @@
 
 mod evict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::{FailureCause, PhaseKind, Task};
 use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
-use jobs::{Event, Happening, JobId, LogLimits, Order};
+use jobs::{Event, Happening, JobId, LogLimits, Order, OrderError};
 use units::corun::Setting;
 use units::{Batch, Share};
 
@@ -100,6 +101,10 @@ pub(crate) struct Pool {
     expected: Vec<Setting>,
     /// Whether no worker that was started ahead has failed.
     ahead: bool,
+    /// What the user must hear and has not been told yet.
+    untold: Vec<String>,
+    /// What has been told of which task: each kind once, since workers of a task are alike.
+    told: HashSet<(usize, Discriminant<Happening>)>,
 }
 
 /// Number of workers that had to be started for a configuration.
@@ -131,6 +136,8 @@ impl Pool {
             whole: BTreeMap::new(),
             expected: Vec::new(),
             ahead: true,
+            untold: Vec::new(),
+            told: HashSet::new(),
         }
     }
 
@@ -214,11 +221,14 @@ impl Pool {
                 orders.insert(0, Order::Batch(run.batch));
             }
             for order in orders {
-                let told = self.host.order(worker.job, order);
-                told.map_err(|e| {
-                    let tail = self.host.tail(worker.job);
-                    refusal(run, &self.tasks, &e.to_string(), &tail)
-                })?;
+                match self.host.order(worker.job, order) {
+                    // It has ended meanwhile; the next event says how, and what it printed last.
+                    Ok(()) | Err(OrderError::Ended) => {}
+                    Err(why) => {
+                        let tail = self.host.tail(worker.job);
+                        return Err(refusal(run, &self.tasks, &why.to_string(), &tail));
+                    }
+                }
             }
             worker.run.batch = run.batch;
             worker.parked = false;
@@ -518,6 +528,8 @@ impl Pool {
         }
         match settled.and_then(|()| self.host.settle(job)) {
             Ok(settled) => self.workers[index].sms = settled.sms,
+            // It has ended meanwhile; the next event says how, and what it printed last.
+            Err(HostError::Ended) => {}
             Err(error) => return Err(self.refused(run, &error)),
         }
         Ok(())
@@ -531,6 +543,7 @@ impl Pool {
         let Some(index) = self.workers.iter().position(|w| w.job == event.job) else {
             return;
         };
+        self.tell(self.workers[index].run.task, &event.what);
         let worker = &mut self.workers[index];
         match event.what {
             // A job without the protocol is ready with its first step.
@@ -546,6 +559,24 @@ impl Pool {
             }
             _ => {}
         }
+    }
+
+    /// Keeps what the user must hear. A doubt about a share ends the measuring, and is told as its error.
+    fn tell(&mut self, task: usize, what: &Happening) {
+        if matches!(what, Happening::Doubt(_)) {
+            return;
+        }
+        let told = what.told(self.tasks[task].id.as_str());
+        if let Some(text) = told
+            && self.told.insert((task, discriminant(what)))
+        {
+            self.untold.push(text);
+        }
+    }
+
+    /// What has happened to jobs since the last call that the user must hear.
+    pub(crate) fn untold(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Tasks whose workers do not park although they report it.

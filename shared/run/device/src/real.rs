@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind, FailureCause, Workload};
-use efficiency::NormsError;
 use host::discovery::{self, Gpu, MpsSupport};
 use host::{ControlGroups, Host, Meter, MpsHost, MpsSetup, Processes, Shares};
 use jobs::mps::MpsOptions;
@@ -45,8 +44,6 @@ pub struct Real {
     fingerprint: DeviceFingerprint,
     names: Vec<String>,
     costs: Costs,
-    /// Tasks with invalid gradient norms, and why.
-    bad_norms: BTreeMap<usize, NormsError>,
     effort: Effort,
     sms: BTreeMap<Share, u32>,
     /// Reads the GPU utilisation; if it cannot, a message why.
@@ -185,7 +182,6 @@ impl Real {
             costs: Costs::default(),
             effort: Effort::default(),
             sms: BTreeMap::new(),
-            bad_norms: BTreeMap::new(),
             meter: None,
             interrupted: options.interrupted.clone(),
             neighbours,
@@ -247,11 +243,6 @@ impl Real {
             }
         }
         self.effort.end(effort);
-        for member in count.members() {
-            if let Some(why) = member.bad_norms {
-                self.bad_norms.entry(member.run.task).or_insert(why);
-            }
-        }
         let launched = averaged(&counts, count.members());
         let jobs: Vec<JobId> = count.members().iter().map(|m| m.job).collect();
         let gpu = reading.and_then(|reading| {
@@ -340,6 +331,10 @@ impl Device for Real {
         self.pool.expect(&coming.concat());
     }
 
+    fn untold(&mut self) -> Vec<String> {
+        self.pool.untold()
+    }
+
     fn summary(&self) -> Option<String> {
         let mut text = format!("cost of the measuring: {}", self.costs);
         if !self.sms.is_empty() {
@@ -360,10 +355,6 @@ impl Device for Real {
                  is parked: {}",
                 restless.join(", ")
             );
-        }
-        for (task, why) in &self.bad_norms {
-            let name = &self.names[*task];
-            text += &format!("; norms of gradients of {name} are left out: {why}");
         }
         text += &self.effort.told();
         if let Some(Err(why)) = &self.meter {

@@ -23,6 +23,9 @@ pub struct Opened {
 /// [`OpenError`] says whether the machine or the workload is the reason.
 pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError> {
     let (kind, note) = host::resolve(workload);
+    if let Some(why) = host::unfit(kind, options.attach_mps, &options.cpus) {
+        return Err(OpenError::Unfit(why));
+    }
     let workload = host::complete(workload, kind)?;
     let real = |real: Real| {
         let others = real.others();

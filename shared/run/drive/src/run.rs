@@ -33,6 +33,12 @@ pub fn run(
     console: &Console,
 ) -> Result<Exit, Failure> {
     check(schedule)?;
+    let is_shared = !schedule.cluster.sharing.is_empty();
+    if settings.attach_mps && !(is_shared && matches!(settings.place, Where::Cuda)) {
+        let why =
+            "--attach-mps: no jobs of this schedule share a GPU of this machine; leave it out";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let settings = &settings.for_place();
     let cluster = &schedule.cluster;
     let orders = Orders::open(settings.events.as_deref(), console)?;

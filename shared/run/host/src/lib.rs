@@ -42,7 +42,7 @@ pub use mps::{Daemons, MpsHost, MpsSetup};
 pub use parts::Parts;
 pub use plain::{Plain, PlainProcesses};
 pub use processes::{Admitted, Processes, Shares};
-pub use select::resolve;
+pub use select::{resolve, unfit};
 pub use sim::{
     STEADY_REPEATS, STEADY_WINDOW_S, SimError, SimHost, SimulatedGpu, of_repeat, scatter,
 };

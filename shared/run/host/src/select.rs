@@ -1,8 +1,24 @@
 //! Which device a workload runs on.
 
 use doc::{DeviceKind, GpuSpec, Workload};
+use jobs::Cpus;
 
-use crate::discovery;
+use crate::{discovery, word};
+
+/// Why an option for jobs on GPUs cannot act on a device of this kind, which has none; `None` if it can, or none was
+/// given. Processors that are not listed are the default, which a script may give for every device.
+#[must_use]
+pub fn unfit(kind: DeviceKind, attach_mps: bool, cpus: &Cpus) -> Option<String> {
+    let given = [
+        ("--attach-mps", attach_mps),
+        ("--cpus", matches!(cpus, Cpus::List(_))),
+    ];
+    let (option, _) = given.into_iter().find(|(_, given)| *given)?;
+    let kind = word(kind);
+    (kind != word(DeviceKind::Cuda)).then(|| {
+        format!("{option}: it is for jobs on a GPU, and the device is {kind}; leave it out, or give --device cuda")
+    })
+}
 
 /// The device that a workload runs on, and a message about what `auto` chose and why.
 #[must_use]

@@ -67,4 +67,4 @@ pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::SpawnError;
 pub use spec::JobSpec;
 pub use supervision::{Supervision, TimeLimits};
-pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};
+pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor, strays_told};

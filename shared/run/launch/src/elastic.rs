@@ -35,9 +35,9 @@ use doc::{DeviceKind, Workload};
 use host::{ControlGroups, Host, PlainProcesses};
 use jobs::Neighbours;
 use runner::Recorder;
-use runner::opening::{environment, log_folder, open_failure, prepare, run_dir};
+use runner::opening::{log_folder, open_failure, prepare, run_dir};
 
-use crate::open::{conclude, open_gpus};
+use crate::open::{conclude, fits, open_gpus};
 use crate::settings::LaunchSettings;
 use arrivals::Arrivals;
 use controller::Controller;
@@ -76,6 +76,13 @@ pub fn run_elastic(
     if let Some(note) = note {
         console.note(&note);
     }
+    if !matches!(kind, DeviceKind::Cpu | DeviceKind::Cuda) {
+        return Err(Failure::Usage(format!(
+            "trainings that move need real processes, and the device is {}: give --device cpu or cuda",
+            host::word(kind)
+        )));
+    }
+    fits(kind, settings)?;
     if kind == DeviceKind::Cuda {
         elastic
             .others
@@ -125,10 +132,7 @@ fn open(
             let neighbours = prepare(&mut host, &settings.supervision, console)?;
             Ok((Box::new(host), neighbours))
         }
-        DeviceKind::Cpu => processors(run, count, settings, console),
-        DeviceKind::Sim | DeviceKind::Auto | DeviceKind::Replay => Err(environment(
-            "trainings that move need real processes: give --device cpu or cuda",
-        )),
+        _ => processors(run, count, settings, console),
     }
 }
 

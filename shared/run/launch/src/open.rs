@@ -34,6 +34,7 @@ pub fn run(
     if let Some(note) = note {
         console.note(&note);
     }
+    fits(kind, settings)?;
     match kind {
         DeviceKind::Cpu | DeviceKind::Cuda => real(launch, kind, settings, rounds, output, console),
         DeviceKind::Sim | DeviceKind::Auto => {
@@ -43,6 +44,12 @@ pub fn run(
             "the replay device runs no jobs; use cpu, cuda or sim",
         )),
     }
+}
+
+/// Refuses options that need a GPU where jobs get none.
+pub(crate) fn fits(kind: DeviceKind, settings: &LaunchSettings) -> Result<(), Failure> {
+    let unfit = host::unfit(kind, settings.attach_mps, &settings.cpus);
+    unfit.map_or(Ok(()), |why| Err(Failure::Usage(why)))
 }
 
 /// A launch on virtual time.

@@ -186,7 +186,11 @@ impl Server {
             most: limits.most,
             memory: limits.memory,
             tries,
-            trouble: self.trouble.clone().or_else(|| self.unreadable()),
+            trouble: self
+                .trouble
+                .clone()
+                .or_else(|| self.unlogged.clone())
+                .or_else(|| self.unreadable()),
             env: self.place.variables(),
             learnt: self.policy.explorer().learnt().clone(),
         });

@@ -100,6 +100,8 @@ pub struct Server {
     /// Changes that have happened but are not on disk yet.
     owed: Vec<Record>,
     pub(crate) trouble: Option<String>,
+    /// What should be in the log of a job that takes no more.
+    pub(crate) unlogged: Option<String>,
     kept: BTreeMap<String, Learnt>,
     stopping: bool,
     has_answered: bool,
@@ -194,6 +196,7 @@ impl Server {
             clock,
             owed: Vec::new(),
             trouble: None,
+            unlogged: None,
             kept,
             stopping: false,
             has_answered: false,
@@ -336,9 +339,11 @@ impl Server {
     }
 
     fn happened(&mut self, event: Event) {
+        let id = self.live.iter().find(|(_, live)| live.process == event.job);
+        let Some((&id, _)) = id else { return };
+        self.tell(id, &event.what);
         let Happening::Exited {
             exit,
-            strays,
             out_of_memory,
             peak_bytes,
             ..
@@ -346,8 +351,6 @@ impl Server {
         else {
             return;
         };
-        let id = self.live.iter().find(|(_, live)| live.process == event.job);
-        let Some((&id, _)) = id else { return };
         let live = self.live.remove(&id);
         let late = live.as_ref().is_some_and(|live| live.late);
         if let Some(live) = live {
@@ -368,7 +371,6 @@ impl Server {
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
-        self.tell_strays(id, &strays);
         let now = self.now();
         let record = self
             .policy
@@ -376,23 +378,18 @@ impl Server {
         self.owed.push(record);
     }
 
-    /// Says at the end of a job's log that processes which it left running were killed.
-    fn tell_strays(&self, id: Id, strays: &[String]) {
-        if strays.is_empty() || self.stopping {
+    /// Says in a job's log what its user must hear of it; if the log takes no more, in the state of the queue.
+    fn tell(&mut self, id: Id, what: &Happening) {
+        // While the queue stops, what a job leaves is killed with it.
+        let is_moot = self.stopping && matches!(what, Happening::Exited { .. });
+        let Some(told) = what.told(&format!("job {id}")).filter(|_| !is_moot) else {
             return;
-        }
+        };
         let path = self.folder.join(LOGS).join(format!("{id}.log"));
         let log = fs::OpenOptions::new().append(true).open(path);
-        // A full disk: the job's own output is then missing as well.
-        log.and_then(|mut log| {
-            writeln!(
-                log,
-                "mt: {} processes that the job had left running were killed when it ended: {}",
-                strays.len(),
-                strays.join(", ")
-            )
-        })
-        .ok();
+        if log.and_then(|mut log| writeln!(log, "mt: {told}")).is_err() {
+            self.unlogged = Some(told);
+        }
     }
 
     /// A running job has ended.

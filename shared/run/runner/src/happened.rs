@@ -131,11 +131,7 @@ pub fn process_end(exit: Exit) -> ProcessEnd {
 /// Reasons in one line, with the processes that were left behind and killed.
 #[must_use]
 pub fn reason(why: &[Option<&str>], strays: &[String]) -> Option<String> {
-    let left = (!strays.is_empty()).then(|| {
-        let (count, names) = (strays.len(), strays.join(", "));
-        format!("{count} processes that it left were killed: {names}")
-    });
     let why = why.iter().flatten().map(|why| (*why).to_owned());
-    let all: Vec<String> = why.chain(left).collect();
+    let all: Vec<String> = why.chain(jobs::strays_told(strays)).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

@@ -134,24 +134,13 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             Happening::Parked => Happened::Parked,
             Happening::Done { samples } => Happened::Done { samples },
             Happening::Exited { .. } => return self.exited(policy, event),
-            Happening::Overlong(_) => return,
-            Happening::LogFailed(why) => {
-                let text = format!("the log of {} ends here: {why}", policy.task(key));
-                return self.sink.warn(&text);
-            }
-            Happening::Doubt(why) => {
-                return self.sink.warn(&format!("{}: {why}", policy.task(key)));
-            }
-            Happening::NormsLeftOut(why) => {
-                let name = policy.task(key);
-                let text = format!("{name}: norms of gradients are left out: {why}");
-                return self.sink.warn(&text);
-            }
-            Happening::Unkillable => {
-                let name = policy.task(key);
-                return self.sink.warn(&format!(
-                    "{name} does not end, even after SIGKILL, and is left running"
-                ));
+            told @ (Happening::LogFailed(_)
+            | Happening::Doubt(_)
+            | Happening::NormsLeftOut(_)
+            | Happening::Overlong
+            | Happening::Unkillable) => {
+                let told = told.told(policy.task(key).as_str());
+                return told.into_iter().for_each(|text| self.sink.warn(&text));
             }
         };
         policy.happened(self, key, at, &happened);

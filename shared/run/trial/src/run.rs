@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use host::discovery::{self, MpsSupport};
 use jobs::cgroup::cores;
 use jobs::mps::{Mps, MpsOptions};
-use jobs::{Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
+use jobs::{Event, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
 
 use crate::answer::{Alone, Beside, Compared, Unknown, Verdict, beside};
@@ -217,6 +217,8 @@ struct Bench<'a> {
     _mps: Option<Mps>,
     _run: RunDir,
     lines: Lines,
+    /// The jobs of the current stage: their place in it, and their names.
+    running: BTreeMap<JobId, (usize, TaskId)>,
     place: String,
     /// Maximum fraction of the processors that other programs used in one of the stages so far.
     others: f64,
@@ -254,6 +256,7 @@ impl<'a> Bench<'a> {
             _mps: mps,
             _run: run,
             lines,
+            running: BTreeMap::new(),
             place,
             others: 0.0,
             base,
@@ -270,15 +273,16 @@ impl<'a> Bench<'a> {
     ) -> Result<(Stage, f64), TrialError> {
         let watch = Watch::begin();
         let began = Instant::now();
-        let mut running: BTreeMap<JobId, usize> = BTreeMap::new();
+        self.running.clear();
         for (index, command) in commands.iter().enumerate() {
             let job = self.supervisor.spawn(&self.spec(command, beside));
-            running.insert(job.map_err(environment)?, index);
+            let job = job.map_err(environment)?;
+            self.running.insert(job, (index, command.id.clone()));
         }
         while !stage.is_over(began.elapsed().as_secs_f64()) {
-            let events = self.supervisor.poll(LOOK);
+            let events = self.poll(tell);
             if let Some(signal) = self.supervisor.arrived().first {
-                self.end();
+                self.end(tell);
                 return Err(TrialError::Signal(signal));
             }
             self.read(commands, &mut stage, began);
@@ -287,8 +291,8 @@ impl<'a> Bench<'a> {
                     continue;
                 };
                 let at = event.at.duration_since(began).as_secs_f64();
-                if let Some(&index) = running.get(&event.job) {
-                    stage.tracks[index].ended = Some(Ended { at, exit, tail });
+                if let Some((index, _)) = self.running.get(&event.job) {
+                    stage.tracks[*index].ended = Some(Ended { at, exit, tail });
                 }
             }
             tell(Told::Now(
@@ -299,7 +303,7 @@ impl<'a> Bench<'a> {
         let seconds = began.elapsed().as_secs_f64();
         let others = watch.and_then(Watch::end);
         self.others = self.others.max(others.unwrap_or(0.0));
-        self.end();
+        self.end(tell);
         self.lines.borrow_mut().clear();
         let failed = stage
             .tracks
@@ -384,11 +388,25 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Ends all jobs and waits until they have gone.
-    fn end(&mut self) {
+    /// What has happened to the jobs of the stage; what a user must hear of it is told.
+    fn poll(&mut self, tell: &mut dyn FnMut(Told<'_>)) -> Vec<Event> {
+        let events = self.supervisor.poll(LOOK);
+        for event in &events {
+            let name = self.running.get(&event.job).map(|(_, id)| id.as_str());
+            let told = name.and_then(|name| event.what.told(name));
+            told.into_iter().for_each(|text| tell(Told::Happened(text)));
+        }
+        events
+    }
+
+    /// Ends all jobs and waits until they have gone. A second signal kills them.
+    fn end(&mut self, tell: &mut dyn FnMut(Told<'_>)) {
         self.supervisor.stop_all(GRACE);
         while self.supervisor.running() > 0 {
-            self.supervisor.poll(LOOK);
+            self.poll(tell);
+            if self.supervisor.arrived().count > 1 {
+                self.supervisor.stop_all(Duration::ZERO);
+            }
         }
     }
 

@@ -63,6 +63,8 @@ pub enum Told<'a> {
     Begins(usize, usize, Vec<&'a Command>),
     /// A command was measured alone.
     Alone(&'a Command, &'a Alone),
+    /// What happened to a command beside its progress and its end.
+    Happened(String),
     /// Seconds of the stage so far, with the last line of each command's output.
     Now(f64, String),
 }

@@ -47,6 +47,7 @@ pub fn told(told: &Told<'_>) -> String {
             all => format!("[{number}/{of}] {} together", all.len()),
         },
         Told::Alone(command, alone) => format!("      {}: {}", command.id, facts(alone)),
+        Told::Happened(text) => text.clone(),
         Told::Now(seconds, far) => format!("      {seconds:.0} s: {far}"),
     }
 }

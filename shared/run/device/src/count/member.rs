@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use doc::{Launch, WholeRun};
-use efficiency::{Moments, NormsError};
+use efficiency::Moments;
 use jobs::JobId;
 use units::corun::Setting;
 use units::{Samples, Seconds};
@@ -41,8 +41,6 @@ pub(crate) struct Member {
     pub(crate) track: Track,
     /// From all steps, including the warm-up: gradients do not depend on the speed of steps.
     pub(crate) gradient: Moments,
-    /// Why norms of its gradients were ignored, if some were.
-    pub(crate) bad_norms: Option<NormsError>,
     /// Last output of its last run.
     pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
@@ -75,7 +73,6 @@ impl Member {
             whole: pool.is_whole(run.task),
             track: Track::default(),
             gradient: Moments::default(),
-            bad_norms: None,
             tail: String::new(),
             runs: Vec::new(),
             startups: startup.into_iter().map(|s| s.as_secs_f64()).collect(),

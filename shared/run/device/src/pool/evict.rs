@@ -7,6 +7,9 @@ use units::corun::Setting;
 
 use super::{Pool, Worker};
 
+/// A host reports five seconds after SIGKILL that a process does not end; this is a little more.
+const GIVEN_UP: Duration = Duration::from_secs(6);
+
 impl Pool {
     /// Ends every worker.
     pub(crate) fn end_all(&mut self) {
@@ -89,21 +92,25 @@ impl Pool {
         };
         let worker = self.workers.remove(index);
         let asked = worker.pool && self.host.order(job, Order::Quit).is_ok();
-        if asked && worker.parked && self.gone(job, self.patience.grace) {
+        if asked && worker.parked && self.gone(&worker, self.patience.grace) {
             return;
         }
         self.host.stop(job, self.patience.grace);
-        self.gone(job, self.patience.grace + Duration::from_secs(5));
+        self.gone(&worker, self.patience.grace + GIVEN_UP);
     }
 
-    fn gone(&mut self, job: JobId, patience: Duration) -> bool {
+    fn gone(&mut self, worker: &Worker, patience: Duration) -> bool {
+        let job = worker.job;
         let deadline = Instant::now() + patience;
         while self.host.is_running(job) && Instant::now() < deadline {
             for event in self
                 .host
                 .poll(Some(Instant::now() + Duration::from_millis(20)))
             {
-                self.note(&event);
+                match event.job == job {
+                    true => self.tell(worker.run.task, &event.what),
+                    false => self.note(&event),
+                }
             }
         }
         !self.host.is_running(job)

@@ -209,3 +209,47 @@ fn nothing_is_started_where_a_program_or_a_script_is_missing() {
         assert!(fault.problem.starts_with("task a: there is no "), "{fault}");
     }
 }
+
+/// Its step and its end may be read together.
+#[test]
+fn a_job_that_ends_at_its_first_step_is_told_by_its_last_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sudden = Script {
+        text: "echo step 1; echo last-words; exit 17",
+        samples: None,
+    };
+    let Some(mut device) = open(folder.path(), &[sudden], 0) else {
+        return;
+    };
+    for _ in 0..5 {
+        let failure = failed(device.measure(&[run(0, 8, 100.0)], &window(0.2)));
+        assert!(failure.reason.contains("exit code 17"), "{failure:?}");
+        assert!(failure.reason.contains("last-words"), "{failure:?}");
+    }
+}
+
+#[test]
+fn what_a_job_leaves_behind_is_told_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let careless = Script {
+        text: "sleep 77 & i=0; while [ $i -lt 12 ]; do sleep 0.05; i=$((i+1)); echo step $i; done",
+        samples: None,
+    };
+    let Some(mut device) = open(folder.path(), &[careless], 0) else {
+        return;
+    };
+    let longer = Window {
+        most: Seconds::new(5.0).expect("seconds"),
+        ..window(1.0)
+    };
+    device
+        .measure(&[run(0, 8, 100.0)], &longer)
+        .expect("a sample");
+    let told = device.untold();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("t0: 1 processes that it left were killed: sleep"),
+        "{told:?}"
+    );
+    assert_eq!(device.untold(), [""; 0]);
+}

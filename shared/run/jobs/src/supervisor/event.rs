@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use efficiency::{Moments, NormsError};
 use units::{Batch, TaskId};
 
-use crate::OutOfMemory;
+use crate::{LineCutter, OutOfMemory};
 
 /// A job of a [`crate::Supervisor`]; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,8 +68,8 @@ pub enum Happening {
     Doubt(String),
     /// Its gradient norms are invalid and were ignored; the reason. Once for each job.
     NormsLeftOut(NormsError),
-    /// Number of skipped lines that were too long (they are in the log).
-    Overlong(u64),
+    /// A line was too long to be read; it is in the log. Once for each job.
+    Overlong,
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
     Unkillable,
     /// It ended, together with everything that it had started. The last event of a job.
@@ -86,6 +86,42 @@ pub enum Happening {
         /// processes. `None` if that is unknown.
         peak_bytes: Option<u64>,
     },
+}
+
+impl Happening {
+    /// What a user must hear of it about the job `name`, which nothing else shows. How a job ended is not a part of it.
+    #[must_use]
+    pub fn told(&self, name: &str) -> Option<String> {
+        match self {
+            Self::LogFailed(why) => Some(format!("the log of {name} ends here: {why}")),
+            Self::Doubt(why) => Some(format!("{name}: {why}")),
+            Self::NormsLeftOut(why) => {
+                Some(format!("{name}: norms of gradients are left out: {why}"))
+            }
+            Self::Overlong => Some(format!(
+                "{name}: a line longer than {} KiB was not read, since no report is that long; it is in the log",
+                LineCutter::LONGEST / 1024
+            )),
+            Self::Unkillable => Some(format!(
+                "{name} does not end, even after SIGKILL, and is left running"
+            )),
+            Self::Exited { strays, .. } => {
+                strays_told(strays).map(|told| format!("{name}: {told}"))
+            }
+            Self::Loaded
+            | Self::Ready { .. }
+            | Self::Steps { .. }
+            | Self::Parked
+            | Self::Done { .. } => None,
+        }
+    }
+}
+
+/// That processes which a job had left behind were killed; `None` if there were none.
+#[must_use]
+pub fn strays_told(strays: &[String]) -> Option<String> {
+    let (count, names) = (strays.len(), strays.join(", "));
+    (count > 0).then(|| format!("{count} processes that it left were killed: {names}"))
 }
 
 /// How a process ended.
@@ -146,3 +182,33 @@ impl std::fmt::Debug for Echo {
 /// How long a killed process may take to go. SIGKILL acts within milliseconds, except on a process that waits inside
 /// a driver or a file system; what has not gone by then is left to the guard.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_that_nothing_else_shows_are_told_with_the_name() {
+        let left = |strays: &[&str]| Happening::Exited {
+            exit: Exit::Code(0),
+            strays: strays.iter().map(|s| (*s).to_owned()).collect(),
+            tail: String::new(),
+            out_of_memory: None,
+            peak_bytes: None,
+        };
+        let told = [
+            Happening::LogFailed("full".to_owned()),
+            Happening::Doubt("why".to_owned()),
+            Happening::Overlong,
+            Happening::Unkillable,
+            left(&["sleep (pid 7)"]),
+        ];
+        for what in told {
+            let text = what.told("zebra").unwrap_or_default();
+            assert!(text.contains("zebra"), "{what:?}: {text}");
+        }
+        for what in [Happening::Parked, left(&[])] {
+            assert_eq!(what.told("zebra"), None, "{what:?}");
+        }
+    }
+}

@@ -47,6 +47,8 @@ pub(super) struct RunningJob {
     memory: Watched,
     /// Whether it was reported that its norms are invalid.
     norms_told: bool,
+    /// Whether it was reported that a line of it is too long.
+    overlong_told: bool,
 }
 
 /// Maximum number of bytes still read from the pipes of an ended job: sixteen full pipes. Only a process that
@@ -111,6 +113,7 @@ impl RunningJob {
             left: refused,
             memory,
             norms_told: false,
+            overlong_told: false,
         })
     }
 
@@ -219,7 +222,6 @@ impl RunningJob {
             if let Err(error) = self.log.append(&lines) {
                 gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
             }
-            let mut overlong = 0;
             let line = |line: &[u8], over: bool| {
                 match echo {
                     Some(echo) if echo.all => (echo.take)(&self.task, line),
@@ -233,11 +235,10 @@ impl RunningJob {
                 }
             };
             if n > 0 {
-                overlong = pipe.cutter.push(&chunk[..n], line);
+                gathered.overlong |= pipe.cutter.push(&chunk[..n], line) > 0;
             } else {
                 pipe.cutter.finish(line);
             }
-            gathered.overlong += overlong;
         }
         for index in closed.into_iter().rev() {
             self.pipes.remove(index);
@@ -246,6 +247,8 @@ impl RunningJob {
             gathered.bad_norms = gathered.bad_norms.filter(|_| !self.norms_told);
             self.norms_told = true;
         }
+        gathered.overlong &= !self.overlong_told;
+        self.overlong_told |= gathered.overlong;
         gathered.tell(id, queue);
         most
     }

@@ -86,7 +86,7 @@ impl Disbelieved {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     events: Vec<Happening>,
-    pub(super) overlong: u64,
+    pub(super) overlong: bool,
     pub(super) log_failed: Option<String>,
     doubt: Option<String>,
     pub(super) bad_norms: Option<NormsError>,
@@ -164,7 +164,7 @@ impl Gathered {
 
     pub(super) fn tell(self, job: JobId, queue: &mut Vec<Event>) {
         let at = Instant::now();
-        let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
+        let overlong = self.overlong.then_some(Happening::Overlong);
         let failed = self.log_failed.map(Happening::LogFailed);
         let doubt = self.doubt.map(Happening::Doubt);
         let bad_norms = self.bad_norms.map(Happening::NormsLeftOut);

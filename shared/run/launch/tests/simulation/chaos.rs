@@ -224,7 +224,7 @@ impl Chaos {
                 },
             ));
             if self.dice.happens(3) {
-                script.push_back((at, Happening::Overlong(1)));
+                script.push_back((at, Happening::Overlong));
             }
         }
         if self.dice.happens(50) {
