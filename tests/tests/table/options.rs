@@ -42,6 +42,10 @@ pub fn of(column: Column) -> Vec<String> {
 /// Whose effect needs a GPU, the simulator or a model: there, or in the test of options that print something.
 const PRINTED: Expect = Elsewhere("tests/tests/suite/options.txt");
 
+/// Options of a queue that are about several jobs.
+const ORDER: Expect = Elsewhere("tools/mt/tests/cli/queue_order.test");
+const RESULTS: Expect = Elsewhere("tools/mt/tests/cli/queue_results.test");
+
 /// A training of half a second.
 const TRAIN: &str = "train";
 
@@ -102,11 +106,11 @@ pub const ROWS: &[Row] = &[
     row("--guard", PIPE, "", TRAIN, Elsewhere("tools/mt-launch/tests/faults/signals.rs"), &[]),
 
     // Limits.
-    row("--ready-timeout", PIPE, "--ready-timeout 1 --restarts 0", "sleep 60", Ends(1, &["not ready after"]), &[]),
-    row("--stall-timeout", PIPE, "--stall-timeout 1 --restarts 0", "ready; step; sleep 60", Ends(1, &["no step for"]), &[]),
-    row("--task-timeout", PIPE, "--task-timeout 1", "ready; steps 10000", Ends(1, &["not done after"]),
+    row("--ready-timeout", LAUNCH, "--ready-timeout 1 --restarts 0", "sleep 60", Ends(1, &["not ready after"]), &[]),
+    row("--stall-timeout", LAUNCH, "--stall-timeout 1 --restarts 0", "ready; step; sleep 60", Ends(1, &["no step for"]), &[]),
+    row("--task-timeout", LAUNCH, "--task-timeout 1", "ready; steps 10000", Ends(1, &["not done after"]),
         &[(Elastic, Acts(1, &["not done after"]))]),
-    row("--no-progress", PIPE, "--no-progress --ready-timeout 1 --restarts 0", "sleep 2",
+    row("--no-progress", LAUNCH, "--no-progress --ready-timeout 1 --restarts 0", "sleep 2",
         Acts(0, &["!not ready after"]), &[]),
 
     // Of mt-launch: they act, or are refused where they cannot.
@@ -120,12 +124,12 @@ pub const ROWS: &[Row] = &[
     row("--rounds", PIPE, "--rounds 2", TRAIN, Refused, &[(Rounds, Ends(0, &["\"round\":1"]))]),
     row("--round", PIPE, "--round 3", TRAIN, Refused, &[(Rounds, Ends(0, &["\"round\":3"]))]),
     row("--only", PIPE, "--only zebra", TRAIN, Refused, &[(Rounds, Ends(2, &["zebra"]))]),
-    row("--attach-mps", PIPE, "--attach-mps", TRAIN, Refused, &[]),
+    row("--attach-mps", LAUNCH, "--attach-mps", TRAIN, Refused, &[]),
     row("--cpus", PIPE, "--cpus 0", TRAIN, Refused, &[]),
     row("--keep-shares", PIPE, "--keep-shares", TRAIN, Refused, &[(Rounds, Elsewhere("tools/mt-launch/tests/faults/rounds.rs"))]),
     row("--no-overlap", PIPE, "--no-overlap", TRAIN, Refused, &[(Rounds, PRINTED)]),
     row("--progress-every", PIPE, "--progress-every 0.1", TRAIN, Acts(0, &["4x:\"event\":\"progress\""]), &[]),
-    row("--prometheus", PIPE, "--prometheus metrics", "train; steps 400; exit 0", Acts(0, &["file: metrics", "# TYPE"]), &[]),
+    row("--prometheus", LAUNCH, "--prometheus metrics", "train; steps 400; exit 0", Acts(0, &["file: metrics", "# TYPE"]), &[]),
     row("--adapt", PIPE, "--adapt", TRAIN, Refused, &[(Rounds, PRINTED)]),
     row("--damping", PIPE, "--damping 0.5", TRAIN, Refused, &[]),
 
@@ -152,6 +156,20 @@ pub const ROWS: &[Row] = &[
     row("--most", &[Server], "--most 1", TRAIN, Ends(0, &["\"most\":1"]), &[]),
     row("--device", &[Server], "--device cpu", TRAIN, Ends(0, &["processors"]), &[]),
     row("--stop", &[Server], "--stop", TRAIN, Ends(0, &["the server has ended"]), &[]),
+
+    row("--group", &[Queue, Sweep, Server, Exec], "", TRAIN, ORDER, &[]),
+    row("--after", &[Queue, Sweep], "", TRAIN, ORDER, &[]),
+    row("--cwd", &[Queue, Sweep], "", TRAIN, ORDER, &[]),
+    row("--env", &[Queue, Sweep], "--env GIVEN=by-option", "echo got=$GIVEN; train", Ends(0, &["got=by-option"]), &[]),
+    row("--on-end", &[Queue, Sweep], "", TRAIN, ORDER, &[]),
+    row("--timeout", &[Queue, Sweep], "", TRAIN, RESULTS, &[]),
+    row("--keep-going", &[Queue, Sweep], "", TRAIN, RESULTS, &[]),
+    row("--results", &[Sweep], "", TRAIN, RESULTS, &[]),
+    row("--dry-run", &[Queue, Sweep], "", TRAIN, Elsewhere("tools/mt/tests/cli/queue_values.test"), &[]),
+    stopped(row("--grace", &[Queue, Sweep], "--grace 1", "trap '' TERM; up; ready; steps 10000",
+        Ends(1, &["took>1", "took<7"]), &[])),
+    row("--grace", &[Server], "--grace 7", TRAIN, Ends(0, &["\"grace_ms\":7000"]), &[]),
+    row("--grace", &[Cancel], "--all --grace 1", "trap '' TERM; up; ready; steps 10000", Ends(1, &["took<7"]), &[]),
 
     // mt try.
     row("--copies", &[Trial], "--copies 3", TRAIN, Ends(0, &["job-3"]), &[]),

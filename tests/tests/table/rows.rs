@@ -125,7 +125,12 @@ pub const ROWS: &[Row] = &[
         job: "echo last-words >&2; exit 17",
         most: Ends(1, &["last-words"]),
         but: &[(Exec, Ends(17, &["last-words"])), (Under, Ends(17, &["last-words"]))] },
-    Row { group: Report, name: "exited with strays", columns: &RUNNERS, given: "", act: Act::Wait,
+    // It ends by itself only if it is measured for longer than it trains.
+    Row { group: Report, name: "exited with strays", columns: &[Measuring], given: "--window 2 --max-window 2", act: Act::Wait,
+        job: "sleep 77 > /dev/null 2>&1 & train",
+        most: Ends(0, &["left were killed"]), but: &[] },
+    Row { group: Report, name: "exited with strays",
+        columns: &[Rounds, Elastic, Schedules, Cluster, Queue, Trial, Exec, Under], given: "", act: Act::Wait,
         job: "sleep 77 > /dev/null 2>&1 & train",
         most: Ends(0, &["left behind|were killed|was killed"]),
         but: &[(Exec, Meaningless("what a program leaves is not the queue's")), (Under, Ends(0, &[]))] },
@@ -270,7 +275,7 @@ For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(1, &["out of memory|Out of memory|memory was insufficient|lack of memory"]), but: &[] },
     // In a queue it ran beside another, and is started again alone.
     Row { group: Death, name: "out of memory before its last line", columns: &[Queue], given: "", act: Act::Wait,
-        job: "if [ -e up ]; then exit 0; fi; up; mt add --queue q -- sleep 4 > /dev/null; sleep 1; echo 'RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.' >&2; echo 'For simplicity, JAX has removed its internal frames.' >&2; exit 1",
+        job: "if [ -e up ]; then exit 0; fi; up; mt add --queue q -- sleep 4 > /dev/null; sleep 1; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.' >&2; echo 'For simplicity, JAX has removed its internal frames.' >&2; exit 1",
         most: Ends(0, &[r#""starts":2"#]), but: &[] },
     Row { group: Death, name: "out of memory before its last line", columns: &[Trial, Measuring], given: "", act: Act::Wait,
         job: "up; ready; steps 20; echo 'jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.

@@ -73,10 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["import", "design", "budget"])]
     pub configs: Option<PathBuf>,
     /// With --configs: also measure the plan's baselines
-    #[arg(long, requires = "configs")]
+    #[arg(long)]
     pub baselines: bool,
     /// With --configs: first measure each task alone, at each batch size in FILE
-    #[arg(long, requires = "configs")]
+    #[arg(long)]
     pub solos: bool,
     /// Make a profile from the measurements in FILE: events of a run (mt-launch), of which only the
     /// stretches with steady training under known shares count; or CSV with one row for each task of a

@@ -23,6 +23,13 @@ pub fn settings(args: Args) -> Result<ProfileSettings, Failure> {
     if !faults.is_empty() {
         return Err(Failure::Usage(faults.join("\n")));
     }
+    // Clap's `requires` does not see this: what it requires has conflicts of its own.
+    for (option, given) in [("--baselines", args.baselines), ("--solos", args.solos)] {
+        if given && args.configs.is_none() {
+            let text = "it adds to the configurations of --configs FILE, which is not given";
+            return Err(usage(option, text));
+        }
+    }
     Ok(ProfileSettings {
         design: design(&args.design)?,
         window: window(&args.window)?,
