@@ -11,6 +11,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -37,6 +38,10 @@ pub struct Attended {
 
 /// Message of the attendant on standard output when it is ready to take over.
 pub const READY: &str = "ready";
+
+/// From SIGTERM to SIGKILL for what a program has left: a training behind a shell that was ended takes a second or two
+/// to save.
+const GRACE: Duration = Duration::from_secs(5);
 
 impl Attended {
     /// This process, with its run directory.
@@ -127,10 +132,12 @@ pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io
         // Linux before 5.3.
         Err(_) => {
             while process.is_alive() {
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
     }
+    // What cannot be read is told by cleaning up.
+    RunDir::ask_to_end(&attended.run, GRACE).ok();
     let cleaned = RunDir::clean(&attended.run).map(drop);
     match member {
         Some(member) => member.leave().map_err(io::Error::other)?,

@@ -146,6 +146,14 @@ impl RunDir {
         self.ledger.write_all(&line)
     }
 
+    /// Asks every process of a run whose owner is dead to end, and waits at most for `grace` until they have.
+    ///
+    /// # Errors
+    /// As for [`RunDir::clean`].
+    pub fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
+        clean::ask_to_end(path, grace)
+    }
+
     /// Cleans up after one run, unless its owner is alive or has cleaned up itself. Waits for an owner that is about
     /// to die.
     ///

@@ -40,8 +40,8 @@ fn carriers(folder: &Path, id: Id) -> Vec<Identity> {
 /// What the server has seen of them.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// When a program was asked to end.
-    asked: BTreeMap<Id, Instant>,
+    /// When a program was asked to end, and which of its processes were.
+    asked: BTreeMap<Id, (Instant, Vec<Identity>)>,
     /// Processes of a program when it was last looked at.
     seen: BTreeMap<Id, Vec<Identity>>,
 }
@@ -69,18 +69,24 @@ impl Others {
         !seen.is_empty()
     }
 
-    /// Asks all processes of a program to end, and kills those that are left after `grace`.
-    pub(crate) fn end(&mut self, entry: &Entry, grace: Duration) {
+    /// Asks all processes of a program to end, each once, and kills those that are left after `grace`.
+    pub(crate) fn end(&mut self, folder: &Path, entry: &Entry, grace: Duration) {
         let id = entry.job.id;
         let seen = self.seen.get(&id).into_iter().flatten().copied();
-        let all = seen.chain(entry.job.process);
-        match self.asked.get(&id) {
-            None => {
-                self.asked.insert(id, Instant::now());
-                all.for_each(Identity::terminate);
+        let mut all: Vec<Identity> = seen.chain(entry.job.process).collect();
+        let (since, asked) = self.asked.entry(id).or_insert_with(|| {
+            // Those that have left its family, too: nobody else would give them the grace.
+            all.extend(carriers(folder, id));
+            (Instant::now(), Vec::new())
+        });
+        if since.elapsed() > grace {
+            return all.into_iter().for_each(Identity::kill);
+        }
+        for process in all {
+            if !asked.contains(&process) {
+                process.terminate();
+                asked.push(process);
             }
-            Some(asked) if asked.elapsed() > grace => all.for_each(Identity::kill),
-            Some(_) => {}
         }
     }
 

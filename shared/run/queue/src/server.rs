@@ -412,7 +412,8 @@ impl Server {
             if self.others.look(&self.folder, &entry) {
                 let is_orphan = entry.job.parent.is_some_and(|parent| !parent.is_alive());
                 if is_orphan || entry.cancelled {
-                    self.others.end(&entry, self.grace(id));
+                    let grace = self.grace(id);
+                    self.others.end(&self.folder, &entry, grace);
                 }
                 continue;
             }

@@ -8,12 +8,16 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::ledger::{Owner, Resource, is_token};
 use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
+use crate::supervisor::is_filter;
 use crate::{cgroup, process};
+
+/// How often to check whether processes have ended, in a process that does nothing else.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Result of cleaning up after a dead run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,6 +174,32 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
         fs::remove_dir_all(path)?;
     }
     Ok(Some(cleaned))
+}
+
+/// Asks every process of a run whose owner is dead to end, and waits at most for `grace` until they have.
+///
+/// # Errors
+/// As for [`one`].
+pub(super) fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
+    // Its lock is held meanwhile: another start would kill them at once.
+    let found = Found::authenticate(path)?;
+    if found.is_in_use()? {
+        return Ok(());
+    }
+    let lineage = found.owner.lineage();
+    let mut left = Sign::of_run(&found.token).find(&lineage);
+    left.iter()
+        .filter(|process| !is_filter(process.pid))
+        .for_each(|process| process.terminate());
+    let deadline = Instant::now() + grace;
+    while Instant::now() < deadline {
+        left.retain(|process| process.is_alive());
+        if left.is_empty() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Removes a directory whose owner died while creating it: it contains only what is created first. Call it while no

@@ -101,7 +101,7 @@ const FILTERS: [&str; 12] = [
 
 /// Whether a process only passes on what a pipe brings, as `tee` behind a training does. It is not asked to end: a
 /// training that prints while it saves would fail at the broken pipe. It ends when the last one that writes to it does.
-fn is_filter(pid: i32) -> bool {
+pub(crate) fn is_filter(pid: i32) -> bool {
     let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
     FILTERS.contains(&process::name(pid).as_str()) && input.to_string_lossy().starts_with("pipe:")
 }
