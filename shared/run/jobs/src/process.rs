@@ -441,6 +441,18 @@ pub fn kill_all(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     left
 }
 
+/// Programs that pass on what they read, and end when it ends.
+const FILTERS: [&str; 12] = [
+    "awk", "cat", "cut", "gawk", "grep", "head", "mawk", "sed", "tail", "tee", "tr", "ts",
+];
+
+/// Whether a process only passes on what a pipe brings, as `tee` behind a training does. It is not asked to end: a
+/// training that prints while it saves would fail at the broken pipe. It ends when the last one that writes to it does.
+pub(crate) fn is_filter(pid: i32) -> bool {
+    let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+    FILTERS.contains(&name(pid).as_str()) && input.to_string_lossy().starts_with("pipe:")
+}
+
 /// Reaps killed orphans. They are children of this process if it is a subreaper; otherwise another process reaps
 /// them.
 pub(crate) fn bury(processes: &[Identity]) {

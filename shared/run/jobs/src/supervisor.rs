@@ -20,7 +20,6 @@ use crate::signals::{drain, pipe_of};
 use crate::{Arrived, JobSpec, RunDir, Signals, SpawnError, mps};
 use event::{Echo, PATIENCE};
 pub use event::{Event, Exit, Happening, JobId, Order, OrderError, strays_told};
-pub(crate) use family::is_filter;
 use job::RunningJob;
 
 /// Starts jobs, reads their output, and notices their end.

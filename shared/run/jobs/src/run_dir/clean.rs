@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use super::ledger::{Owner, Resource, is_token};
 use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
-use crate::supervisor::is_filter;
 use crate::{cgroup, process};
 
 /// How often to check whether processes have ended, in a process that does nothing else.
@@ -189,8 +188,8 @@ pub(super) fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
     let lineage = found.owner.lineage();
     let mut left = Sign::of_run(&found.token).find(&lineage);
     left.iter()
-        .filter(|process| !is_filter(process.pid))
-        .for_each(|process| process.terminate());
+        .filter(|p| !process::is_filter(p.pid))
+        .for_each(|p| p.terminate());
     let deadline = Instant::now() + grace;
     while Instant::now() < deadline {
         left.retain(|process| process.is_alive());

@@ -1,7 +1,6 @@
 //! Everything that a job has started: asked to end, found, killed.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,10 +27,12 @@ impl Family {
     }
 
     /// Sends SIGTERM to each process once: many programs treat a second one as a request to end at once. The last
-    /// programs of a pipeline end by themselves, see [`is_filter`].
+    /// programs of a pipeline end by themselves, see [`process::is_filter`].
     pub(super) fn ask_to_end(&self) {
-        let (filters, others): (Vec<Identity>, Vec<Identity>) =
-            self.others().into_iter().partition(|p| is_filter(p.pid));
+        let (filters, others): (Vec<Identity>, Vec<Identity>) = self
+            .others()
+            .into_iter()
+            .partition(|p| process::is_filter(p.pid));
         // The whole group at once, so that none that is just being started is missed.
         let at_once = filters.is_empty();
         if at_once {
@@ -92,16 +93,4 @@ pub(super) fn note(strays: &mut BTreeMap<i32, String>, processes: &[Identity]) {
         let entry = strays.entry(process.pid);
         entry.or_insert_with(|| process.to_string());
     }
-}
-
-/// Programs that pass on what they read, and end when it ends.
-const FILTERS: [&str; 12] = [
-    "awk", "cat", "cut", "gawk", "grep", "head", "mawk", "sed", "tail", "tee", "tr", "ts",
-];
-
-/// Whether a process only passes on what a pipe brings, as `tee` behind a training does. It is not asked to end: a
-/// training that prints while it saves would fail at the broken pipe. It ends when the last one that writes to it does.
-pub(crate) fn is_filter(pid: i32) -> bool {
-    let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
-    FILTERS.contains(&process::name(pid).as_str()) && input.to_string_lossy().starts_with("pipe:")
 }
