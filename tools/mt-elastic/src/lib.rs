@@ -1,6 +1,7 @@
 //! Move GPUs between running trainings by their phase of learning.
 
 mod args;
+mod diverged;
 mod run;
 
 use std::process::ExitCode;
