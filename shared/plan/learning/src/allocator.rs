@@ -1,5 +1,6 @@
 //! From events of trainings to decisions about their GPUs.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
@@ -10,7 +11,7 @@ use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::settings::AllocatorSettings;
 use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
-use crate::speed::ASSUMED_EXPONENT;
+use crate::speed::{ASSUMED_EXPONENT, POSSIBLE_EXPONENTS};
 use crate::stuck::Stuck;
 use crate::training::{Length, Training};
 
@@ -28,6 +29,10 @@ pub struct Allocator {
     now: f64,
     pause: MeasuredPause,
     rate_error: RateError,
+    /// How often a move was taken back since a training last arrived or ended.
+    taken_back: u32,
+    /// The trainings that a window has given more GPUs since then, and those that it has given fewer.
+    moved: BTreeMap<TaskId, Ordering>,
 }
 
 /// An event that cannot be used; the allocator is then unchanged.
@@ -100,6 +105,8 @@ impl Allocator {
             now: 0.0,
             pause: MeasuredPause(settings.pause.get()),
             rate_error: RateError::default(),
+            taken_back: 0,
+            moved: BTreeMap::new(),
         }
     }
 
@@ -263,27 +270,56 @@ impl Allocator {
         let choice = snapshot.decide(occasion, all_measured);
         // A lost GPU must be taken away, whatever a move costs.
         let choice = choice.or_else(|| (held > self.usable()).then(|| snapshot.cut()))?;
+        self.remember(occasion, &choice.gpus);
         self.publish(&snapshot, choice)
+    }
+
+    /// Counts a move at a window that gives a training GPUs which an earlier one had taken from it, or the reverse: one of
+    /// the two was a mistake, so the next must gain more.
+    fn remember(&mut self, occasion: Occasion, gpus: &[u32]) {
+        if occasion != Occasion::Window {
+            self.taken_back = 0;
+            self.moved.clear();
+            return;
+        }
+        let mut back = false;
+        for (id, now) in self.trainings.keys().zip(gpus) {
+            let way = now.cmp(self.given.get(id).unwrap_or(&0));
+            if way != Ordering::Equal {
+                let before = self.moved.insert(id.clone(), way);
+                back |= before.is_some_and(|b| b != way);
+            }
+        }
+        self.taken_back += u32::from(back);
     }
 
     /// The speed-up of trainings on this machine: the mean of the measured ones. The gain of a new training from more
     /// GPUs is unknown, but machines differ more than trainings: on divided processors, an exponent of nearly 0 or 1
     /// holds for all.
-    fn assumed_exponent(&self) -> f64 {
+    fn assumed_exponent(&self) -> Option<f64> {
         let measured: Vec<f64> = self
             .trainings
             .values()
             .filter_map(Training::exponent)
             .collect();
-        match measured.len() {
-            0 => ASSUMED_EXPONENT,
-            n => measured.iter().sum::<f64>() / n as f64,
-        }
+        let sum: f64 = measured.iter().sum();
+        (!measured.is_empty()).then(|| sum / measured.len() as f64)
+    }
+
+    /// Rates of all trainings for each speed-up exponent that the machine may have.
+    fn rates(&self, lengths: &[Length]) -> Vec<Vec<Vec<f64>>> {
+        let all = match self.assumed_exponent() {
+            Some(measured) => vec![measured],
+            None => POSSIBLE_EXPONENTS.to_vec(),
+        };
+        let each = || self.trainings.values().zip(lengths);
+        let rates = |p: f64| each().map(move |(t, l)| t.job(*l, self.usable(), p).rates);
+        all.into_iter().map(|p| rates(p).collect()).collect()
     }
 
     fn snapshot(&self, lengths: Vec<Length>) -> Snapshot {
         let given = |id: &TaskId| self.given.get(id).copied().unwrap_or(0);
-        let assumed = self.assumed_exponent();
+        let assumed = self.assumed_exponent().unwrap_or(ASSUMED_EXPONENT);
         let length_unknown =
             |(t, l): (&Training, &Length)| *l == Length::Doubtful && t.is_length_unknown();
         let patience = self.settings.patience;
@@ -315,11 +351,14 @@ impl Allocator {
                 .zip(&lengths)
                 .map(|(training, length)| training.job(*length, usable, assumed))
                 .collect(),
+            rates: self.rates(&lengths),
             loss_slopes: self.trainings.values().map(Training::loss_slope).collect(),
+            made: self.trainings.values().map(Training::made).collect(),
             lengths,
             now: self.now,
             pause_s: self.pause.0,
             rate_error: self.rate_error.get(self.prior()),
+            taken_back: self.taken_back,
         }
     }
 

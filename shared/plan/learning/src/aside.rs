@@ -86,6 +86,10 @@ impl Snapshot {
             job.rates.truncate(gpus as usize + 1);
             job
         };
+        let rates = |all: &Vec<Vec<f64>>| {
+            let cut = |&i: &usize| all[i][..=gpus as usize].to_vec();
+            these.iter().map(cut).collect()
+        };
         Self {
             settings,
             lengths: these.iter().map(|&i| self.lengths[i]).collect(),
@@ -94,10 +98,13 @@ impl Snapshot {
             new: these.iter().map(|&i| self.new[i]).collect(),
             stuck: vec![None; these.len()],
             jobs: these.iter().map(job).collect(),
+            rates: self.rates.iter().map(rates).collect(),
             loss_slopes: these.iter().map(|&i| self.loss_slopes[i]).collect(),
+            made: these.iter().map(|&i| self.made[i]).collect(),
             now: self.now,
             pause_s: self.pause_s,
             rate_error: self.rate_error,
+            taken_back: self.taken_back,
         }
     }
 

@@ -12,6 +12,21 @@ const MOST_RECENT: usize = 128;
 /// sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 
+/// Fewest reports of which a decrease is seen. A window without four reports said nothing before, and its training
+/// counted as the youngest for it: on more GPUs, a window has fewer reports, so whoever was given GPUs lost them again.
+const LEAST_REPORTS: usize = 4;
+/// 1.4826 / sqrt 2: from the median absolute difference of neighbours to sigma.
+const SIGMA_OF_JUMP: f64 = 1.048;
+
+/// Decrease of the loss over a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fall {
+    /// The decrease.
+    pub loss: f64,
+    /// Its standard error, by the noise of the reports.
+    pub error: f64,
+}
+
 /// Reported losses of a task.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -141,8 +156,7 @@ impl History {
             .map(|w| (w[1].loss - w[0].loss).abs())
             .collect();
         steps.sort_by(f64::total_cmp);
-        // 1.4826 / sqrt 2: from the median absolute difference of neighbours to sigma.
-        let sigma = 1.048 * steps[steps.len() / 2];
+        let sigma = SIGMA_OF_JUMP * steps[steps.len() / 2];
         let (fell, before) = (b - c, (a - b).max(0.0));
         let sudden = fell > 6.0 * sigma * (2.0 / m as f64).sqrt()
             && fell > 4.0 * before
@@ -205,27 +219,42 @@ impl History {
     }
 
     /// Loss decrease over the last window: the sum of the decreases of its steps, which equals the first loss minus
-    /// the last. Both ends are means of a quarter of the reports, against noise. Large in a young training. `None`
-    /// before the first whole window, or with fewer than four reports in it.
+    /// the last. Both ends are means of a quarter of the reports, against noise. Large in a young training. Where a window
+    /// has fewer than [`LEAST_REPORTS`] reports, the stretch of so many counts. `None` before the first whole window, or
+    /// with fewer reports.
     #[must_use]
-    pub fn delta(&self) -> Option<f64> {
+    pub fn fall(&self) -> Option<Fall> {
         let last = self.last_step? as f64;
         if last - (self.first_step? as f64) < WINDOW_STEPS as f64 - 1.0 {
             return None;
         }
         let from = last - WINDOW_STEPS as f64;
-        let window: Vec<f64> = self
-            .recent
-            .iter()
-            .filter(|p| p.step >= from)
-            .map(|p| p.loss)
-            .collect();
+        let begin = self.recent.iter().position(|p| p.step >= from);
+        let begin = begin?.min(self.recent.len().checked_sub(LEAST_REPORTS)?);
+        let window: Vec<Point> = self.recent.iter().skip(begin).copied().collect();
         let quarter = window.len() / 4;
-        if quarter == 0 {
-            return None;
-        }
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / quarter as f64;
-        Some(mean(&window[..quarter]) - mean(&window[window.len() - quarter..]))
+        let sum = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>();
+        let ends = (&window[..quarter], &window[window.len() - quarter..]);
+        let fall = (sum(ends.0) - sum(ends.1)) / quarter as f64;
+        // A stretch that is longer than a window counts by its rate.
+        let steps = last - window[0].step;
+        let part = (WINDOW_STEPS as f64 / steps).min(1.0);
+        let mut jumps: Vec<f64> = window
+            .windows(2)
+            .map(|w| (w[1].loss - w[0].loss).abs())
+            .collect();
+        jumps.sort_by(f64::total_cmp);
+        let sigma = SIGMA_OF_JUMP * jumps[jumps.len() / 2];
+        Some(Fall {
+            loss: part * fall,
+            error: part * sigma * (2.0 / quarter as f64).sqrt(),
+        })
+    }
+
+    /// Loss decrease over the last window, without its error.
+    #[must_use]
+    pub fn delta(&self) -> Option<f64> {
+        Some(self.fall()?.loss)
     }
 }
 

@@ -31,7 +31,7 @@ mod training;
 pub use allocator::{Allocator, Refused};
 pub use curve::{Point, REACHED_REPORTS, Remaining, WINDOW_STEPS, remaining};
 pub use hesrpt::{round, shares};
-pub use history::{History, Noted};
+pub use history::{Fall, History, Noted};
 pub use phases::play;
 pub use plan::{Plan, keeping, plan};
 pub use problem::{Active, MOST_GPUS, MOST_TASKS, Objective, Problem, RemainingTraining};

@@ -26,6 +26,10 @@ pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 /// table are between 0 and 0.9.
 pub(crate) const ASSUMED_EXPONENT: f64 = 0.5;
 
+/// Exponents between which a move cannot choose before one has been measured. A move shows it, which pays for the rest of
+/// the trainings where it is large.
+pub(crate) const POSSIBLE_EXPONENTS: [f64; 3] = [0.3, 0.6, 0.9];
+
 /// Minimum speed-up exponent assumed for more GPUs than were ever tried, whatever other trainings or smaller numbers
 /// show. Otherwise freed GPUs would stay idle for ever after co-runners had slowed a training down: one of 60 random
 /// cases kept 2 of 4 GPUs idle for 600 s of 2300, while trying them costs two pauses. At 0 nothing is tried; from .3
@@ -84,19 +88,21 @@ impl Speed {
     #[must_use]
     pub fn rates(&self, most: u32, assumed: f64) -> Vec<f64> {
         let coefficients = self.coefficients(most, assumed);
-        let largest = self.measured.keys().next_back();
-        let largest = largest.and_then(|&g| Some((g, self.measured_step_s(g)?)));
+        let largest = self.measured.keys().next_back().copied().unwrap_or(most);
+        // From the best that was measured: beside others, the largest number may have been slower than a smaller one.
+        let hope = |g: u32| {
+            let times = self.measured.iter().map(|(&l, m)| {
+                m.seconds / m.steps * (f64::from(l) / f64::from(g)).powf(LEAST_EXPONENT)
+            });
+            times.fold(f64::INFINITY, f64::min)
+        };
         let rate = |g: u32| {
             let model: f64 = features(g)
                 .iter()
                 .zip(coefficients)
                 .map(|(f, c)| f * c)
                 .sum();
-            let hoped = largest
-                .filter(|(l, _)| g > *l)
-                .map_or(f64::INFINITY, |(l, t)| {
-                    t * (f64::from(l) / f64::from(g)).powf(LEAST_EXPONENT)
-                });
+            let hoped = if g > largest { hope(g) } else { f64::INFINITY };
             1.0 / self.measured_step_s(g).unwrap_or(model.min(hoped))
         };
         std::iter::once(0.0).chain((1..=most).map(rate)).collect()

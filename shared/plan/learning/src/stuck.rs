@@ -40,8 +40,6 @@ const LEAST_STEPS: f64 = 3.0 * WINDOW_STEPS as f64;
 /// Number of means through which the trend line is fitted. Unlike that of single reports, their scatter includes
 /// noise that lasts for several reports.
 const BLOCKS: usize = 8;
-/// Two reports in each.
-const LEAST_POINTS: usize = 2 * BLOCKS;
 /// Student's t at 99 % two-sided with `BLOCKS - 2` degrees of freedom: the steepest fall compatible with the noise is
 /// the slope minus this many standard errors.
 const SURE: f64 = 3.71;
@@ -60,10 +58,10 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
         return None;
     }
     let from = made - (STRETCH * made).max(LEAST_STRETCH);
-    let stretch = &points[points.partition_point(|p| p.step < from)..];
-    if stretch.len() < LEAST_POINTS {
-        return None;
-    }
+    // Where reports are rare, further back: a falling loss is then taken for flat later, never sooner.
+    let begin = points.partition_point(|p| p.step < from);
+    let begin = begin.min(points.len().checked_sub(BLOCKS)?);
+    let stretch = &points[begin..];
     let blocks: Vec<Point> = (0..BLOCKS)
         .map(|k| mean(&stretch[k * stretch.len() / BLOCKS..(k + 1) * stretch.len() / BLOCKS]))
         .collect();
@@ -71,6 +69,11 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
     let steepest = SURE * error - slope;
     if steepest <= 0.0 {
         return Some(Stuck::Rising);
+    }
+    // A loss that falls faster now than it has since its beginning has only begun slowly.
+    let average = (points[0].loss - blocks[BLOCKS - 1].loss) / made;
+    if -slope - SURE * error > average {
+        return None;
     }
     let left = blocks[BLOCKS - 1].loss - target?;
     (left > HOPELESS * steepest * made).then_some(Stuck::Flat)
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_the_first_steps_or_of_few_reports() {
         assert_eq!(trend(&curve(299, |k| k), Some(0.5)), None);
-        let few: Vec<Point> = curve(600, |k| k).into_iter().step_by(40).collect();
+        let few: Vec<Point> = curve(600, |k| k).into_iter().step_by(90).collect();
         assert_eq!(trend(&few, Some(0.5)), None);
         assert_eq!(trend(&[], Some(0.5)), None);
     }

@@ -5,7 +5,7 @@ use units::Batch;
 
 use crate::accuracy::ExpectedRate;
 use crate::curve::{Remaining, WINDOW_STEPS, remaining};
-use crate::history::{History, Noted};
+use crate::history::{Fall, History, Noted};
 use crate::noise::Noise;
 use crate::problem::RemainingTraining;
 use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
@@ -270,7 +270,7 @@ impl Training {
 
     /// Its remaining length: from a declared length if there is one, otherwise from a fit with its error.
     pub(crate) fn length(&self) -> Length {
-        let made = self.history.last_step().unwrap_or(0) as f64;
+        let made = self.made();
         let declared = self.declared_left(made);
         if self.target_reached() || declared.is_some_and(|left| left <= 0.0) {
             return Length::Reached;
@@ -353,12 +353,23 @@ impl Training {
 
     /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with losses of
     /// different size can be ranked; infinite before the first window.
-    pub(crate) fn loss_slope(&self) -> f64 {
+    pub(crate) fn loss_slope(&self) -> Fall {
         let level = self.history.recent_mean().filter(|l| *l != 0.0);
-        match self.history.delta().zip(level) {
-            Some((delta, level)) => delta / level.abs(),
-            None => f64::INFINITY,
+        match self.history.fall().zip(level) {
+            Some((fall, level)) => Fall {
+                loss: fall.loss / level.abs(),
+                error: fall.error / level.abs(),
+            },
+            None => Fall {
+                loss: f64::INFINITY,
+                error: 0.0,
+            },
         }
+    }
+
+    /// Steps that it has made.
+    pub(crate) fn made(&self) -> f64 {
+        self.history.last_step().unwrap_or(0) as f64
     }
 
     /// Decrease of the loss over the last window, by which the paper ranks; infinite before the first window.

@@ -3,8 +3,10 @@
 
 mod allocator;
 mod broken;
+mod closed;
 mod exact;
 mod forecast;
+mod noisy;
 mod planning;
 mod played;
 mod worse;
