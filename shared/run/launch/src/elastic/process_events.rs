@@ -20,6 +20,10 @@ impl Policy for ElasticLaunch<'_> {
     fn decide(&mut self, run: &mut Run<'_>) {
         self.take_arrivals(run);
         self.hear(run);
+        // Given up in this turn: nothing starts before everything is stopped.
+        if self.broken.is_some() && !run.is_stopping() {
+            return;
+        }
         self.take_decision(run);
         self.help_the_forgotten(run);
         self.reconcile(run);

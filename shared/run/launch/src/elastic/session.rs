@@ -53,7 +53,7 @@ pub(super) struct ElasticLaunch<'a> {
     /// Number of arrivals that were refused or invalid.
     ignored: u32,
     /// Why the launch cannot go on.
-    broken: Option<String>,
+    pub(super) broken: Option<String>,
 }
 
 impl<'a> ElasticLaunch<'a> {
