@@ -220,7 +220,7 @@ impl History {
 
     /// Loss decrease over the last window: the sum of the decreases of its steps, which equals the first loss minus
     /// the last. Both ends are means of a quarter of the reports, against noise. Large in a young training. Where a window
-    /// has fewer than [`LEAST_REPORTS`] reports, the stretch of so many counts. `None` before the first whole window, or
+    /// has fewer than `LEAST_REPORTS` reports, the stretch of so many counts. `None` before the first whole window, or
     /// with fewer reports.
     #[must_use]
     pub fn fall(&self) -> Option<Fall> {

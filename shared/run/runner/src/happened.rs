@@ -9,7 +9,7 @@ use jobs::{Exit, OutOfMemory};
 /// What happened to a process that still runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happened {
-    /// It stands by, see [`Runner::suspend`].
+    /// It stands by, see [`crate::Runner::suspend`].
     Loaded,
     /// It is warm, and its share was applied.
     Ready,
@@ -28,7 +28,7 @@ pub enum Happened {
         /// Sums of the gradient norms that were reported with them.
         gradient: Moments,
     },
-    /// It waits for orders, see [`Runner::suspend`].
+    /// It waits for orders, see [`crate::Runner::suspend`].
     Parked,
     /// It reports that it is done.
     Done {
@@ -40,7 +40,7 @@ pub enum Happened {
 /// How the end of a process is judged. What its policy knows besides, such as a number of samples, it judges itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ended with exit code 0, or its work was done before it had to be ended ([`Runner::finished`]).
+    /// It ended with exit code 0, or its work was done before it had to be ended ([`crate::Runner::finished`]).
     Done,
     /// It failed by itself.
     Failed,
