@@ -129,8 +129,12 @@ pub const ROWS: &[Row] = &[
     Row { group: Report, name: "exited with strays", columns: &[Measuring], given: "--window 2 --max-window 2", act: Act::Wait,
         job: "sleep 77 > /dev/null 2>&1 & train",
         most: Ends(0, &["left were killed"]), but: &[] },
+    // It ends by itself: one that has reached its target is ended with all that it started, which is not left behind.
+    Row { group: Report, name: "exited with strays", columns: &[Elastic], given: "--restarts 0", act: Act::Wait,
+        job: "sleep 77 > /dev/null 2>&1 & up; ready; steps 30; exit 3",
+        most: Ends(1, &["left were killed"]), but: &[] },
     Row { group: Report, name: "exited with strays",
-        columns: &[Rounds, Elastic, Schedules, Cluster, Queue, Trial, Exec, Under], given: "", act: Act::Wait,
+        columns: &[Rounds, Schedules, Cluster, Queue, Trial, Exec, Under], given: "", act: Act::Wait,
         job: "sleep 77 > /dev/null 2>&1 & train",
         most: Ends(0, &["left behind|were killed|was killed"]),
         but: &[(Exec, Meaningless("what a program leaves is not the queue's")), (Under, Ends(0, &[]))] },
