@@ -134,12 +134,16 @@ impl Records {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self {
+        Ok(Self::of(path, file, length))
+    }
+
+    fn of(path: &Path, file: File, length: u64) -> Self {
+        Self {
             path: path.to_owned(),
             file,
             length,
             torn: false,
-        })
+        }
     }
 
     /// The file, locked, with its name on disk.
@@ -205,12 +209,7 @@ impl Records {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            length,
-            torn: false,
-        })
+        Ok(Self::of(path, file, length))
     }
 
     /// Writes records and waits until they are on disk: all of them, or none.

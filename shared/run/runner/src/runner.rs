@@ -186,15 +186,6 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Gives a process another name.
-    pub fn rename(&mut self, from: K, to: K) {
-        if let Some(job) = self.job(from)
-            && let Some(watch) = self.running.get_mut(&job)
-        {
-            watch.key = to;
-        }
-    }
-
     /// Ensures that a process that is ready runs under its grant; one that does not is ended.
     pub fn settle(&mut self, key: K) {
         let Some(job) = self.job(key) else { return };
@@ -221,13 +212,6 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         if let Some(watch) = self.running.get_mut(&job) {
             watch.ending.get_or_insert(Ending::Stopped(why));
             self.host.stop(job, grace);
-        }
-    }
-
-    /// Ends a process, which counts as its failure.
-    pub fn fail(&mut self, key: K, why: String) {
-        if let Some(job) = self.job(key) {
-            self.end(job, Ending::Failure(why), self.supervision.grace);
         }
     }
 
@@ -278,18 +262,6 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let pid = self.host.pid(self.job(key)?)?;
         // A process id is never negative.
         u32::try_from(pid).ok()
-    }
-
-    /// Whether a process has not ended.
-    #[must_use]
-    pub fn is_running(&self, key: K) -> bool {
-        self.job(key).is_some()
-    }
-
-    /// Number of processes that have not ended.
-    #[must_use]
-    pub fn running(&self) -> usize {
-        self.running.len()
     }
 
     /// Whether nothing may be started any more.
