@@ -28,7 +28,7 @@ use crate::console::columns;
 use crate::files::{self, Destination};
 use crate::signals::ending_signals;
 use crate::spool::{Spool, Worth};
-use crate::{Failure, startup, terminal};
+use crate::{Console, Exit, Failure, startup, terminal};
 pub use existing::Existing;
 use existing::keep;
 use file::{Appears, OutputFile};
@@ -294,16 +294,19 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// Like [`Output::finish`], for events of jobs. Whether the jobs could finish without a reader is known by now,
-    /// and is the result.
+    /// Like [`Output::finish`], for events of jobs that ended with `exit`. Whether the jobs could finish without a
+    /// reader is known by now, and is the result. A signal stays the reason of the end: whoever sent it need not read
+    /// the events, and is told of those that were not taken.
     ///
     /// # Errors
-    /// Like [`Output::finish`], except for a closed pipe.
-    pub fn finish_events(self) -> Result<(), Failure> {
-        match self.finish() {
-            Err(Failure::ClosedPipe) => Ok(()),
-            finished => finished,
+    /// Like [`Output::finish`], except for a closed pipe and after a signal.
+    pub fn finish_events(self, exit: Exit, console: &Console) -> Result<Exit, Failure> {
+        match (self.finish(), exit) {
+            (Err(Failure::ClosedPipe), _) => {}
+            (Err(failure), Exit::Signal(_)) => console.error(&failure.to_string()),
+            (finished, _) => finished?,
         }
+        Ok(exit)
     }
 
     /// Makes a file appear under its name. Queued records are written first, however long the reader takes; after a

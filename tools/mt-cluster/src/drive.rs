@@ -26,6 +26,5 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     };
     let (input, mut output) = args.stream.open("schedules", console)?;
     let exit = request.run_all(input.documents(), &mut output, console)?;
-    output.finish_events()?;
-    Ok(exit)
+    output.finish_events(exit, console)
 }

@@ -26,8 +26,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             break;
         }
     }
-    output.finish_events()?;
-    Ok(exit)
+    output.finish_events(exit, console)
 }
 
 fn one(

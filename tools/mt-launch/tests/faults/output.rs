@@ -1,6 +1,7 @@
 //! Output of jobs: where it goes, and who may see it.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 use std::time::Duration;
@@ -139,7 +140,9 @@ fn a_reader_that_stalls_holds_nothing_up() {
     needs_cgroups!();
     for follow in [false, true] {
         let corner = Corner::new();
-        let loud = format!("{ENDLESS} & yes | head -c 20000000; wait");
+        // More events than a pipe holds, and more output than the queue of the terminal.
+        let often = ENDLESS.replace("sleep 0.02", "sleep 0.002");
+        let loud = format!("{often} & yes | head -c 20000000; wait");
         corner.plan(&[job("a", &loud), job("b", ENDLESS)]);
         let mut arguments = vec!["--grace", "1"];
         if follow {
@@ -161,7 +164,10 @@ fn a_reader_that_stalls_holds_nothing_up() {
             );
             std::thread::sleep(Duration::from_millis(20));
         };
-        assert_eq!(status.code(), Some(143));
+        let mut said = String::new();
+        let stderr = child.stderr.take().unwrap();
+        stderr.take(1 << 16).read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(143), "{said}");
         corner.nothing_is_left();
     }
 }
