@@ -6,7 +6,7 @@ mod remove;
 
 pub use enclosures::Enclosures;
 pub use find::Version;
-pub(crate) use find::own_memory_groups;
+pub(crate) use find::{memory_groups, own_memory_groups};
 use remove::{LONGEST_PERIOD_US, SHORTEST_QUOTA_US};
 pub(crate) use remove::{is_of_run, kill_members, members_by, remove_tree};
 

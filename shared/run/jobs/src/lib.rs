@@ -52,7 +52,7 @@ pub use helper::Helper;
 pub use journal::{Journal, as_seconds};
 pub use lines::LineCutter;
 pub use log::{LogLimits, RotatingLog, plain};
-pub use memory::OutOfMemory;
+pub use memory::{MemoryMeter, MemoryUse, OutOfMemory, Ram};
 pub use neighbours::Neighbours;
 pub use origin::{Origin, OriginError};
 pub use passing::{PASSED_VARIABLES, Passing};

@@ -1,13 +1,18 @@
-//! Whether a job ended for lack of memory. There is no exit code for it.
+//! Memory: how much is free, how much a job uses, and whether a job ended for lack of it. There is no exit code for
+//! that.
 
 mod groups;
+mod machine;
 mod text;
+mod used;
 
 use std::fmt;
 use std::path::PathBuf;
 
 pub(crate) use self::groups::{Watched, peak};
+pub use self::machine::Ram;
 use self::text::said;
+pub use self::used::{MemoryMeter, MemoryUse};
 
 /// How it was recognised that a job failed for lack of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,7 +40,6 @@ pub mod policy;
 pub mod processors;
 mod recover;
 pub mod results;
-mod room;
 mod safe;
 pub mod server;
 pub mod show;

@@ -1,11 +1,10 @@
-//! How much memory jobs use, from `/proc`.
+//! The most memory that jobs were seen to use.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jobs::process::family;
+use jobs::MemoryMeter;
 
 use crate::book::Id;
 
@@ -17,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     looked: Option<Instant>,
-    bytes: BTreeMap<Id, u64>,
+    jobs: BTreeMap<Id, (MemoryMeter, u64)>,
 }
 
 impl Peaks {
@@ -28,35 +27,16 @@ impl Peaks {
         }
         self.looked = Some(Instant::now());
         for (id, pid, procs) in jobs {
-            let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
-            let pids = match listed {
-                Some(text) => text.lines().filter_map(|l| l.parse().ok()).collect(),
-                None => family(pid),
-            };
-            let used: Vec<(u64, u64)> = pids.into_iter().filter_map(resident).collect();
-            // The peak of one process is exact. That of several is only seen while they live together.
-            let together = used.iter().map(|(now, _)| now).sum();
-            let most = used.iter().map(|(_, peak)| *peak).fold(together, u64::max);
-            let known = self.bytes.entry(id).or_default();
-            *known = most.max(*known);
+            let (meter, peak) = self.jobs.entry(id).or_default();
+            *peak = meter.look(pid, procs).peak.max(*peak);
         }
     }
 
     /// Takes what is known of a job that has ended.
     pub(crate) fn take(&mut self, id: Id) -> Option<u64> {
-        self.bytes.remove(&id).filter(|bytes| *bytes > 0)
+        let (_, peak) = self.jobs.remove(&id)?;
+        Some(peak).filter(|bytes| *bytes > 0)
     }
-}
-
-/// Resident bytes of a process now, and at most so far. Pages that processes share count for each.
-fn resident(pid: i32) -> Option<(u64, u64)> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kib.saturating_mul(1024))
-    };
-    Some((field("VmRSS:")?, field("VmHWM:")?))
 }
 
 #[cfg(test)]
@@ -64,12 +44,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_uses_some_megabytes() {
+    fn this_process_uses_some_memory() {
         let mut peaks = Peaks::default();
         let pid = i32::try_from(std::process::id()).unwrap();
         peaks.look([(Id(1), pid, None)].into_iter());
         let bytes = peaks.take(Id(1)).unwrap();
-        assert!((1 << 20..1 << 32).contains(&bytes), "{bytes}");
+        assert!((1 << 16..1 << 32).contains(&bytes), "{bytes}");
         assert_eq!(peaks.take(Id(1)), None);
     }
 }

@@ -12,7 +12,6 @@ use units::Share;
 
 use crate::book::{Group, QueuedJob, Wishes};
 use crate::policy::Limits;
-use crate::room;
 
 /// The device of a server.
 #[derive(Debug)]
@@ -114,7 +113,7 @@ impl Place {
             kind: Kind::Processors(None),
             taken: Vec::new(),
             name: format!("{} processors", cores()),
-            memory: room::of_machine(),
+            memory: jobs::Ram::now().total,
             clients: (PER_CORE * cores()).max(8),
         })
     }

@@ -35,16 +35,22 @@ pub(super) fn candidates() -> Vec<Candidate> {
     from_tables(&mounts, &own, "cpu")
 }
 
-/// The group of this process in every hierarchy that counts memory.
-pub(crate) fn own_memory_groups() -> Vec<PathBuf> {
+/// The groups of this process and those above them in every hierarchy that counts memory: behind a group come those
+/// above it.
+pub(crate) fn memory_groups() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let all = from_tables(&mounts, &own, "memory");
+    all.into_iter().map(|c| c.parent).collect()
+}
+
+/// The group of this process in every hierarchy that counts memory.
+pub(crate) fn own_memory_groups() -> Vec<PathBuf> {
     let mut groups: Vec<PathBuf> = Vec::new();
-    for candidate in from_tables(&mounts, &own, "memory") {
-        // Behind a group come those above it.
-        let is_above = groups.iter().any(|g| g.starts_with(&candidate.parent));
+    for group in memory_groups() {
+        let is_above = groups.iter().any(|g| g.starts_with(&group));
         if !is_above {
-            groups.push(candidate.parent);
+            groups.push(group);
         }
     }
     groups

@@ -66,6 +66,40 @@ pub(crate) fn peak(procs: &Path) -> Option<u64> {
         .or_else(|| number(&procs.with_file_name("memory.max_usage_in_bytes")))
 }
 
+/// Bytes that a control group counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counts {
+    used: u64,
+    /// Of them, those that the kernel takes back when they are needed: cached files, without shared memory, and caches of
+    /// its own.
+    reclaimable: u64,
+}
+
+impl Counts {
+    /// Bytes that only the end of a process gives back.
+    pub(super) const fn needed(self) -> u64 {
+        self.used.saturating_sub(self.reclaimable)
+    }
+}
+
+/// What a group and those below it use now; `None` if it does not count memory.
+pub(super) fn counts(group: &Path) -> Option<Counts> {
+    let used = number(&group.join("memory.current"))
+        .or_else(|| number(&group.join("memory.usage_in_bytes")))?;
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(' ')?.trim().parse::<u64>().ok()
+    };
+    // In version 1, names without `total_` leave out the groups below.
+    let bytes = |name: &str| field(&format!("total_{name}")).or_else(|| field(name));
+    let reclaimable = ["active_file", "inactive_file", "slab_reclaimable"];
+    Some(Counts {
+        used,
+        reclaimable: reclaimable.into_iter().filter_map(bytes).sum(),
+    })
+}
+
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

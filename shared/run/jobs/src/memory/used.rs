@@ -1,0 +1,176 @@
+//! How much memory of the machine a job uses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::process::family;
+
+use super::groups::counts;
+
+/// Memory of the machine that a job uses, in bytes. Files that are only mapped or cached do not count: the kernel
+/// gives their memory to whoever needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUse {
+    /// What its end gives back.
+    pub now: u64,
+    /// The most that is known of it until now, at least [`MemoryUse::now`]. That of one process is exact even if
+    /// nobody looked at the right moment; that of several together is not.
+    pub peak: u64,
+}
+
+/// Looks at the memory of one job again and again.
+#[derive(Debug, Default)]
+pub struct MemoryMeter {
+    /// By process, what it shares with others.
+    shared: BTreeMap<i32, Shared>,
+}
+
+/// Memory that a process shares with others, as after a fork, beyond its own part of it: otherwise eight workers of a
+/// data loader would count what they inherited nine times.
+#[derive(Debug, Clone, Copy)]
+struct Shared {
+    bytes: u64,
+    read: Instant,
+    /// How long reading took: the kernel walks through the page tables, 5 to 40 ms for each GiB in small pages.
+    took: Duration,
+}
+
+/// A process is looked at again after this many times as long as the look took, so that looks cost at most 2 % of a
+/// processor.
+const PAUSE: u32 = 50;
+
+impl MemoryMeter {
+    /// What the job uses now: that of the control group with this `cgroup.procs` if the group counts memory, otherwise
+    /// of the processes in it, and without a group those of the family of `pid`. All zero if none lives any more.
+    pub fn look(&mut self, pid: i32, procs: Option<&Path>) -> MemoryUse {
+        let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
+        let pids: Vec<i32> = match listed {
+            Some(text) => text.lines().filter_map(|line| line.parse().ok()).collect(),
+            None => family(pid),
+        };
+        let group = procs.and_then(Path::parent).and_then(counts);
+        let several = pids.len() > 1 && group.is_none();
+        self.shared.retain(|pid, _| several && pids.contains(pid));
+        let looked = pids
+            .into_iter()
+            .filter_map(|pid| self.process(pid, several));
+        let all: Vec<MemoryUse> = looked.collect();
+        let now = match group {
+            Some(group) => group.needed(),
+            None => all.iter().map(|one| one.now).sum(),
+        };
+        let peak = all.iter().map(|one| one.peak).fold(now, u64::max);
+        MemoryUse { now, peak }
+    }
+
+    fn process(&mut self, pid: i32, several: bool) -> Option<MemoryUse> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| kib(&status, name);
+        let alone = field("RssAnon:")? + field("RssShmem:")?;
+        let shared = match several {
+            true => self.shared(pid, alone),
+            false => 0,
+        };
+        let now = alone.saturating_sub(shared);
+        // The kernel keeps the highest sum with files. Files are mapped once and stay, so what is mapped now was there.
+        let peak = field("VmHWM:")?.saturating_sub(field("RssFile:")?);
+        let peak = peak.saturating_sub(shared).max(now);
+        Some(MemoryUse { now, peak })
+    }
+
+    fn shared(&mut self, pid: i32, alone: u64) -> u64 {
+        let read = Instant::now();
+        if let Some(known) = self.shared.get(&pid)
+            && read.duration_since(known.read) < PAUSE * known.took
+        {
+            return known.bytes;
+        }
+        // The table of a process that just ended, or that has other rights, cannot be read.
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let own = kib(&rollup, "Pss_Anon:").zip(kib(&rollup, "Pss_Shmem:"));
+        let known = Shared {
+            bytes: own.map_or(0, |(anon, shmem)| alone.saturating_sub(anon + shmem)),
+            read,
+            took: read.elapsed(),
+        };
+        self.shared.insert(pid, known);
+        known.bytes
+    }
+}
+
+/// Bytes of a line such as `RssAnon:  12 kB`.
+fn kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn shell(script: &str) -> Child {
+        let mut child = Command::new("python3")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        child
+    }
+
+    fn seen(child: &mut Child) -> MemoryUse {
+        let used = MemoryMeter::default().look(child.id().cast_signed(), None);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        used
+    }
+
+    #[test]
+    fn what_is_shared_counts_once_and_what_was_given_back_is_in_the_peak() {
+        if Command::new("python3").arg("-V").output().is_err() {
+            return testkit::skipped("python", "there is no python3");
+        }
+        let end = "print('up', flush=True); sys.stdin.read()";
+        let mut gone = shell(&format!(
+            "import sys; a = bytearray(200 << 20); del a; {end}"
+        ));
+        let gone = seen(&mut gone);
+        assert!(gone.now < 60 * MIB && gone.peak > 190 * MIB, "{gone:?}");
+
+        let mut forked = shell(&format!(
+            "import os, sys; a = b'x' * (100 << 20)\nfor _ in range(4):\n  if not os.fork():\n    sys.stdin.read(); os._exit(0)\n{end}"
+        ));
+        let forked = seen(&mut forked);
+        assert!(
+            (100 * MIB..190 * MIB).contains(&forked.now) && forked.peak < 190 * MIB,
+            "five processes, one of them with 100 MiB that all see: {forked:?}"
+        );
+    }
+
+    #[test]
+    fn a_group_that_counts_memory_says_what_its_processes_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let procs = dir.path().join("cgroup.procs");
+        fs::write(&procs, "").unwrap();
+        assert_eq!(
+            MemoryMeter::default().look(-1, Some(&procs)),
+            MemoryUse::default()
+        );
+        fs::write(dir.path().join("memory.current"), "5000\n").unwrap();
+        fs::write(dir.path().join("memory.stat"), "inactive_file 1000\n").unwrap();
+        let used = MemoryMeter::default().look(-1, Some(&procs));
+        assert_eq!((used.now, used.peak), (4000, 4000));
+    }
+}
