@@ -31,6 +31,7 @@ mod parts;
 mod plain;
 mod processes;
 mod select;
+mod sight;
 mod sim;
 
 pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
@@ -43,6 +44,7 @@ pub use parts::Parts;
 pub use plain::{Plain, PlainProcesses};
 pub use processes::{Admitted, Processes, Shares};
 pub use select::{resolve, unfit};
+pub use sight::{OnGpu, Seen, Sight, SightError};
 pub use sim::{
     STEADY_REPEATS, STEADY_WINDOW_S, SimError, SimHost, SimulatedGpu, of_repeat, scatter,
 };

@@ -5,10 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use doc::GpuUse;
 use jobs::process;
 use nvml_wrapper::enum_wrappers::device::Sampling;
-use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
+use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
+
+use crate::sight::{computing, held};
 
 /// Reads the counters of one GPU.
 #[derive(Debug)]
@@ -112,15 +114,8 @@ fn counters<'a>(device: &Device<'a>) -> Option<GpmSample<'a>> {
     device.gpm_sample().ok()
 }
 
-/// Clients of MPS have a separate list if the driver supports it, and are otherwise in the list of all computing
-/// processes.
 fn memory_of(device: &Device<'_>, groups: &[i32]) -> Option<Vec<u64>> {
-    let mut processes = device.running_compute_processes().ok()?;
-    for client in device.mps_running_compute_processes().unwrap_or_default() {
-        if processes.iter().all(|other| other.pid != client.pid) {
-            processes.push(client);
-        }
-    }
+    let processes = computing(device).ok()?;
     let of_group = |group: &i32| {
         let members = process::of_group(*group);
         let own = processes.iter().filter(|process| {
@@ -128,11 +123,7 @@ fn memory_of(device: &Device<'_>, groups: &[i32]) -> Option<Vec<u64>> {
                 .iter()
                 .any(|member| u32::try_from(member.pid) == Ok(process.pid))
         });
-        own.map(|process| match process.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => Some(bytes),
-            UsedGpuMemory::Unavailable => None,
-        })
-        .sum::<Option<u64>>()
+        own.map(held).sum::<Option<u64>>()
     };
     let memory: Option<Vec<u64>> = groups.iter().map(of_group).collect();
     memory.filter(|memory| memory.iter().any(|&bytes| bytes > 0))

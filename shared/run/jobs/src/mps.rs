@@ -23,6 +23,7 @@ pub use daemon::{Attachment, Mps, MpsOptions, Ready};
 pub use error::{CONTROL, MpsError, Pid, ServerStatus};
 pub use orphans::clean_orphans;
 pub(crate) use program::is_program;
+pub use program::is_program_name;
 pub use shared::{Membership, SharedMps};
 pub use stale::default_root;
 

@@ -318,7 +318,8 @@ fn is_own(pid: i32) -> bool {
 }
 
 /// Name of a process's program; at most its first 15 bytes.
-pub(crate) fn name(pid: i32) -> String {
+#[must_use]
+pub fn name(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }

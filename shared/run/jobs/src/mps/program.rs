@@ -5,5 +5,11 @@ const PROGRAM: &str = "nvidia-cuda-mps";
 
 /// Whether a process is NVIDIA's control program or server.
 pub(crate) fn is_program(pid: i32) -> bool {
-    name(pid).starts_with(PROGRAM)
+    is_program_name(&name(pid))
+}
+
+/// Whether a process of this name is NVIDIA's control program or server.
+#[must_use]
+pub fn is_program_name(name: &str) -> bool {
+    name.starts_with(PROGRAM)
 }
