@@ -11,7 +11,35 @@ use std::process::Command;
 /// [`FakeMps::set`]) make it misbehave in the documented ways.
 #[derive(Debug)]
 pub struct FakeMps {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Removes the folder.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// A card of the fake box.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Card {
+    /// Product name.
+    pub name: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Training per second, relative to a card of speed 1.
+    pub speed: f64,
+}
+
+impl Card {
+    /// A card with 80 SMs and speed 1, named after its memory.
+    #[must_use]
+    pub fn of_gib(gib: u64) -> Self {
+        Self {
+            name: format!("Fake {gib} GB"),
+            memory: gib << 30,
+            sms: 80,
+            speed: 1.0,
+        }
+    }
 }
 
 impl FakeMps {
@@ -21,9 +49,27 @@ impl FakeMps {
     /// If the file system refuses.
     #[must_use]
     pub fn install() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let fake = Self { folder };
-        fs::create_dir(fake.knobs()).expect("a folder for the knobs");
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let fake = Self::install_in(temporary.path());
+        Self {
+            _temporary: Some(temporary),
+            ..fake
+        }
+    }
+
+    /// Writes the programs into a folder that stays.
+    ///
+    /// # Panics
+    /// If the file system refuses.
+    #[must_use]
+    pub fn install_in(folder: &Path) -> Self {
+        let fake = Self {
+            folder: folder.to_owned(),
+            _temporary: None,
+        };
+        for folder in [fake.knobs(), fake.box_folder().join("held")] {
+            fs::create_dir_all(folder).expect("a folder of the fakes");
+        }
         let control = include_str!("fakes/nvidia-cuda-mps-control.sh")
             .replace("@FAKE@", &fake.knobs().to_string_lossy());
         executable(&fake.control(), &control);
@@ -36,7 +82,7 @@ impl FakeMps {
     /// The folder to put on `PATH`.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// The fake `nvidia-cuda-mps-control`.
@@ -52,8 +98,66 @@ impl FakeMps {
         self.folder().join("fake-worker")
     }
 
-    /// Compiles a `libcuda.so` that shows one GPU into the folder, for `LD_LIBRARY_PATH`; false (with a message on
-    /// standard error) without a C compiler.
+    /// Sets the cards that driver and NVML show; their UUIDs are `GPU-abab...`, `GPU-acac...` and so on.
+    ///
+    /// # Panics
+    /// If the file system refuses.
+    pub fn set_cards(&self, cards: &[Card]) {
+        let line = |card: &Card| {
+            let Card {
+                name,
+                memory,
+                sms,
+                speed,
+            } = card;
+            format!("{memory} {sms} {speed} {name}\n")
+        };
+        let lines: String = cards.iter().map(line).collect();
+        fs::write(self.box_folder().join("cards"), lines).expect("cards are a file");
+    }
+
+    /// UUID of a card.
+    #[must_use]
+    pub fn uuid(card: u8) -> String {
+        let hex = format!("{:02x}", 0xab + card).repeat(16);
+        let (a, b, c, d, e) = (
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..],
+        );
+        format!("GPU-{a}-{b}-{c}-{d}-{e}")
+    }
+
+    /// A card falls off the bus.
+    ///
+    /// # Panics
+    /// If the file system refuses.
+    pub fn lose(&self, card: u8) {
+        let path = self.box_folder().join("lost");
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(path, format!("{before}{card}\n")).expect("lost cards are a file");
+    }
+
+    /// Compiles `fake-trainer` into the folder, a training that holds memory of the cards and whose speed depends on
+    /// who shares them; its options are in `fakes/trainer.c`. As [`FakeMps::build_driver`].
+    ///
+    /// # Panics
+    /// If the compiler refuses.
+    #[must_use]
+    pub fn build_trainer(&self) -> bool {
+        self.compile("fake-trainer", include_str!("fakes/trainer.c"), &["-O1"])
+    }
+
+    /// The program of [`FakeMps::build_trainer`].
+    #[must_use]
+    pub fn trainer(&self) -> PathBuf {
+        self.folder().join("fake-trainer")
+    }
+
+    /// Compiles a `libcuda.so` that shows the cards, or one GPU, into the folder, for `LD_LIBRARY_PATH`; false (with a
+    /// message on standard error) without a C compiler.
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -62,8 +166,8 @@ impl FakeMps {
         self.build("libcuda.so", include_str!("fakes/libcuda.c"))
     }
 
-    /// Compiles a `libnvidia-ml.so.1` that reports the processes in the file `FAKE_COMPUTING`, like
-    /// [`FakeMps::build_driver`].
+    /// Compiles a `libnvidia-ml.so.1` that reports the cards and who holds their memory, or without cards the processes
+    /// in the file `FAKE_COMPUTING`, like [`FakeMps::build_driver`].
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -73,11 +177,22 @@ impl FakeMps {
     }
 
     fn build(&self, name: &str, text: &str) -> bool {
-        let source = self.folder().join(format!("{name}.c"));
-        fs::write(&source, text).expect("a source is a file");
-        let library = self.folder().join(name);
+        self.compile(name, text, &["-shared", "-fPIC"])
+    }
+
+    fn compile(&self, name: &str, text: &str, options: &[&str]) -> bool {
+        let write = |name: &str, text| {
+            fs::write(self.folder().join(name), text).expect("a source is a file");
+        };
+        write("cards.h", include_str!("fakes/cards.h"));
+        write(&format!("{name}.c"), text);
         let mut compiler = Command::new("cc");
-        let compiler = compiler.args(["-shared", "-fPIC", "-o"]);
+        compiler
+            .args(options)
+            .arg(format!("-DBOX=\"{}\"", self.box_folder().display()))
+            .arg("-o");
+        let source = self.folder().join(format!("{name}.c"));
+        let library = self.folder().join(name);
         match compiler.arg(&library).arg(&source).output() {
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr);
@@ -132,6 +247,10 @@ impl FakeMps {
                 })
             })
             .collect()
+    }
+
+    fn box_folder(&self) -> PathBuf {
+        self.folder().join("box")
     }
 
     fn knobs(&self) -> PathBuf {

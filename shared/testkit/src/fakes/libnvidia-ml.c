@@ -1,13 +1,10 @@
-/* The few functions of NVML that are called here. Each GPU runs the processes whose numbers are in the
- * file FAKE_COMPUTING, one a line; where that is no file, all fakes of workers. Each holds 1 GiB of the
- * 20 GiB in use. A GPU is used to 75 and 100 % in turn, its SMs hold warps in 60 % of the time and 25 % of
+/* The few functions of NVML that are called here. They report the cards of the box, see cards.h. Without cards, each GPU
+ * runs the processes whose numbers are in the file FAKE_COMPUTING, one a line; where that is no file, all fakes of
+ * workers. Each holds 1 GiB of the 20 GiB in use. A GPU is used to 75 and 100 % in turn, its SMs hold warps in 60 % of the time and 25 % of
  * those that they could; with FAKE_NO_GPM it has no such counters. */
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "cards.h"
 
 typedef struct {
     unsigned pid;
@@ -15,7 +12,7 @@ typedef struct {
     unsigned gpu_instance, compute_instance;
 } process_t;
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
 
 int nvmlInit_v2(void) { return SUCCESS; }
 int nvmlShutdown(void) { return SUCCESS; }
@@ -25,9 +22,23 @@ int nvmlSystemGetDriverVersion(char *text, unsigned length) {
     return SUCCESS;
 }
 
+static card_t cards[MOST_CARDS];
+
+/* A card of the box by its handle; -1 without a box. */
+static int card_of(void *device) {
+    card_t *card = device;
+    return card >= cards && card < cards + MOST_CARDS ? (int)(card - cards) : -1;
+}
+
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
-    *device = (void *)uuid;
-    return SUCCESS;
+    int count = box_cards(cards);
+    *device = (void *)"a GPU without a box";
+    if (count == 0) {
+        return SUCCESS;
+    }
+    int card = box_named(cards, count, uuid, strlen(uuid));
+    *device = card < 0 ? NULL : &cards[card];
+    return card < 0 ? NOT_FOUND : box_lost(card) ? GPU_IS_LOST : SUCCESS;
 }
 
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending) { return NOT_SUPPORTED; }
@@ -39,14 +50,18 @@ int nvmlDeviceGetComputeMode(void *device, int *mode) {
 
 static unsigned found, room;
 
-static void computing(process_t *all, unsigned pid) {
+static void holding(process_t *all, unsigned pid, unsigned long long bytes) {
     if (all && found < room) {
         memset(&all[found], 0, sizeof *all);
         all[found].pid = pid;
-        all[found].memory = 1ULL << 30;
+        all[found].memory = bytes;
     }
     found++;
 }
+
+static void computing(process_t *all, unsigned pid) { holding(all, pid, 1ULL << 30); }
+
+static held_t held[1024];
 
 static int is_worker(const char *pid) {
     char path[64], text[64] = "";
@@ -65,6 +80,17 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, proce
     FILE *file = name ? fopen(name, "r") : NULL;
     unsigned pid;
     found = 0, room = *count;
+    int card = card_of(device);
+    if (card >= 0) {
+        int all_held = box_held(held, 1024);
+        for (int i = 0; i < all_held; i++) {
+            if (held[i].card == card) {
+                holding(all, (unsigned)held[i].pid, held[i].bytes);
+            }
+        }
+        *count = found;
+        return box_lost(card) ? GPU_IS_LOST : found > room ? INSUFFICIENT_SIZE : SUCCESS;
+    }
     while (file && fscanf(file, "%u", &pid) == 1) {
         computing(all, pid);
     }
@@ -93,6 +119,18 @@ typedef struct {
 int nvmlDeviceGetMemoryInfo_v2(void *device, memory_t *memory) {
     memory->total = 24ULL << 30;
     memory->used = 20ULL << 30;
+    int card = card_of(device);
+    if (card >= 0) {
+        int all_held = box_held(held, 1024);
+        memory->total = cards[card].bytes;
+        memory->used = 0;
+        for (int i = 0; i < all_held; i++) {
+            memory->used += held[i].card == card ? held[i].bytes : 0;
+        }
+        if (box_lost(card)) {
+            return GPU_IS_LOST;
+        }
+    }
     memory->free = memory->total - memory->used;
     memory->reserved = 0;
     return SUCCESS;
