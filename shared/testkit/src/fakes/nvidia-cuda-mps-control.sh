@@ -1,7 +1,8 @@
 #!/bin/sh
 # Imitates what NVIDIA documents of its MPS control program, with files for state.
 # Knobs (files in $FAKE): start_fails, start_hangs, mute, terminate_fails, quit_ignored,
-# stays_faulted, limit (a number). Every command is appended to $FAKE/commands.
+# With -p 3, or with CUDA_MPS_PROTOCOL_VERSION=3, the daemon speaks MPS v3 and knows no command of version 2.
+# stays_faulted, limit (a number), zombies (clients that have ended stay in the list). Every command is appended to $FAKE/commands.
 FAKE=@FAKE@
 P=${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}
 S=$P/fake
@@ -13,7 +14,7 @@ alive() { [ -f "$1" ] && lives "$(cat "$1")"; }
 clients() {
     for c in "$S"/clients/*; do
         [ -f "$c" ] || continue
-        if lives "${c##*/}"; then echo "${c##*/}"; else rm -f "$c"; fi
+        if lives "${c##*/}" || [ -f "$FAKE/zombies" ]; then echo "${c##*/}"; else rm -f "$c"; fi
     done
 }
 case $1 in
@@ -21,6 +22,10 @@ case $1 in
     [ -f "$FAKE/start_fails" ] && { echo "An instance of this daemon is already running"; exit 1; }
     [ -f "$FAKE/start_hangs" ] && exec sleep 60
     mkdir -p "$S/clients" && mkfifo "$S/block" || exit 1
+    rm -f "$S/v3"
+    # The variable takes precedence.
+    [ "$2" = -p ] && protocol=$3
+    [ "${CUDA_MPS_PROTOCOL_VERSION:-$protocol}" = 3 ] && : >"$S/v3"
     setsid "$0" --process "$S/daemon.pid" </dev/null >/dev/null 2>&1 &
     put $! "$S/daemon.pid"
     echo "start CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" >>"$FAKE/commands"
@@ -38,7 +43,7 @@ case $1 in
     until mkdir "$S/gate" 2>/dev/null; do sleep 0.01; done
     if ! alive "$S/server.pid"; then
         put ACTIVE "$S/status"
-        setsid "$0" --process "$S/server.pid" </dev/null >/dev/null 2>&1 &
+        setsid "$0" --process "$S/server.pid" nvidia-cuda-mps-server </dev/null >/dev/null 2>&1 &
         put $! "$S/server.pid"
     fi
     rmdir "$S/gate"
@@ -55,11 +60,16 @@ case $1 in
     elif [ -f "$S/percentage" ]; then cat "$S/percentage"
     else echo 100; fi
     exit 0 ;;
+server)
+    alive "$S/daemon.pid" && [ -f "$S/v3" ] || { echo "usage: nvidia-cuda-mps-control [-d | -f]"; exit 1; }
+    echo "NAME PID STATUS"
+    exit 0 ;;
 esac
 [ -f "$FAKE/mute" ] && exec sleep 60
 read -r command a b _
 echo "$command $a $b" >>"$FAKE/commands"
 alive "$S/daemon.pid" || { echo "Cannot find MPS control daemon process"; exit 1; }
+[ -f "$S/v3" ] && { echo "error: expected a module and a verb; see --help"; exit 1; }
 server=
 alive "$S/server.pid" && server=$(cat "$S/server.pid")
 case $command in

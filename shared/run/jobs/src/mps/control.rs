@@ -61,6 +61,9 @@ impl Control {
             .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe_dir)
             // A share in our own environment would become the default of every client.
             .env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+            // A daemon that speaks version 3 would not understand our commands. Without it a new daemon speaks 2, and
+            // a command speaks what its daemon does.
+            .env_remove("CUDA_MPS_PROTOCOL_VERSION")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -72,6 +75,24 @@ impl Control {
     /// [`MpsError::Command`] if the daemon does not answer.
     pub fn servers(&self) -> Result<Vec<Pid>, MpsError> {
         self.ask("get_server_list").map(|text| pids(&text))
+    }
+
+    /// Whether a daemon answers only to MPS v3 (`module verb` arguments, driver r615 and newer) and not to the commands
+    /// used here. An answer of version 2 to `get_server_list` is nothing but numbers.
+    pub(super) fn speaks_only_v3(&self) -> bool {
+        let number = |line: &str| line.trim().is_empty() || line.trim().parse::<Pid>().is_ok();
+        if self
+            .ask("get_server_list")
+            .is_ok_and(|text| text.lines().all(number))
+        {
+            return false;
+        }
+        let mut list = self.command();
+        list.args(["server", "list"]).stdin(Stdio::null());
+        let answer = list
+            .spawn()
+            .map(|child| wait_with_output(child, self.timeout));
+        matches!(answer, Ok(Ok(Some(answer))) if answer.success)
     }
 
     /// State of a server.
@@ -256,6 +277,14 @@ mod tests {
             assert!(found.len() <= text.lines().count());
             format!("{} {}", found.len().min(4), is_success(&text))
         });
+    }
+
+    #[test]
+    fn a_version_in_our_environment_is_not_that_of_our_daemon() {
+        let control = Control::new("mps".into(), "/pipe".into(), Duration::from_secs(1));
+        let command = control.command();
+        let removed = (OsStr::new("CUDA_MPS_PROTOCOL_VERSION"), None);
+        assert!(command.get_envs().any(|variable| variable == removed));
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use units::Share;
 
-use crate::process::Lineage;
+use crate::process::{Identity, Lineage};
 use crate::sign::MARK;
 use crate::spawn::with_limit;
 
 use super::control::{self, Control};
 use super::error::{MpsError, Pid, ServerStatus};
+use super::process::Ours;
 use super::stale::{self, RunDir};
 
 /// How to start or find a daemon.
@@ -103,12 +104,15 @@ impl Mps {
     /// Uses a running daemon, at the given pipe directory or that of the environment or NVIDIA's default.
     ///
     /// # Errors
-    /// [`MpsError::NoDaemon`].
+    /// [`MpsError::NoDaemon`]; [`MpsError::Protocol`] if it does not speak version 2.
     pub fn attach(options: &MpsOptions, pipe_dir: Option<PathBuf>) -> Result<Self, MpsError> {
         let pipe_dir = pipe_dir
             .or_else(|| std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from))
             .unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
         let control = Control::new(options.program.clone(), pipe_dir.clone(), options.timeout);
+        if control.speaks_only_v3() {
+            return Err(MpsError::Protocol { pipe_dir });
+        }
         control.servers().map_err(|e| MpsError::NoDaemon {
             pipe_dir,
             detail: e.to_string(),
@@ -227,6 +231,23 @@ impl Mps {
         Ok(self.statuses()?.contains(&ServerStatus::Fault))
     }
 
+    /// Whether a daemon that was started here has ended, although nobody stopped it. It looks at all processes, so it is
+    /// for when the daemon does not answer.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let pipe_dir = self.control.pipe_dir();
+        self.owned.is_some() && !Ours::find(pipe_dir, &Lineage::own()).has_control()
+    }
+
+    /// Whether servers still have clients, and none of these processes exists any more.
+    #[must_use]
+    pub fn has_only_zombies(&self) -> bool {
+        let lives = |pid| Identity::of(pid).is_some_and(Identity::is_alive);
+        let listed = self.clients().unwrap_or_default();
+        // A daemon in another process namespace has other numbers.
+        self.owned.is_some() && !listed.is_empty() && !listed.into_iter().any(lives)
+    }
+
     fn statuses(&self) -> Result<Vec<ServerStatus>, MpsError> {
         let servers = self.control.servers()?.into_iter();
         servers.map(|server| self.control.status(server)).collect()
@@ -284,7 +305,14 @@ impl Mps {
 }
 
 /// Starts the daemon of a control connection and waits until it answers.
+///
+/// # Errors
+/// [`MpsError::LongPath`] before anything is started; [`MpsError::Start`].
 pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Result<(), MpsError> {
+    let path = control.pipe_dir().join(stale::SOCKET);
+    if path.as_os_str().len() > stale::LONGEST_SOCKET {
+        return Err(MpsError::LongPath { path });
+    }
     let mut command = control.command();
     command
         .arg("-d")

@@ -50,6 +50,27 @@ pub enum MpsError {
         /// What the control program said.
         detail: String,
     },
+    /// The daemon to attach to speaks another version of the interface.
+    #[error(
+        "the MPS daemon at {} speaks MPS v3, and this program speaks version 2: start that daemon with \
+         \"nvidia-cuda-mps-control -d -p 2\" and without CUDA_MPS_PROTOCOL_VERSION, or let this program \
+         start one of its own",
+        pipe_dir.display()
+    )]
+    Protocol {
+        /// Its pipe directory.
+        pipe_dir: PathBuf,
+    },
+    /// The daemon's sockets would have paths that the kernel does not allow.
+    #[error(
+        "the socket {} of an MPS daemon would have a path of {} bytes, and the kernel allows {}; set TMPDIR to a \
+         shorter folder",
+        path.display(), path.as_os_str().len(), super::stale::LONGEST_SOCKET
+    )]
+    LongPath {
+        /// The path.
+        path: PathBuf,
+    },
     /// A command to the daemon failed, whatever the exit code of the control program.
     #[error("MPS control command {command:?} failed: {detail}")]
     Command {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::process::{Identity, Lineage, kill_all, with_variable};
 use crate::sign::MARK;
 
-use super::program::is_program;
+use super::program::{is_control, is_program};
 
 /// The processes of a private pipe directory that provably belong to the owner of `lineage`.
 #[derive(Debug, Default)]
@@ -35,6 +35,11 @@ impl Ours {
             daemons: lineage.claim(&daemons),
             clients: lineage.claim(&jobs),
         }
+    }
+
+    /// Whether the control daemon is among them: its servers may outlive it.
+    pub(super) fn has_control(&self) -> bool {
+        self.daemons.iter().any(|p| is_control(p.pid))
     }
 }
 

@@ -8,6 +8,13 @@ pub(crate) fn is_program(pid: i32) -> bool {
     is_program_name(&name(pid))
 }
 
+/// Whether a process is the control daemon: the names differ only behind the bytes that the kernel keeps.
+pub(super) fn is_control(pid: i32) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let server = b"nvidia-cuda-mps-server";
+    is_program(pid) && !command.windows(server.len()).any(|part| part == server)
+}
+
 /// Whether a process of this name is NVIDIA's control program or server.
 #[must_use]
 pub fn is_program_name(name: &str) -> bool {

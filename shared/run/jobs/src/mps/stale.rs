@@ -17,9 +17,13 @@ use super::control::Control;
 use super::error::{MpsError, Pid};
 use super::process::{self, Ours};
 
+/// Longest path of a socket, unix(7): 108 bytes with the zero at its end.
+pub(super) const LONGEST_SOCKET: usize = 107;
+/// The longest name of a socket in the daemon's pipe directory.
+pub(super) const SOCKET: &str = "control_privileged";
 /// Longest path of a directory below which sockets are, as their paths may have at most 107 bytes: the longest that
 /// we and the daemon add is `/gpu-` with 32 letters of a GPU's name, and `/pipe/control_privileged`.
-const LONGEST: usize = 107 - 5 - 32 - 24;
+const LONGEST: usize = LONGEST_SOCKET - 5 - 32 - 24;
 
 /// Where run directories are by default: a short path. The folder for temporary files of a batch system may be too
 /// long, and is then not used.

@@ -290,6 +290,69 @@ fn an_attached_daemon_is_never_stopped() {
 }
 
 #[test]
+fn a_daemon_that_speaks_v3_is_recognised_and_refused() {
+    let bench = Bench::new();
+    let pipe = bench.root.path().join("theirs");
+    fs::create_dir(&pipe).unwrap();
+    let control = |arguments: &[&str], version: Option<&str>| {
+        let mut command = Command::new(bench.fake.control());
+        command
+            .args(arguments)
+            .env("CUDA_MPS_PIPE_DIRECTORY", &pipe);
+        command.envs(version.map(|version| ("CUDA_MPS_PROTOCOL_VERSION", version)));
+        assert!(command.status().unwrap().success());
+    };
+    let quit = || {
+        for pid in FakeMps::processes_below(bench.root.path()) {
+            jobs::process::Identity::of(pid).unwrap().kill();
+        }
+        fs::remove_dir_all(pipe.join("fake")).unwrap();
+    };
+    let attach = || Mps::attach(&bench.options(), Some(pipe.clone()));
+    control(&["-d", "-p", "3"], None);
+    let error = attach().unwrap_err();
+    assert!(matches!(error, MpsError::Protocol { .. }), "{error}");
+    assert!(error.to_string().contains("-d -p 2"), "{error}");
+    quit();
+    control(&["-d"], Some("3"));
+    assert!(matches!(attach(), Err(MpsError::Protocol { .. })));
+    quit();
+    control(&["-d", "-p", "3"], Some("2"));
+    attach().unwrap();
+    quit();
+}
+
+#[test]
+fn a_root_that_is_too_long_for_sockets_is_refused_before_the_daemon_starts() {
+    let bench = Bench::new();
+    // A run adds "/run-" with six letters, "/pipe" and "/control_privileged" to its root: 35 bytes.
+    let root_of = |length: usize| {
+        let start = bench.root.path().join("r");
+        let more = length - start.as_os_str().len();
+        let name = format!("r{}", "x".repeat(more));
+        bench.root.path().join(name)
+    };
+    let start = |length| {
+        let root = root_of(length);
+        Mps::start(&MpsOptions {
+            root,
+            ..bench.options()
+        })
+    };
+    start(107 - 35).unwrap().stop().unwrap();
+    let starts = || bench.fake.commands().matches("start ").count();
+    let error = start(108 - 35).unwrap_err();
+    assert!(matches!(error, MpsError::LongPath { .. }), "{error}");
+    assert!(error.to_string().contains("108 bytes"), "{error}");
+    assert_eq!(starts(), 1);
+    let runs = fs::read_dir(root_of(108 - 35)).unwrap();
+    assert_eq!(
+        runs.filter(|e| e.as_ref().unwrap().path().is_dir()).count(),
+        0
+    );
+}
+
+#[test]
 fn a_root_that_others_can_read_is_refused() {
     let bench = Bench::new();
     let root = bench.options().root;
