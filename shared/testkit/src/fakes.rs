@@ -207,7 +207,7 @@ impl FakeMps {
     }
 
     /// Turns a knob of the control program: `start_fails`, `start_hangs`, `mute`,
-    /// `terminate_fails`, `quit_ignored`, `stays_faulted`, or `limit` with a number.
+    /// `terminate_fails`, `quit_ignored`, `stays_faulted`, `zombies`, or `limit` with a number.
     ///
     /// # Panics
     /// If the file system refuses.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::{FailureCause, PhaseKind, Task};
-use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
+use host::{Gpus, Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
 use jobs::{Event, Happening, JobId, LogLimits, Order, OrderError};
 use units::corun::Setting;
 use units::{Batch, Share};
@@ -274,12 +274,16 @@ impl Pool {
     /// the device has recovered. Returns messages about the actions.
     pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
         self.tidy();
-        match self.host.health() {
+        let gpus = match self.host.health() {
             Health::Good => return Ok(None),
-            Health::Faulted | Health::Unknown(_) => self.end_all(),
-        }
+            Health::Faulted(faults) => faults.into_iter().next().map(|fault| fault.gpus),
+            Health::Unknown(_) => None,
+        };
+        // Workers of a measurement are on one GPU.
+        let gpus = gpus.unwrap_or_else(|| Gpus::one(0));
+        self.end_all();
         loop {
-            let recovery = self.host.recover();
+            let recovery = self.host.recover(&gpus);
             match recovery.map_err(|e| MeasureError::Unusable(e.to_string()))? {
                 Recovery::Pending => std::thread::sleep(Duration::from_millis(20)),
                 Recovery::Recovered => return Ok(Some("the MPS server faulted and recovered")),

@@ -57,6 +57,9 @@ pub enum HostError {
     /// A daemon of somebody else has a fault and does not recover.
     #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
     AttachedFault,
+    /// The GPU does not work any more.
+    #[error("{0}")]
+    GpuLost(String),
 }
 
 impl HostError {
@@ -71,7 +74,8 @@ impl HostError {
             | Self::Apart { .. }
             | Self::OneSimulated { .. }
             | Self::NoMemoryLimit
-            | Self::AttachedFault => false,
+            | Self::AttachedFault
+            | Self::GpuLost(_) => false,
         }
     }
 }

@@ -43,6 +43,12 @@ impl Gpus {
         }
     }
 
+    /// Whether one of them is among others.
+    #[must_use]
+    pub fn share_any(&self, others: &Self) -> bool {
+        self.0.iter().any(|gpu| others.0.contains(gpu))
+    }
+
     /// The first of the numbers that a host of `count` GPUs does not have.
     pub(crate) fn beyond(&self, count: usize) -> Option<usize> {
         self.0.iter().copied().find(|&gpu| gpu >= count)

@@ -76,10 +76,30 @@ pub struct Settled {
 pub enum Health {
     /// It serves jobs.
     Good,
-    /// A fault has affected every job on it; call [`Host::recover`] when none runs any more.
-    Faulted,
+    /// Each fault affects every job on its GPUs; call [`Host::recover`] for them when none runs there any more.
+    Faulted(Vec<Fault>),
     /// It did not answer in time, which on a loaded machine is transient.
     Unknown(HostError),
+}
+
+/// A fault of some GPUs of a host. Those of its other GPUs go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The GPUs.
+    pub gpus: Gpus,
+    /// What has happened to them.
+    pub kind: FaultKind,
+}
+
+/// What has happened to the GPUs of a fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A job made the MPS server fault, which ends every job of that server.
+    Server,
+    /// The MPS daemon has gone. No job did that.
+    Daemon,
+    /// The GPU does not work any more, and why. It does not recover.
+    Lost(String),
 }
 
 /// Progress of the recovery from a fault.
@@ -136,12 +156,12 @@ pub trait Host {
     /// State of the device.
     fn health(&mut self) -> Health;
 
-    /// Recovers the device after a fault. No job may run. From the first call on, the host gives the device some time
-    /// before it replaces what does not recover by itself.
+    /// Recovers GPUs after a [`Fault`] of them. No job may run there. From the first call on, the host gives them some
+    /// time before it replaces what does not recover by itself.
     ///
     /// # Errors
-    /// [`HostError`] if the device cannot be brought back.
-    fn recover(&mut self) -> Result<Recovery, HostError>;
+    /// [`HostError`] if they cannot be brought back.
+    fn recover(&mut self, gpus: &Gpus) -> Result<Recovery, HostError>;
 
     /// Waits until something happens and returns it, at the latest at `until` (`None`: no limit). A host on the
     /// machine's clock also returns every [`LOOK`] without an event, so that its caller can check signals and

@@ -5,6 +5,7 @@
 //! of all. Either way a job sees only the GPUs that it was granted. CUDA reads a client's share
 //! once, at start; it applies to each of its GPUs.
 
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind};
@@ -13,7 +14,10 @@ use jobs::{JobSpec, RunDir};
 
 use crate::discovery::Gpu;
 use crate::processes::{Admitted, Processes, Shares};
-use crate::{Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work};
+use crate::sight::Sight;
+use crate::{
+    Fault, FaultKind, Gpus, Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work,
+};
 
 /// Processes of this machine under MPS.
 pub type MpsHost = Processes<Daemons>;
@@ -56,8 +60,8 @@ pub struct Daemons {
     daemons: Vec<Daemon>,
     attach: bool,
     recovery: Duration,
-    /// When daemons that have not recovered by themselves are replaced; set while one is faulted.
-    replace_at: Option<Instant>,
+    /// NVML, from the first fault on; absent in it if it cannot be loaded.
+    sight: OnceCell<Option<Sight>>,
 }
 
 #[derive(Debug)]
@@ -65,7 +69,13 @@ struct Daemon {
     options: MpsOptions,
     /// Absent after a daemon could not be replaced.
     mps: Option<Mps>,
+    /// When it is replaced if it has not recovered by itself until then; set while it is faulted.
+    replace_at: Option<Instant>,
 }
+
+/// How long a faulted server may take to notice that its last clients have gone. It notices at once; after this, it
+/// counts clients that exist no more, and would never recover.
+const ZOMBIES: Duration = Duration::from_secs(3);
 
 impl Daemon {
     fn mps(&self) -> Result<&Mps, HostError> {
@@ -73,6 +83,48 @@ impl Daemon {
             detail: "it is gone and could not be replaced".to_owned(),
         };
         Ok(self.mps.as_ref().ok_or_else(gone)?)
+    }
+
+    /// What is wrong with it.
+    fn fault(&self) -> Result<Option<FaultKind>, HostError> {
+        let Some(mps) = &self.mps else {
+            return Ok(Some(FaultKind::Daemon));
+        };
+        match mps.is_faulted() {
+            Ok(faulted) => Ok(faulted.then_some(FaultKind::Server)),
+            Err(_) if mps.is_gone() => Ok(Some(FaultKind::Daemon)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// See [`Host::recover`](crate::Host::recover).
+    fn recover(&mut self, attach: bool, patience: Duration) -> Result<Recovery, HostError> {
+        let mps = self.mps.as_ref();
+        if mps.is_some_and(|mps| mps.recovered().is_ok()) {
+            self.replace_at = None;
+            return Ok(Recovery::Recovered);
+        }
+        let patience = match mps {
+            Some(mps) if mps.is_gone() => Duration::ZERO,
+            Some(mps) if mps.has_only_zombies() => ZOMBIES.min(patience),
+            Some(_) => patience,
+            None => Duration::ZERO,
+        };
+        let now = Instant::now();
+        let at = self
+            .replace_at
+            .unwrap_or(now + patience)
+            .min(now + patience);
+        self.replace_at = Some(at);
+        if now < at {
+            return Ok(Recovery::Pending);
+        }
+        self.replace_at = None;
+        if attach {
+            return Err(HostError::AttachedFault);
+        }
+        self.start(false)?;
+        Ok(Recovery::Replaced)
     }
 
     fn start(&mut self, attach: bool) -> Result<(), MpsError> {
@@ -106,6 +158,7 @@ impl MpsHost {
                     ..setup.mps.clone()
                 },
                 mps: None,
+                replace_at: None,
             };
             let started = daemon.start(setup.attach);
             started.map_err(|e| OpenError::environment(DeviceKind::Cuda, e))?;
@@ -116,7 +169,7 @@ impl MpsHost {
             daemons,
             attach: setup.attach,
             recovery: setup.recovery,
-            replace_at: None,
+            sight: OnceCell::new(),
         };
         Processes::new(daemons, run)
     }
@@ -145,11 +198,18 @@ impl Daemons {
         })
     }
 
-    fn has_recovered(daemon: &Daemon) -> bool {
-        daemon
-            .mps
-            .as_ref()
-            .is_some_and(|mps| mps.recovered().is_ok())
+    /// Why a GPU does not work any more, if NVML says that it does not.
+    fn lost(&self, gpu: usize) -> Option<String> {
+        let sight = self.sight.get_or_init(|| Sight::open().ok());
+        sight.as_ref()?.lost(&self.gpus.get(gpu)?.uuid)
+    }
+
+    /// Numbers of the GPUs of a daemon.
+    fn numbers(&self, daemon: &Daemon) -> Option<Gpus> {
+        let served = &daemon.options.gpus;
+        let gpus = self.gpus.iter().enumerate();
+        let own = gpus.filter(|(_, gpu)| served.contains(&gpu.uuid));
+        Gpus::of(&own.map(|(number, _)| number).collect::<Vec<_>>())
     }
 }
 
@@ -219,38 +279,48 @@ impl Shares for Daemons {
     }
 
     fn health(&self) -> Health {
+        let lost = |gpu| {
+            self.lost(gpu).map(|why| Fault {
+                gpus: Gpus::one(gpu),
+                kind: FaultKind::Lost(why),
+            })
+        };
+        let mut faults: Vec<Fault> = (0..self.gpus.len()).filter_map(lost).collect();
         let mut unknown = None;
         for daemon in &self.daemons {
-            let faulted = daemon
-                .mps()
-                .and_then(|mps| mps.is_faulted().map_err(HostError::Mps));
-            match faulted {
-                Ok(false) => {}
-                Ok(true) => return Health::Faulted,
+            match daemon.fault() {
+                Ok(None) => {}
+                Ok(Some(kind)) => {
+                    let gpus = self.numbers(daemon);
+                    faults.extend(gpus.map(|gpus| Fault { gpus, kind }));
+                }
                 Err(error) => unknown = Some(error),
             }
         }
-        unknown.map_or(Health::Good, Health::Unknown)
+        match faults.is_empty() {
+            true => unknown.map_or(Health::Good, Health::Unknown),
+            false => Health::Faulted(faults),
+        }
     }
 
-    fn recover(&mut self) -> Result<Recovery, HostError> {
-        if self.daemons.iter().all(Self::has_recovered) {
-            self.replace_at = None;
-            return Ok(Recovery::Recovered);
+    fn recover(&mut self, gpus: &Gpus) -> Result<Recovery, HostError> {
+        if let Some(why) = gpus.numbers().iter().find_map(|&gpu| self.lost(gpu)) {
+            return Err(HostError::GpuLost(why));
         }
-        let now = Instant::now();
-        if now < *self.replace_at.get_or_insert(now + self.recovery) {
-            return Ok(Recovery::Pending);
-        }
-        self.replace_at = None;
-        if self.attach {
-            return Err(HostError::AttachedFault);
-        }
-        for daemon in &mut self.daemons {
-            if !Self::has_recovered(daemon) {
-                daemon.start(false)?;
+        let (attach, patience) = (self.attach, self.recovery);
+        let serves: Vec<bool> = self
+            .daemons
+            .iter()
+            .map(|daemon| self.numbers(daemon).is_some_and(|own| own.share_any(gpus)))
+            .collect();
+        let mut overall = Recovery::Recovered;
+        for (daemon, _) in self.daemons.iter_mut().zip(serves).filter(|(_, s)| *s) {
+            match daemon.recover(attach, patience)? {
+                Recovery::Recovered => {}
+                Recovery::Pending => return Ok(Recovery::Pending),
+                Recovery::Replaced => overall = Recovery::Replaced,
             }
         }
-        Ok(Recovery::Replaced)
+        Ok(overall)
     }
 }

@@ -12,7 +12,9 @@ use jobs::{
 use units::{Share, TaskId};
 
 use crate::error::word;
-use crate::{Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants, Settled, Work};
+use crate::{
+    Gpus, Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants, Settled, Work,
+};
 
 /// How shares of processes are enforced: quotas of control groups, or MPS daemons.
 pub trait Shares {
@@ -68,7 +70,7 @@ pub trait Shares {
     ///
     /// # Errors
     /// As there.
-    fn recover(&mut self) -> Result<Recovery, HostError> {
+    fn recover(&mut self, _: &Gpus) -> Result<Recovery, HostError> {
         Ok(Recovery::Recovered)
     }
 }
@@ -249,8 +251,8 @@ impl<S: Shares> Host for Processes<S> {
         self.shares.health()
     }
 
-    fn recover(&mut self) -> Result<Recovery, HostError> {
-        self.shares.recover()
+    fn recover(&mut self, gpus: &Gpus) -> Result<Recovery, HostError> {
+        self.shares.recover(gpus)
     }
 
     fn poll(&mut self, until: Option<Instant>) -> Vec<Event> {

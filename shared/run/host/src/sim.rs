@@ -19,7 +19,7 @@ use units::Share;
 use units::corun::Setting;
 
 pub use crate::error::SimError;
-use crate::{Grant, Health, Host, HostError, OpenError, Recovery, Regrants, Settled, Work};
+use crate::{Gpus, Grant, Health, Host, HostError, OpenError, Recovery, Regrants, Settled, Work};
 pub use gpu::{STEADY_REPEATS, STEADY_WINDOW_S, SimulatedGpu};
 pub use seeds::{of_repeat, scatter};
 
@@ -339,7 +339,7 @@ impl Host for SimHost {
         Health::Good
     }
 
-    fn recover(&mut self) -> Result<Recovery, HostError> {
+    fn recover(&mut self, _: &Gpus) -> Result<Recovery, HostError> {
         Ok(Recovery::Recovered)
     }
 

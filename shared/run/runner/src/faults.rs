@@ -1,67 +1,176 @@
-//! Faults of the device: every job on it is ended, and the device is recovered before another starts.
+//! Faults of GPUs: every job on them is ended, and they are recovered before another starts there. Jobs on other GPUs
+//! go on.
 
 use std::fmt;
 
 use doc::EventPayload;
-use host::{Health, Recovery};
+use host::{Fault, FaultKind, Gpus, Health, Recovery};
+use jobs::{Event, Exit, Happening};
 
-use crate::device::Device;
+use crate::blame::{Blame, blame};
+use crate::device::KnownFault;
 use crate::happened::Stop;
 use crate::policy::Policy;
 use crate::runner::Runner;
-use crate::watch::Ending;
+use crate::watch::{Ending, Watch};
 
 impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
-    /// After a failure. A fault of an MPS server affects every job on it, and says nothing about them.
-    pub(crate) fn look_for_fault(&mut self, policy: &mut dyn Policy<Key = K>, cause: K) {
-        if self.device != Device::Good || self.is_stopping() {
-            return;
+    /// After a failure: faults that have not been told. They affect every job on their GPUs, and say nothing about them.
+    pub(crate) fn new_faults(&mut self) -> Vec<Fault> {
+        if self.stopping || self.devices.is_lost {
+            return Vec::new();
         }
         match self.host.health() {
-            Health::Faulted => {}
+            Health::Faulted(mut faults) => {
+                faults.retain(|fault| self.devices.is_new(fault));
+                faults
+            }
             // If the device cannot be asked, its jobs show whether it works.
-            Health::Good | Health::Unknown(_) => return,
+            Health::Good | Health::Unknown(_) => Vec::new(),
         }
-        self.device = Device::Faulted;
+    }
+
+    /// Tells of a fault that the end of `cause` revealed, and ends every job on its GPUs.
+    pub(crate) fn declare(
+        &mut self,
+        policy: &dyn Policy<Key = K>,
+        cause: K,
+        fault: Fault,
+        blamed: bool,
+    ) {
+        let concerned = |gpus: &Option<Gpus>| {
+            let gpus = gpus.as_ref();
+            gpus.is_some_and(|gpus| gpus.share_any(&fault.gpus))
+        };
+        let computing = || self.running.values().filter(|w| w.gpus.is_some());
+        let all = computing().all(|watch| concerned(&watch.gpus));
+        let (what, happened) = match &fault.kind {
+            FaultKind::Server => ("the MPS server", "faulted".to_owned()),
+            FaultKind::Daemon => ("the MPS daemon", "has gone".to_owned()),
+            FaultKind::Lost(why) => ("the GPU", format!("does not work any more: {why}")),
+        };
+        let (name, jobs) = match all {
+            true => (what.to_owned(), "every job is stopped"),
+            false => (
+                format!("{what} of GPU {}", fault.gpus),
+                "its jobs are stopped",
+            ),
+        };
         self.tell(EventPayload::Fault {
             round: policy.round(),
             task: Some(policy.task(cause)),
-            reason: "the MPS server faulted; every job is stopped".to_owned(),
+            reason: format!("{name} {happened}; {jobs}"),
         });
-        let computing = self.running.iter().filter(|(_, w)| w.on_device);
-        let mut computing: Vec<_> = computing.map(|(&job, w)| (w.key, job)).collect();
-        computing.sort_unstable();
-        for (_, job) in computing {
+        let on_it = self.running.iter().filter(|(_, w)| concerned(&w.gpus));
+        let mut on_it: Vec<_> = on_it.map(|(&job, w)| (w.key, job)).collect();
+        on_it.sort_unstable();
+        for (_, job) in on_it {
             self.end(job, Ending::Fault, self.supervision().grace);
+        }
+        let blamed = blamed || fault.kind != FaultKind::Server;
+        self.devices.faults.push(KnownFault {
+            fault,
+            blamed,
+            name,
+        });
+    }
+
+    /// After a fault, when the jobs have gone: checks whether its GPUs have recovered, and recovers them when their time
+    /// is over.
+    pub(crate) fn recover(&mut self, policy: &mut dyn Policy<Key = K>) {
+        if self.is_stopping() {
+            return;
+        }
+        let known = std::mem::take(&mut self.devices.faults);
+        for known in known {
+            let gpus = &known.fault.gpus;
+            let uses = |w: &Watch<K>| w.gpus.as_ref().is_some_and(|own| own.share_any(gpus));
+            if self.is_stopping() || self.running.values().any(uses) {
+                self.devices.faults.push(known);
+                continue;
+            }
+            let reason = match self.host.recover(gpus) {
+                Ok(Recovery::Pending) => {
+                    self.devices.faults.push(known);
+                    continue;
+                }
+                Ok(Recovery::Recovered) => Ok(format!("{} has recovered", known.name)),
+                Ok(Recovery::Replaced) => Ok(match &known.fault.kind {
+                    FaultKind::Daemon => format!("{} was started again", known.name),
+                    _ => format!("{} was replaced", known.name.replace("server", "daemon")),
+                }),
+                Err(error) => Err(error.to_string()),
+            };
+            let (Ok(text) | Err(text)) = &reason;
+            self.tell(EventPayload::Fault {
+                round: policy.round(),
+                task: None,
+                reason: text.clone(),
+            });
+            if let Err(why) = reason {
+                self.lose(policy, known.fault.gpus, why);
+            }
         }
     }
 
-    /// After a fault, when the jobs have gone: checks whether the device has recovered, and recovers it when its time
-    /// is over.
-    pub(crate) fn recover(&mut self, policy: &mut dyn Policy<Key = K>) {
-        let used = self.running.values().any(|w| w.on_device);
-        if self.device != Device::Faulted || self.is_stopping() || used {
+    /// GPUs do not recover: the policy goes on without them, or everything ends.
+    fn lose(&mut self, policy: &mut dyn Policy<Key = K>, gpus: Gpus, why: String) {
+        self.devices.lost.push(gpus.clone());
+        if policy.gpus_lost(self, &gpus, &why) {
             return;
         }
-        let recovered = match self.host.recover() {
-            Ok(Recovery::Pending) => return,
-            Ok(Recovery::Recovered) => Ok("the MPS server has recovered"),
-            Ok(Recovery::Replaced) => Ok("the MPS daemon was replaced"),
-            Err(error) => Err(error.to_string()),
-        };
-        self.device = match recovered {
-            Ok(_) => Device::Good,
-            Err(_) => Device::Lost,
-        };
-        let lost = recovered.is_err();
-        let reason = recovered.map_or_else(|why| why, str::to_owned);
-        self.tell(EventPayload::Fault {
-            round: policy.round(),
-            task: None,
-            reason: reason.clone(),
-        });
-        if lost {
-            self.stop_for(policy, &Stop::DeviceLost(reason));
-        }
+        self.devices.is_lost = true;
+        self.stop_for(policy, &Stop::DeviceLost(why));
     }
+
+    /// Of jobs that have failed in one turn, puts the one that most likely caused a fault first: the order in which
+    /// processes are found to have ended says little when they end within milliseconds.
+    pub(crate) fn culprits_first(&self, events: &mut [Event]) {
+        let rank = |event: &Event| match &event.what {
+            Happening::Exited { exit, tail, .. } if *exit != Exit::Code(0) => {
+                let computed = self
+                    .running
+                    .get(&event.job)
+                    .is_some_and(|w| w.gpus.is_some());
+                computed.then(|| blame(tail))
+            }
+            _ => None,
+        };
+        // An exit is the last event of its job, so that it may be moved behind those of others.
+        events.sort_by_key(rank);
+    }
+
+    /// Whether a job that failed by itself is the one that made a server fault, and why not: `None` if there is no
+    /// fault on its GPUs.
+    pub(crate) fn role(&mut self, watch: &Watch<K>, tail: &str, new: &[Fault]) -> Option<Role> {
+        let gpus = watch.gpus.as_ref()?;
+        let fault = new.iter().find(|fault| fault.gpus.share_any(gpus));
+        let Some(fault) = fault else {
+            // It was to be ended for a fault that nobody is known to have caused, and names its own.
+            let known = self.devices.fault_of(gpus)?;
+            if !known.blamed && watch.ending == Some(Ending::Fault) && blame(tail) == Blame::Own {
+                known.blamed = true;
+                return Some(Role::Culprit);
+            }
+            return None;
+        };
+        Some(match &fault.kind {
+            // One that a time limit ended may have hung because of the fault.
+            FaultKind::Server if watch.ending.is_some() || blame(tail) == Blame::Others => {
+                Role::Victim("ended by a fault of the MPS server".to_owned())
+            }
+            FaultKind::Server => Role::Culprit,
+            FaultKind::Daemon => Role::Victim("the MPS daemon had gone".to_owned()),
+            FaultKind::Lost(why) => Role::Victim(why.clone()),
+        })
+    }
+}
+
+/// What a job that failed has to do with a fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It caused it.
+    Culprit,
+    /// It suffered from it, in words.
+    Victim(String),
 }

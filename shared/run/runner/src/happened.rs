@@ -50,7 +50,7 @@ pub enum Verdict {
     Ended,
     /// Its policy or a signal ended it, which is not its fault.
     Stopped,
-    /// It was ended because another job of the device caused a fault.
+    /// It is a victim: it was ended by, or because of, a fault of its GPU that it did not cause.
     Fault,
 }
 
@@ -67,6 +67,8 @@ pub struct Ended {
     pub strays: Vec<String>,
     /// Its work was done, and it had to be ended because it did not end by itself.
     pub outstayed: bool,
+    /// It failed and made the MPS server fault, which ended all jobs of the server.
+    pub culprit: bool,
     /// The end of its log.
     pub tail: String,
 }

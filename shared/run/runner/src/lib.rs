@@ -14,9 +14,10 @@
 //! | signals: the first asks, the second kills | [`Runner::run`] |
 //! | time limits, moved by pauses of the machine | [`Limits`] |
 //! | how an end is judged | [`Verdict`] |
-//! | a fault of the device ends all jobs on it | `faults.rs` |
+//! | a fault of a GPU ends all jobs on it, and who caused it | `faults.rs` |
 //! | metrics, table and line | [`Recorder`] |
 
+mod blame;
 mod device;
 mod faults;
 mod happened;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use host::Gpus;
 use units::TaskId;
 
 use crate::happened::{Ended, Happened, Stop};
@@ -51,6 +52,12 @@ pub trait Policy {
 
     /// The work of a process that has ended is not done.
     fn failed(&mut self, run: &mut Runner<'_, Self::Key>, key: Self::Key, why: String);
+
+    /// GPUs do not work any more, and `why`; no process runs there. Returns whether the policy goes on without them;
+    /// otherwise everything ends.
+    fn gpus_lost(&mut self, _: &mut Runner<'_, Self::Key>, _gpus: &Gpus, _why: &str) -> bool {
+        false
+    }
 
     /// Nothing starts any more. Processes that this does not end are ended after it, with the usual grace.
     fn stopped(&mut self, run: &mut Runner<'_, Self::Key>, why: &Stop);

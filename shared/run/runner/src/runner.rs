@@ -5,11 +5,11 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use doc::EventPayload;
-use host::{Grant, Host, HostError, Regrants, Work};
+use host::{Gpus, Grant, Host, HostError, Regrants, Work};
 use jobs::{JobId, Journal, Order, OrderError, Supervision};
 use units::{Seconds, Share};
 
-use crate::device::Device;
+use crate::device::Devices;
 use crate::sink::Sink;
 use crate::watch::{Ending, Limits, Reports, Watch};
 
@@ -20,7 +20,7 @@ pub struct Runner<'r, K> {
     pub(crate) journal: Journal,
     pub(crate) supervision: &'r Supervision,
     pub(crate) running: BTreeMap<JobId, Watch<K>>,
-    pub(crate) device: Device,
+    pub(crate) devices: Devices,
     pub(crate) stopping: bool,
     /// Why the policy gives up, until it is acted upon.
     pub(crate) given_up: Option<String>,
@@ -75,7 +75,7 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
             journal,
             supervision,
             running: BTreeMap::new(),
-            device: Device::default(),
+            devices: Devices::default(),
             stopping: false,
             given_up: None,
             turned: Instant::now(),
@@ -145,7 +145,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             return Ok(false);
         };
         let on_device = start.work.phase == doc::PhaseKind::Compute;
-        let watch = Watch::new(key, start.limits, on_device, self.host.now());
+        let gpus = on_device.then(|| start.grant.gpus.clone());
+        let watch = Watch::new(key, start.limits, gpus, self.host.now());
         self.running.insert(job, watch);
         // It will never report that it is ready. A quota can be set at once; a client of MPS cannot be verified
         // before it connects, and the time of that is unknown.
@@ -270,10 +271,17 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.stopping
     }
 
-    /// Whether nothing may be started now: the device has had a fault and has not recovered.
+    /// Whether some GPU has had a fault and has not recovered: nothing may be started now, or only where
+    /// [`Runner::serves`] says so.
     #[must_use]
     pub const fn is_faulted(&self) -> bool {
-        self.device.is_faulted()
+        self.devices.is_faulted()
+    }
+
+    /// Whether a job may be started on all of these GPUs now: none is lost, or has had a fault and has not recovered.
+    #[must_use]
+    pub fn serves(&self, gpus: &Gpus) -> bool {
+        self.devices.serve(gpus)
     }
 
     /// How jobs are supervised.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use doc::EventPayload;
 use jobs::{Event, Exit, Happening, JobId, OutOfMemory};
 
+use crate::faults::Role;
 use crate::happened::{Ended, Happened, Stop, Verdict};
 use crate::policy::Policy;
 use crate::runner::{Over, Runner};
@@ -29,11 +30,13 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             if let Some(why) = self.given_up.take() {
                 self.stop_for(policy, &Stop::GaveUp(why));
             }
-            let over = self.stopping || !self.device.is_faulted();
+            let over = self.stopping || !self.devices.is_faulted();
             if over && policy.is_over(&self) && self.running.is_empty() {
                 break;
             }
-            for event in self.host.poll(self.due(policy)) {
+            let mut events = self.host.poll(self.due(policy));
+            self.culprits_first(&mut events);
+            for event in events {
                 self.happened(policy, event);
             }
             self.judge(policy);
@@ -46,7 +49,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.show(policy, true);
         Over {
             signal: self.signal,
-            lost: self.device.is_lost(),
+            lost: self.devices.is_lost,
         }
     }
 
@@ -151,7 +154,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let Some(watch) = self.running.get_mut(&job) else {
             return;
         };
-        if watch.ready || !watch.on_device {
+        if watch.ready || watch.gpus.is_none() {
             return;
         }
         watch.ready = true;
@@ -175,17 +178,48 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let Some(watch) = self.running.remove(&event.job) else {
             return;
         };
-        let (verdict, why) = verdict(&watch, exit, &tail, out_of_memory);
+        let (mut verdict, mut why) = verdict(&watch, exit, &tail, out_of_memory);
+        let by_itself = matches!(verdict, Verdict::Failed | Verdict::Ended);
+        let mut faults = match by_itself && watch.gpus.is_some() {
+            true => self.new_faults(),
+            false => Vec::new(),
+        };
+        let mut culprit = false;
+        if by_itself || verdict == Verdict::Fault {
+            match self.role(&watch, &tail, &faults) {
+                Some(Role::Culprit) => {
+                    culprit = true;
+                    if verdict == Verdict::Fault {
+                        (verdict, why) = by_exit(exit, &tail, None);
+                    }
+                    let text = why.unwrap_or_default();
+                    why = Some(format!("{text}; it made the MPS server fault"));
+                }
+                Some(Role::Victim(text)) => (verdict, why) = (Verdict::Fault, Some(text)),
+                None => {}
+            }
+        }
         let ended = Ended {
             verdict,
             why,
             exit,
             strays,
             outstayed: watch.ending == Some(Ending::Outstayed),
+            culprit,
             tail,
         };
-        if let Err(why) = policy.ended(self, watch.key, &ended) {
-            self.look_for_fault(policy, watch.key);
+        let done = policy.ended(self, watch.key, &ended);
+        if done.is_err() && !by_itself {
+            faults = self.new_faults();
+        }
+        for fault in faults {
+            let own = watch
+                .gpus
+                .as_ref()
+                .is_some_and(|gpus| gpus.share_any(&fault.gpus));
+            self.declare(policy, watch.key, fault, culprit && own);
+        }
+        if let Err(why) = done {
             policy.failed(self, watch.key, why);
         }
     }
@@ -256,6 +290,15 @@ fn verdict<K>(
         Some(Ending::Outstayed) => return (Verdict::Done, None),
         None => {}
     }
+    by_exit(exit, tail, out_of_memory)
+}
+
+/// How the end of a process that nobody ended is judged.
+fn by_exit(
+    exit: Exit,
+    tail: &str,
+    out_of_memory: Option<OutOfMemory>,
+) -> (Verdict, Option<String>) {
     let text = match exit {
         Exit::Code(0) => return (Verdict::Done, None),
         Exit::Code(code) => format!("exit code {code}"),

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use host::Gpus;
+
 /// How a process reports its progress, for advice when it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reports {
@@ -42,8 +44,8 @@ pub(crate) enum Late {
 pub(crate) struct Watch<K> {
     pub(crate) key: K,
     pub(crate) limits: Limits,
-    /// It computes, so a fault of the device concerns it.
-    pub(crate) on_device: bool,
+    /// The GPUs on which it computes, so that a fault of them concerns it; absent if it does not compute.
+    pub(crate) gpus: Option<Gpus>,
     pub(crate) ready: bool,
     /// Its work counts, however it ends.
     pub(crate) finished: bool,
@@ -67,11 +69,11 @@ pub(crate) enum Ending {
 }
 
 impl<K> Watch<K> {
-    pub(crate) fn new(key: K, limits: Limits, on_device: bool, now: Instant) -> Self {
+    pub(crate) fn new(key: K, limits: Limits, gpus: Option<Gpus>, now: Instant) -> Self {
         Self {
             key,
             limits,
-            on_device,
+            gpus,
             ready: false,
             finished: false,
             ending: None,
@@ -142,7 +144,7 @@ mod tests {
             stall: Some(2 * SECOND),
             ..Limits::default()
         };
-        Watch::new((), limits, true, now)
+        Watch::new((), limits, Some(Gpus::one(0)), now)
     }
 
     #[test]

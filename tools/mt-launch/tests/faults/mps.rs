@@ -85,6 +85,39 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     no_client_is_left(&corner);
 }
 
+/// The first job starts the fault; what shares its GPU is a victim, and what runs on another is left alone.
+#[test]
+fn a_fault_ends_the_jobs_of_its_own_gpu_and_names_who_made_it() {
+    let Some((fake, corner)) = gpu() else { return };
+    let worker = fake.worker().display().to_string();
+    let good = format!(
+        r#""{worker}" & w=$!; sleep 3; kill $w; echo '{{"mt":"done","samples":30}}'; exit 0"#
+    );
+    let faulty = format!(
+        r#"if [ ! -e faulted ]; then touch faulted; FAKE_CLIENTS=2 FAKE_MODE=faults exec "{worker}"; fi; {good}"#
+    );
+    let mut a = job("a", &faulty);
+    a.resume = good.clone();
+    let plan = corner.plan(&[a, job("b", &good), job("c", &good)]);
+    let text = fs::read_to_string(&plan).unwrap();
+    let apart = text.replace(r#""id":"c","batch":"#, r#""id":"c","gpu":1,"batch":"#);
+    fs::write(&plan, apart).unwrap();
+    let ran = launched(&fake, &corner, &["--progress-every", "1"]);
+    let restarts = ran.reasons(EventKind::Restart);
+    let said = format!("{} {restarts}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{said}");
+    let faults = ran.reasons(EventKind::Fault);
+    assert!(
+        faults.starts_with("the MPS server of GPU 0 faulted; its jobs are stopped"),
+        "{faults}"
+    );
+    assert!(restarts.contains("it made the MPS server fault"), "{said}");
+    let restarted = |n: usize| ran.summary().tasks[n].restarts;
+    assert!(restarted(0) >= 1 && restarted(2) == 0, "{said}");
+    corner.nothing_is_left();
+    no_client_is_left(&corner);
+}
+
 #[test]
 fn a_signal_is_heeded_while_the_server_recovers() {
     let Some((fake, corner)) = gpu() else { return };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cards;
+mod faults;
 mod scenarios;
 mod several;
 mod stage;

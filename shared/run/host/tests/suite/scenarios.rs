@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use host::{Gpus, Grant, Health, HostError, Recovery, Regrants};
+use host::{Fault, FaultKind, Gpus, Grant, Health, HostError, Recovery, Regrants};
 use jobs::{Exit, Happening};
 use units::Bytes;
 
@@ -232,9 +232,17 @@ fn fault(stage: &mut Stage) {
     match stage.kind {
         Kind::ControlGroups => assert!(matches!(health, Health::Good), "{health:?}"),
         Kind::Mps => {
-            assert!(matches!(health, Health::Faulted), "{health:?}");
+            let Health::Faulted(faults) = health else {
+                panic!("{health:?}");
+            };
+            let expected = Fault {
+                gpus: Gpus::one(0),
+                kind: FaultKind::Server,
+            };
+            assert_eq!(faults, [expected]);
             // Not while a client keeps the server alive.
-            assert_eq!(stage.host().recover().unwrap(), Recovery::Pending);
+            let recovery = stage.host().recover(&Gpus::one(0));
+            assert_eq!(recovery.unwrap(), Recovery::Pending);
         }
     }
     stage.host().stop(other, SOON);
@@ -244,7 +252,7 @@ fn fault(stage: &mut Stage) {
 fn recovered(stage: &mut Stage) -> Recovery {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        match stage.host().recover().unwrap() {
+        match stage.host().recover(&Gpus::one(0)).unwrap() {
             Recovery::Pending => assert!(Instant::now() < deadline, "it does not recover"),
             done => return done,
         }

@@ -63,6 +63,11 @@ impl Stage {
 
     /// A host of several GPUs, with a daemon for each or one for all.
     pub fn mps_of(gpus: usize, together: bool) -> Self {
+        Self::mps_with(gpus, together, RECOVERY)
+    }
+
+    /// The same, where a server that does not recover is replaced after `recovery`.
+    pub fn mps_with(gpus: usize, together: bool, recovery: Duration) -> Self {
         let (dir, run) = folder();
         let mark = run.token().to_owned();
         let fake = FakeMps::install();
@@ -84,7 +89,7 @@ impl Stage {
             timeout: Duration::from_secs(10),
         };
         let mut setup = MpsSetup::new((0..gpus).map(gpu).collect(), options);
-        setup.recovery = RECOVERY;
+        setup.recovery = recovery;
         setup.together = together;
         let host = MpsHost::open(setup, run).unwrap();
         let stage = Self::new(Box::new(host), Kind::Mps, dir, mark);
@@ -107,6 +112,18 @@ impl Stage {
 
     pub fn log(&self) -> PathBuf {
         self.dir.path().join("a.log")
+    }
+
+    /// The control daemon of a GPU.
+    pub fn daemon(&self, gpu: usize) -> i32 {
+        let runs = fs::read_dir(self.dir.path().join("mps")).unwrap();
+        let own = |run: &PathBuf| {
+            let gpus = fs::read_to_string(run.join("gpu")).unwrap_or_default();
+            gpus == format!("GPU-{gpu}")
+        };
+        let run = runs.map(|run| run.unwrap().path()).find(own).unwrap();
+        let pid = fs::read_to_string(run.join("pipe/fake/daemon.pid")).unwrap();
+        pid.trim().parse().unwrap()
     }
 
     /// The line that each start of a fake worker leaves: task and share.

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
-use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Settled, Work};
+use host::{
+    Fault, FaultKind, Gpus, Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Settled, Work,
+};
 use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
 use units::{Batch, Share};
 
@@ -423,13 +425,16 @@ impl Host for Chaos {
         match self.faulted {
             true => {
                 self.told_fault = true;
-                Health::Faulted
+                Health::Faulted(vec![Fault {
+                    gpus: Gpus::one(0),
+                    kind: FaultKind::Server,
+                }])
             }
             false => Health::Good,
         }
     }
 
-    fn recover(&mut self) -> Result<Recovery, HostError> {
+    fn recover(&mut self, _: &Gpus) -> Result<Recovery, HostError> {
         if self.jobs.values().any(|j| j.compute) {
             self.wrong("a device was recovered with jobs on it".to_owned());
         }
