@@ -45,7 +45,7 @@ impl Server {
         if !known.is_empty() {
             return Ok(Reply::Jobs(known));
         }
-        let most = self.policy.limits().memory;
+        let most = self.policy.memory(0);
         if let Some(asked) = group.demand.memory.filter(|&asked| asked > most) {
             return Err(format!(
                 "a job requests {:.2} GB of memory, but {:.2} GB are available ({}); request less, or raise the limit with `mt queue --memory`",
@@ -173,18 +173,13 @@ impl Server {
             }
         }
         let limits = self.policy.limits();
-        let tries = self
-            .policy
-            .explorer()
-            .testing()
-            .map(|(template, from, to)| {
-                format!("whether more than {from} at once do more, up to {to} of {template}")
-            });
+        let tries = self.policy.tries().pop();
+        let learnt = self.policy.learnt().remove(&self.place.name);
         status.server = Some(ServerStatus {
             pid: std::process::id(),
             device: self.place.name.clone(),
             most: limits.most,
-            memory: limits.memory,
+            memory: self.policy.memory(0),
             tries,
             trouble: self
                 .trouble
@@ -192,7 +187,7 @@ impl Server {
                 .or_else(|| self.unlogged.clone())
                 .or_else(|| self.unreadable()),
             env: self.place.variables(),
-            learnt: self.policy.explorer().learnt().clone(),
+            learnt: learnt.unwrap_or_default(),
         });
         status
     }

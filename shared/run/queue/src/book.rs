@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use units::Share;
 
 pub use crate::entry::{
-    Contradiction, Demand, Entry, Group, Id, On, Outcome, QueuedJob, Record, Snapshot, State,
-    Wishes,
+    Contradiction, Demand, Entry, Group, Id, On, Outcome, Placed, QueuedJob, Record, Snapshot,
+    State, Wishes,
 };
 use crate::index::Index;
 
@@ -54,13 +54,12 @@ impl Book {
         self.groups.get(&entry.group).map(|group| &group.demand)
     }
 
-    /// Share of the device that a job runs under: the one requested, or all of it. Nothing is divided among jobs; only
-    /// admission is decided. On a GPU, the share of a running job cannot be changed. On processors, a quota keeps a job
-    /// from using what others leave idle: eight jobs that wait three quarters of the time, each under a quarter of two
-    /// processors, are throttled whenever they compute.
+    /// Share of the device that a job runs under: the one that it was started with, or will at most have.
     #[must_use]
     pub fn share(&self, entry: &Entry) -> Share {
-        let requested = self.demand(entry).share;
+        let placed = entry.placed.as_ref().filter(|_| entry.is_running());
+        let placed = placed.map(|placed| placed.share);
+        let requested = placed.or(self.asked(entry).and_then(|demand| demand.share));
         requested.map_or(Share::FULL, Share::from_hundredths)
     }
 
@@ -193,7 +192,11 @@ impl Book {
             // Its start is missing.
             Record::Ended { id, .. } | Record::Cancelled(id) => {
                 let at_s = self.entries.get(id).map_or(0.0, |entry| entry.added_s);
-                self.change(&Record::Started { id: *id, at_s })?;
+                self.change(&Record::Started {
+                    id: *id,
+                    at_s,
+                    placed: None,
+                })?;
             }
             _ => return Err(wrong),
         }
@@ -246,6 +249,7 @@ impl Book {
                 alone: false,
                 lost: 0,
                 peak: None,
+                placed: None,
             });
         }
     }

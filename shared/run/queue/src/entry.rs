@@ -51,6 +51,15 @@ pub struct Demand {
     /// Name of the group whose limit it counts against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Number of whole GPUs that it gets; absent: it shares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<usize>,
+    /// Percent by which jobs beside it may slow it down, relative to running alone; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_slower: Option<u32>,
+    /// Devices that it may use, by `devices::Device::id`; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
 }
 
 #[expect(
@@ -171,6 +180,19 @@ pub struct Entry {
     /// Most bytes of memory that it was seen to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
+    /// Where its last start was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<Placed>,
+}
+
+/// Where a job was started: devices by name, because their order may differ after a restart of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placed {
+    /// UUID of each GPU, or `cpu`.
+    pub devices: Vec<String>,
+    /// Share of each, in hundredths of a percent.
+    pub share: u32,
 }
 
 /// Where jobs run.
@@ -267,6 +289,9 @@ pub enum Record {
         id: Id,
         /// Seconds since 1970.
         at_s: f64,
+        /// Where; absent: on the one device that older queues had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        placed: Option<Placed>,
     },
     /// A job that was about to be started could not be, for a temporary lack of resources.
     Unstarted(Id),
@@ -344,7 +369,8 @@ impl Entry {
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Contradiction> {
         let waits = self.state == State::Waiting;
         match (record, &self.state) {
-            (Record::Started { at_s, .. }, State::Waiting) => {
+            (Record::Started { at_s, placed, .. }, State::Waiting) => {
+                self.placed.clone_from(placed);
                 self.state = State::Running(*at_s);
                 self.starts += 1;
             }

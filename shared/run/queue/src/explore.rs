@@ -101,6 +101,11 @@ impl Explorer {
         }
     }
 
+    /// From now on, no level exceeds `most`.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// What has been learnt so far.
     #[must_use]
     pub const fn learnt(&self) -> &BTreeMap<String, Learnt> {

@@ -20,6 +20,8 @@ pub(crate) struct Kind {
     pub(crate) memory: u64,
     /// It must run alone.
     pub(crate) alone: bool,
+    /// Number of whole GPUs that it gets; 0: it shares one.
+    pub(crate) gpus: usize,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             template: entry.job.template.clone(),
             memory: demand.memory.unwrap_or(0),
             alone: entry.alone,
+            gpus: demand.gpus.unwrap_or(0),
         }
     }
 }

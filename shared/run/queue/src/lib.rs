@@ -1,4 +1,4 @@
-//! Jobs that come and go on one device.
+//! Jobs that come and go on the devices of a machine.
 //!
 //! A [`book::Book`] holds the state of every job, a [`journal`] keeps it on disk, a [`policy::Policy`] decides which
 //! jobs run under which shares, and an [`explore::Explorer`] finds how many together give the highest throughput.
@@ -22,11 +22,13 @@ pub mod args;
 pub mod book;
 pub mod client;
 pub mod command;
+pub mod devices;
 mod entry;
 pub mod explore;
 pub mod failures;
 mod index;
 pub mod journal;
+mod lane;
 mod last;
 pub mod learnt;
 pub mod logs;

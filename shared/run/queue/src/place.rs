@@ -11,6 +11,7 @@ use jobs::mps::{Mps, MpsOptions};
 use units::Share;
 
 use crate::book::{Group, QueuedJob, Wishes};
+use crate::devices::{CPU, Device};
 use crate::policy::Limits;
 
 /// The device of a server.
@@ -146,7 +147,23 @@ impl Place {
         let most = wishes.most.unwrap_or(self.clients);
         Limits {
             most: most.min(self.clients),
-            memory: wishes.memory.unwrap_or(self.memory),
+            memory: wishes.memory,
+        }
+    }
+
+    /// The device, for the policy.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        let id = match &self.kind {
+            Kind::Gpu { uuid, .. } => uuid.clone(),
+            Kind::Processors(_) => CPU.to_owned(),
+        };
+        Device {
+            id,
+            kind: self.name.clone(),
+            total: self.memory,
+            clients: self.clients,
+            cores: self.processors(),
         }
     }
 

@@ -25,8 +25,8 @@ use trial::detect::Detector;
 use units::TaskId;
 
 use crate::after;
-use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
-use crate::explore::Explorer;
+use crate::book::{Book, Entry, Id, On, Outcome, Placed, Record, State};
+use crate::devices::Spot;
 use crate::journal;
 use crate::last;
 use crate::learnt::Learnt;
@@ -34,7 +34,7 @@ use crate::memory::Peaks;
 use crate::message::{self, DEVICE, LOCK, LOGS, START};
 use crate::others::{self, Others};
 use crate::place::{Place, VISIBLE, is_none};
-use crate::policy::{Decision, Policy};
+use crate::policy::{Decision, Gone, Policy};
 use crate::safe;
 use crate::socket::{Call, listen};
 use crate::store;
@@ -174,11 +174,9 @@ impl Server {
         });
         let limits = place.limits(&book.wishes);
         let kept = store::read(folder, &place.name);
-        let mut explorer = Explorer::new(kept.clone(), limits.most);
         let processors = place.processors();
-        if let Some(cores) = processors {
-            explorer = explorer.on_processors(cores);
-        }
+        let learnt = BTreeMap::from([(place.name.clone(), kept.clone())]);
+        let policy = Policy::new(vec![place.device()], limits, &learnt);
         let (calls, wake) = listen(folder).map_err(failed)?;
         supervisor.wake_on(wake);
         let mut server = Self {
@@ -189,7 +187,7 @@ impl Server {
             lock,
             journal,
             book,
-            policy: Policy::new(limits, explorer),
+            policy,
             live: BTreeMap::new(),
             lines,
             calls,
@@ -222,7 +220,11 @@ impl Server {
         self.write(&records).map_err(failed)?;
         let others: Vec<Entry> = self.book.running().cloned().collect();
         for entry in others {
-            self.policy.started(&entry, self.clock.now());
+            let spot = match &entry.placed {
+                Some(placed) => placed.spot(&[self.place.device()]),
+                None => self.only_spot(&entry),
+            };
+            self.policy.started(&entry, &spot, self.clock.now());
         }
         Ok(())
     }
@@ -372,9 +374,12 @@ impl Server {
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
         let now = self.now();
-        let record = self
-            .policy
-            .exited(&self.book, &entry, outcome, out_of_memory.is_some(), now);
+        let gone = Gone {
+            out_of_memory: out_of_memory.is_some(),
+            peak,
+            ..Gone::from(outcome)
+        };
+        let record = self.policy.exited(&self.book, &entry, gone, now);
         self.owed.push(record);
     }
 
@@ -487,6 +492,14 @@ impl Server {
         }
     }
 
+    /// The spot of a job that an older server had started: there was one device.
+    fn only_spot(&self, entry: &Entry) -> Spot {
+        Spot {
+            devices: vec![0],
+            share: self.book.share(entry),
+        }
+    }
+
     fn decide(&mut self) {
         // Nothing can be carried out now, so nothing is decided.
         if Instant::now() < self.again {
@@ -505,27 +518,28 @@ impl Server {
                     at_s: self.now(),
                     outcome: Outcome::Skipped(why),
                 }),
-                Decision::Start(id) => self.start(id),
+                Decision::Start(id, spot) => self.start(id, &spot),
             }
         }
         self.pay();
     }
 
-    fn start(&mut self, id: Id) {
+    fn start(&mut self, id: Id, spot: &Spot) {
         let at_s = self.now();
+        let placed = Some(Placed::of(spot, &[self.place.device()]));
         // The disk failed: the job waits, and the next decision tries again.
-        if self.write(&[Record::Started { id, at_s }]).is_err() {
+        if self.write(&[Record::Started { id, at_s, placed }]).is_err() {
             return;
         }
         let Some(entry) = self.book.entries.get(&id).cloned() else {
             return;
         };
-        self.policy.started(&entry, at_s);
+        self.policy.started(&entry, spot, at_s);
         if entry.job.process.is_some() {
             // It asks until it finds itself running.
             return;
         }
-        let share = self.book.share(&entry);
+        let share = spot.share;
         let seat = match self.place.take(&mut self.run, share) {
             Ok(seat) => seat,
             Err(why) => return self.wait_for_room(&entry, why),
@@ -626,11 +640,12 @@ impl Server {
     }
 
     fn keep_learnt(&mut self) {
-        let learnt = self.policy.explorer().learnt();
-        if *learnt == self.kept {
+        let learnt = self.policy.learnt().remove(&self.place.name);
+        let learnt = learnt.unwrap_or_default();
+        if learnt == self.kept {
             return;
         }
-        self.kept = learnt.clone();
+        self.kept = learnt;
         if let Err(error) = store::write(&self.folder, &self.place.name, &self.kept) {
             self.trouble = Some(format!("what was learnt cannot be saved: {error}"));
         }

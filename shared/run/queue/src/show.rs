@@ -177,6 +177,8 @@ const fn reason(why: Wait) -> &'static str {
         Wait::Reserved => "behind one",
         Wait::After => "for another",
         Wait::Group => "for group",
+        Wait::Device => "for a device",
+        Wait::Promise => "for promise",
     }
 }
 
@@ -285,7 +287,11 @@ mod tests {
                 Outcome::Done
             };
             [
-                Record::Started { id, at_s: 1.0 },
+                Record::Started {
+                    id,
+                    at_s: 1.0,
+                    placed: None,
+                },
                 Record::Ended {
                     id,
                     at_s: 70.0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
+use queue::book::{Book, Demand, Group, Id, Outcome, Placed, QueuedJob, Record, State};
 use queue::journal::{self, FILE};
 
 fn group(token: &str) -> Group {
@@ -38,6 +38,7 @@ fn started(id: u64) -> Record {
     Record::Started {
         id: Id(id),
         at_s: 2.0,
+        placed: None,
     }
 }
 
@@ -249,4 +250,27 @@ fn only_deaths_of_the_server_give_a_job_up() {
         assert_eq!(book.entries[&Id(1)].is_ended(), death == 3);
     }
     assert_eq!(book.entries[&Id(1)].starts, 8);
+}
+
+/// Journals of older queues say nothing of devices; newer ones name them.
+#[test]
+fn where_a_job_was_started_is_read_again_and_may_be_missing() {
+    let mut book = Book::default();
+    book.apply(&added(1, 2)).unwrap();
+    let old: Record = serde_json::from_str(r#"{"started":{"id":1,"at_s":2.0}}"#).unwrap();
+    assert_eq!(old, started(1));
+    let placed = Placed {
+        devices: vec!["GPU-ab".to_owned()],
+        share: 3_000,
+    };
+    let new = Record::Started {
+        id: Id(2),
+        at_s: 2.0,
+        placed: Some(placed.clone()),
+    };
+    let (book, unreadable) = open(&(text(&[added(1, 2), old, new]).join("\n") + "\n"));
+    assert_eq!(unreadable, 0);
+    assert_eq!(book.entries[&Id(1)].placed, None);
+    assert_eq!(book.entries[&Id(2)].placed, Some(placed));
+    assert!((book.share(&book.entries[&Id(2)]).percent() - 30.0).abs() < 1e-9);
 }

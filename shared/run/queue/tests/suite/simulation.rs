@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use queue::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
-use queue::explore::Explorer;
 use queue::failures::GIVEN_UP;
 use queue::learnt::Learnt;
-use queue::policy::{Decision, Limits, Policy};
+use queue::policy::{Decision, Limits};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -93,7 +92,7 @@ fn plain(count: usize, tells: bool, seconds: (f64, f64)) -> Vec<Plan> {
 
 const LIMITS: Limits = Limits {
     most: 16,
-    memory: u64::MAX,
+    memory: None,
 };
 
 fn device(free: f64, toll: f64) -> Device {
@@ -114,7 +113,7 @@ fn makespan(
 ) -> (f64, BTreeMap<String, Learnt>) {
     let mut world = World::new(plans, device, limits, learnt);
     let seconds = world.play(&mut SmallRng::seed_from_u64(1), 0.0);
-    (seconds, world.learnt().clone())
+    (seconds, world.learnt())
 }
 
 /// The best fixed number of jobs at once, known only in hindsight.
@@ -303,15 +302,20 @@ fn a_decision_among_a_thousand_that_wait_is_quick() {
     })
     .unwrap();
     let limits = Limits { most: 64, ..LIMITS };
-    let mut policy = Policy::new(limits, Explorer::new(explorer, 64));
+    let mut policy = crate::world::policy(explorer, limits, device(64.0, 0.0));
     let starts = policy.decide(&book, 1.0);
     assert_eq!(starts.len(), 64);
     for start in starts {
-        let Decision::Start(id) = start else {
+        let Decision::Start(id, spot) = start else {
             panic!("{start:?}")
         };
-        book.apply(&Record::Started { id, at_s: 1.0 }).unwrap();
-        policy.started(&book.entries[&id], 1.0);
+        let started = Record::Started {
+            id,
+            at_s: 1.0,
+            placed: None,
+        };
+        book.apply(&started).unwrap();
+        policy.started(&book.entries[&id], &spot, 1.0);
     }
     let mut times: Vec<f64> = (0..21)
         .map(|n| {

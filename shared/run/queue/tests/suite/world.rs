@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
-use queue::explore::Explorer;
 use queue::learnt::Learnt;
-use queue::policy::{Decision, Limits, Policy};
+use queue::policy::{Decision, Gone, Limits, Policy};
 use queue::processors::Look;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -80,13 +79,21 @@ struct Run {
     age: f64,
 }
 
-fn explorer(learnt: BTreeMap<String, Learnt>, limits: Limits, device: Device) -> Explorer {
-    let explorer = Explorer::new(learnt, limits.most);
-    match device.cores {
-        Some(cores) => explorer.on_processors(cores),
-        None => explorer,
-    }
+/// A policy for the one device of such a world.
+pub fn policy(learnt: BTreeMap<String, Learnt>, limits: Limits, device: Device) -> Policy {
+    let seen = queue::devices::Device {
+        id: "d".to_owned(),
+        kind: KIND.to_owned(),
+        total: device.memory,
+        clients: usize::MAX,
+        cores: device.cores,
+    };
+    let learnt = BTreeMap::from([(KIND.to_owned(), learnt)]);
+    Policy::new(vec![seen], limits, &learnt)
 }
+
+/// Name of the only kind of device.
+const KIND: &str = "simulated";
 
 /// Start and end of the pause of a random world.
 const PAUSED: (f64, f64) = (20.0, 40.0);
@@ -135,7 +142,7 @@ impl World {
             pauses: false,
             journal: String::new(),
             book: Book::default(),
-            policy: Policy::new(limits, explorer(learnt, limits, device)),
+            policy: policy(learnt, limits, device),
             now: 0.0,
             step: if device.cores.is_some() { 0.25 } else { 0.5 },
             runs: BTreeMap::new(),
@@ -158,7 +165,7 @@ impl World {
         let most = rng.random_range(1..=12);
         let limits = Limits {
             most,
-            memory: device.memory,
+            memory: Some(device.memory),
         };
         let bad = rng.random_range(0..4);
         let burst = rng.random_bool(0.5);
@@ -203,8 +210,8 @@ impl World {
     }
 
     /// What was learnt.
-    pub fn learnt(&self) -> &BTreeMap<String, Learnt> {
-        self.policy.explorer().learnt()
+    pub fn learnt(&self) -> BTreeMap<String, Learnt> {
+        self.policy.learnt().remove(KIND).unwrap_or_default()
     }
 
     fn note(&mut self, record: Record) {
@@ -376,9 +383,11 @@ impl World {
             let entry = self.book.entries[&id].clone();
             let short = outcome.is_none();
             let outcome = outcome.unwrap_or(Outcome::Failed(1));
-            let record = self
-                .policy
-                .exited(&self.book, &entry, outcome, short, self.now);
+            let gone = Gone {
+                out_of_memory: short,
+                ..Gone::from(outcome)
+            };
+            let record = self.policy.exited(&self.book, &entry, gone, self.now);
             self.note(record);
         }
     }
@@ -397,8 +406,7 @@ impl World {
         assert_eq!(found.book, self.book, "what was confirmed is what is read");
         let whole = self.journal.rfind('\n').map_or(0, |end| end + 1);
         self.journal.truncate(whole);
-        let learnt = self.learnt().clone();
-        self.policy = Policy::new(self.limits, explorer(learnt, self.limits, self.device));
+        self.policy = policy(self.learnt(), self.limits, self.device);
         for record in self.book.recover("boot", self.now, |_| false) {
             self.note(record);
         }
@@ -412,9 +420,10 @@ impl World {
                     self.end(id, Outcome::Cancelled);
                 }
                 Decision::Skip(id, why) => self.end(id, Outcome::Skipped(why)),
-                Decision::Start(id) => {
+                Decision::Start(id, spot) => {
                     let at_s = self.now;
-                    self.note(Record::Started { id, at_s });
+                    let placed = None;
+                    self.note(Record::Started { id, at_s, placed });
                     let plan = self
                         .ids
                         .iter()
@@ -429,7 +438,7 @@ impl World {
                     assert!(self.runs.insert(id, run).is_none(), "{id} runs twice");
                     *self.starts.entry(id).or_default() += 1;
                     let entry = self.book.entries[&id].clone();
-                    self.policy.started(&entry, at_s);
+                    self.policy.started(&entry, &spot, at_s);
                 }
             }
         }
@@ -443,7 +452,8 @@ impl World {
             .iter()
             .filter_map(|e| self.book.demand(e).memory)
             .sum();
-        assert!(memory <= self.limits.memory, "memory {memory}");
+        let most = self.limits.memory.unwrap_or(self.device.memory);
+        assert!(memory <= most, "memory {memory}");
         let paused = self.pauses && (PAUSED.0..PAUSED.1).contains(&self.now);
         assert!(
             running.iter().all(|e| !e.held),
