@@ -262,6 +262,7 @@ impl Driver<'_> {
             ready: limits.ready,
             stall: limits.stall,
             until: self.due.get(&place).copied().zip(limits.total),
+            grace: None,
             reports: match (silent, matched) {
                 (true, _) => Reports::Nothing,
                 (false, true) => Reports::Matched,

@@ -11,7 +11,7 @@ use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
 use crate::processes::{Admitted, Processes, Shares};
-use crate::{Grant, HostError, OpenError, Regrants, Settled, Work};
+use crate::{Grant, HostError, OpenError, Regrants, Settled};
 
 /// Processes of this machine under CPU quotas.
 pub type ControlGroups = Processes<Quotas>;
@@ -81,14 +81,13 @@ impl Shares for Quotas {
 
     /// A job that can be pooled may use the whole machine until it is settled, both when profiled and when launched:
     /// many programs choose their number of threads by the quota that they see at the start.
-    fn prepare(&self, spec: &mut JobSpec, work: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
+    fn prepare(&self, spec: &mut JobSpec, pool: bool, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }
         if let Some(gpu) = grant.gpus.beyond(self.parts) {
             return Err(HostError::NoGpu { gpu });
         }
-        let pool = work.task.job.as_ref().is_some_and(|job| job.pool);
         let at_first = if pool { Share::FULL } else { grant.share };
         let group = self.group(&spec.task, grant, at_first)?;
         spec.cgroup_procs = Some(group.procs());

@@ -51,6 +51,12 @@ pub enum HostError {
     /// The grant limits memory, which this host cannot enforce.
     #[error("this host cannot limit the memory of a job; grant any")]
     NoMemoryLimit,
+    /// No control group can be made for shares of the processors.
+    #[error("shares of the processors are not enforced: {0}")]
+    NoGroups(CgroupError),
+    /// The host runs tasks of a workload only.
+    #[error("this host starts no program that is not a task of its workload")]
+    NoPrograms,
     /// The job has ended.
     #[error("it has ended")]
     Ended,
@@ -74,6 +80,8 @@ impl HostError {
             | Self::Apart { .. }
             | Self::OneSimulated { .. }
             | Self::NoMemoryLimit
+            | Self::NoGroups(_)
+            | Self::NoPrograms
             | Self::AttachedFault
             | Self::GpuLost(_) => false,
         }

@@ -69,6 +69,8 @@ pub struct Grant {
     pub gpus: Gpus,
     /// Share of each of them.
     pub share: Share,
+    /// They are its own: it is no client of MPS.
+    pub whole: bool,
     /// Processors to run on; empty: any.
     pub processors: Vec<usize>,
     /// Maximum device memory that the job may pin or allocate on each GPU; absent: no limit.
@@ -85,6 +87,7 @@ impl Grant {
         Self {
             gpus: Gpus::one(0),
             share,
+            whole: false,
             processors: Vec::new(),
             memory: None,
             start: 0,

@@ -10,6 +10,7 @@
 //! | [`ControlGroups`] | a CPU quota of a control group | at once | of the machine |
 //! | [`PlainProcesses`] | a number of threads that is asked for, and not enforced | at the next start | of the machine |
 //! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
+//! | [`WholeMachine`] | that of an MPS client on one of its GPUs, each with a daemon of its own, or of the processors | at the next start | of the machine |
 //! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
 //!
 //! The fake is not a fourth type: it is [`MpsHost`] with the control program, driver and workers of
@@ -25,6 +26,7 @@ pub mod discovery;
 mod error;
 mod facts;
 mod grant;
+mod machine;
 mod meter;
 mod mps;
 mod parts;
@@ -38,6 +40,7 @@ pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
 pub use error::{HostError, OpenError, word};
 pub use facts::complete;
 pub use grant::{Gpus, Grant, Work};
+pub use machine::{Machine, WholeMachine};
 pub use meter::{Meter, Reading};
 pub use mps::{Daemons, MpsHost, MpsSetup};
 pub use parts::Parts;
@@ -49,10 +52,12 @@ pub use sim::{
     STEADY_REPEATS, STEADY_WINDOW_S, SimError, SimHost, SimulatedGpu, of_repeat, scatter,
 };
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use doc::DeviceFingerprint;
-use jobs::{Arrived, Event, JobId, Order, OrderError};
+use jobs::{Arrived, Event, JobId, JobSpec, Order, OrderError};
 use units::Share;
 
 /// When a new share of a running job takes effect.
@@ -132,6 +137,22 @@ pub trait Host {
     /// [`HostError`]; nothing runs then.
     fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError>;
 
+    /// Starts a program as it is given, which is no task of a workload: it computes under the grant.
+    ///
+    /// # Errors
+    /// [`HostError`]; nothing runs then.
+    fn enter(&mut self, _: JobSpec, _: &Grant) -> Result<JobId, HostError> {
+        Err(HostError::NoPrograms)
+    }
+
+    /// Variables by which a program that another process starts runs under a grant.
+    ///
+    /// # Errors
+    /// [`HostError`] if it cannot be granted.
+    fn lend(&mut self, _: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
+        Ok(Vec::new())
+    }
+
     /// Ensures that a job that has become ready runs under its grant; call it again to check.
     ///
     /// # Errors
@@ -173,6 +194,11 @@ pub trait Host {
 
     /// Process group of a job, if it has one.
     fn pid(&self, job: JobId) -> Option<i32>;
+
+    /// `cgroup.procs` of the control group that holds all processes of a job, if there is one.
+    fn procs(&self, _: JobId) -> Option<&Path> {
+        None
+    }
 
     /// The end of a job's log.
     fn tail(&self, job: JobId) -> String;

@@ -6,6 +6,7 @@
 //! once, at start; it applies to each of its GPUs.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind};
@@ -16,7 +17,7 @@ use crate::discovery::Gpu;
 use crate::processes::{Admitted, Processes, Shares};
 use crate::sight::Sight;
 use crate::{
-    Fault, FaultKind, Gpus, Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work,
+    Fault, FaultKind, Gpus, Grant, Health, HostError, OpenError, Recovery, Regrants, Settled,
 };
 
 /// Processes of this machine under MPS.
@@ -57,6 +58,8 @@ impl MpsSetup {
 #[derive(Debug)]
 pub struct Daemons {
     gpus: Vec<Gpu>,
+    /// How daemons are started.
+    options: MpsOptions,
     daemons: Vec<Daemon>,
     attach: bool,
     recovery: Duration,
@@ -150,32 +153,64 @@ impl MpsHost {
             true => vec![uuids],
             false => uuids.into_iter().map(|uuid| vec![uuid]).collect(),
         };
-        let mut daemons = Vec::with_capacity(sets.len());
+        let mut daemons = Daemons::without(setup);
         for gpus in sets {
-            let mut daemon = Daemon {
-                options: MpsOptions {
-                    gpus,
-                    ..setup.mps.clone()
-                },
-                mps: None,
-                replace_at: None,
-            };
-            let started = daemon.start(setup.attach);
+            let started = daemons.start(gpus);
             started.map_err(|e| OpenError::environment(DeviceKind::Cuda, e))?;
-            daemons.push(daemon);
         }
-        let daemons = Daemons {
-            gpus: setup.gpus,
-            daemons,
-            attach: setup.attach,
-            recovery: setup.recovery,
-            sight: OnceCell::new(),
-        };
         Processes::new(daemons, run)
     }
 }
 
 impl Daemons {
+    /// The GPUs, of which none has a daemon yet.
+    pub(crate) fn without(setup: MpsSetup) -> Self {
+        Self {
+            gpus: setup.gpus,
+            options: setup.mps,
+            daemons: Vec::new(),
+            attach: setup.attach,
+            recovery: setup.recovery,
+            sight: OnceCell::new(),
+        }
+    }
+
+    /// Starts (or attaches to) a daemon for these GPUs.
+    fn start(&mut self, gpus: Vec<String>) -> Result<(), MpsError> {
+        let mut daemon = Daemon {
+            options: MpsOptions {
+                gpus,
+                ..self.options.clone()
+            },
+            mps: None,
+            replace_at: None,
+        };
+        daemon.start(self.attach)?;
+        self.daemons.push(daemon);
+        Ok(())
+    }
+
+    /// Ensures that a GPU has a daemon.
+    pub(crate) fn serve(&mut self, gpu: usize) -> Result<(), HostError> {
+        let gpu = self.gpus.get(gpu).ok_or(HostError::NoGpu { gpu })?;
+        let uuid = gpu.uuid.clone();
+        let serves = |daemon: &Daemon| daemon.options.gpus.contains(&uuid);
+        if !self.daemons.iter().any(serves) {
+            self.start(vec![uuid])?;
+        }
+        Ok(())
+    }
+
+    /// Variables of a client of the daemon that serves the GPUs of a grant.
+    pub(crate) fn client(&self, grant: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
+        Ok(self.daemon(grant)?.mps()?.client_environment(grant.share))
+    }
+
+    /// The GPUs, by their numbers.
+    pub(crate) fn all(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
     /// The GPUs of a grant, at least one.
     fn gpus(&self, grant: &Grant) -> Result<Vec<&Gpu>, HostError> {
         if let Some(gpu) = grant.gpus.beyond(self.gpus.len()) {
@@ -243,7 +278,7 @@ impl Shares for Daemons {
         self.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
     }
 
-    fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
+    fn prepare(&self, spec: &mut JobSpec, _: bool, grant: &Grant) -> Result<(), HostError> {
         let mps = self.daemon(grant)?.mps()?;
         let gpus = self.gpus(grant)?;
         // Settings of another daemon in our environment are not for these clients.

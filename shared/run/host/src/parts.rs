@@ -8,7 +8,7 @@ use jobs::{JobSpec, RunDir};
 use units::Share;
 
 use crate::processes::{Processes, Shares};
-use crate::{Grant, HostError, OpenError, Regrants, Work};
+use crate::{Grant, HostError, OpenError, Regrants};
 
 /// What confines the jobs of a schedule to their GPUs.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Shares for Parts {
         !matches!(self.confine, Confine::Prefix)
     }
 
-    fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
+    fn prepare(&self, spec: &mut JobSpec, _: bool, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }

@@ -10,7 +10,7 @@ use jobs::{JobSpec, RunDir};
 
 use crate::cgroups::processor_name;
 use crate::processes::{Processes, Shares};
-use crate::{Grant, HostError, OpenError, Regrants, Work};
+use crate::{Grant, HostError, OpenError, Regrants};
 
 /// Processes of this machine that are asked to respect their shares.
 pub type PlainProcesses = Processes<Plain>;
@@ -67,7 +67,7 @@ impl Shares for Plain {
         vec!["cpu".to_owned()]
     }
 
-    fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
+    fn prepare(&self, spec: &mut JobSpec, _: bool, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }

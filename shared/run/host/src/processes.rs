@@ -1,6 +1,8 @@
 //! Processes of this machine under shares, independent of how shares are enforced.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
@@ -35,11 +37,27 @@ pub trait Shares {
         true
     }
 
-    /// Adds a grant to the start parameters of a computing job.
+    /// Creates what a grant needs and does not exist yet, such as the daemon of a GPU that is used first.
+    ///
+    /// # Errors
+    /// [`HostError`] if it cannot be created.
+    fn open(&mut self, _: &Grant, _: &mut RunDir) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    /// Adds a grant to the start parameters of a computing job. `pool`: its processes may be used again.
     ///
     /// # Errors
     /// [`HostError`] if it cannot be granted.
-    fn prepare(&self, spec: &mut JobSpec, work: &Work<'_>, grant: &Grant) -> Result<(), HostError>;
+    fn prepare(&self, spec: &mut JobSpec, pool: bool, grant: &Grant) -> Result<(), HostError>;
+
+    /// See [`Host::lend`].
+    ///
+    /// # Errors
+    /// As there.
+    fn lend(&self, _: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
+        Ok(Vec::new())
+    }
 
     /// See [`Host::settle`].
     ///
@@ -100,6 +118,7 @@ pub struct Processes<S> {
     run: RunDir,
     computing: BTreeMap<JobId, Admitted>,
     passing: Passing,
+    look: Duration,
 }
 
 impl<S: Shares> Processes<S> {
@@ -119,12 +138,18 @@ impl<S: Shares> Processes<S> {
             run,
             computing: BTreeMap::new(),
             passing: Passing::default(),
+            look: LOOK,
         })
     }
 
     /// The supervisor, for configuring signals and output before the first job.
     pub fn supervisor(&mut self) -> &mut Supervisor {
         &mut self.supervisor
+    }
+
+    /// How long it waits for an event at most, instead of [`LOOK`]. Each look interrupts the jobs.
+    pub fn look_every(&mut self, look: Duration) {
+        self.look = look;
     }
 
     /// Which variables jobs get in addition to the usual ones, from the next start on.
@@ -145,6 +170,25 @@ impl<S: Shares> Processes<S> {
     #[must_use]
     pub fn run(&self) -> &RunDir {
         &self.run
+    }
+
+    /// Starts a computing job.
+    fn start(&mut self, mut spec: JobSpec, pool: bool, grant: &Grant) -> Result<JobId, HostError> {
+        self.shares.open(grant, &mut self.run)?;
+        self.shares.prepare(&mut spec, pool, grant)?;
+        let job = self.supervisor.spawn(&spec)?;
+        if let Some(group) = self.supervisor.pid(job) {
+            let admitted = Admitted {
+                task: spec.task,
+                group,
+                grant: grant.clone(),
+                ready: Ready::default(),
+                settled: false,
+                released: false,
+            };
+            self.computing.insert(job, admitted);
+        }
+        Ok(job)
     }
 
     fn note(&mut self, event: &Event) {
@@ -193,23 +237,20 @@ impl<S: Shares> Host for Processes<S> {
         let own = work.env.iter();
         spec.env
             .extend(own.map(|(name, value)| (name.into(), value.into())));
-        let compute = work.phase == PhaseKind::Compute;
-        if compute {
-            self.shares.prepare(&mut spec, work, grant)?;
+        if work.phase != PhaseKind::Compute {
+            return Ok(Some(self.supervisor.spawn(&spec)?));
         }
-        let job = self.supervisor.spawn(&spec)?;
-        if let (true, Some(group)) = (compute, self.supervisor.pid(job)) {
-            let admitted = Admitted {
-                task: spec.task,
-                group,
-                grant: grant.clone(),
-                ready: Ready::default(),
-                settled: false,
-                released: false,
-            };
-            self.computing.insert(job, admitted);
-        }
-        Ok(Some(job))
+        let pool = work.task.job.as_ref().is_some_and(|job| job.pool);
+        self.start(spec, pool, grant).map(Some)
+    }
+
+    fn enter(&mut self, spec: JobSpec, grant: &Grant) -> Result<JobId, HostError> {
+        self.start(spec, false, grant)
+    }
+
+    fn lend(&mut self, grant: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
+        self.shares.open(grant, &mut self.run)?;
+        self.shares.lend(grant)
     }
 
     fn settle(&mut self, job: JobId) -> Result<Settled, HostError> {
@@ -257,7 +298,9 @@ impl<S: Shares> Host for Processes<S> {
 
     fn poll(&mut self, until: Option<Instant>) -> Vec<Event> {
         let left = until.map(|at| at.saturating_duration_since(Instant::now()));
-        let events = self.supervisor.poll(left.unwrap_or(LOOK).min(LOOK));
+        let events = self
+            .supervisor
+            .poll(left.unwrap_or(self.look).min(self.look));
         for event in &events {
             self.note(event);
         }
@@ -270,6 +313,10 @@ impl<S: Shares> Host for Processes<S> {
 
     fn pid(&self, job: JobId) -> Option<i32> {
         self.supervisor.pid(job)
+    }
+
+    fn procs(&self, job: JobId) -> Option<&Path> {
+        self.supervisor.procs(job)
     }
 
     fn tail(&self, job: JobId) -> String {

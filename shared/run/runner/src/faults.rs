@@ -65,7 +65,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let mut on_it: Vec<_> = on_it.map(|(&job, w)| (w.key, job)).collect();
         on_it.sort_unstable();
         for (_, job) in on_it {
-            self.end(job, Ending::Fault, self.supervision().grace);
+            self.end(job, Ending::Fault);
         }
         let blamed = blamed || fault.kind != FaultKind::Server;
         self.devices.faults.push(KnownFault {

@@ -71,6 +71,8 @@ pub struct Ended {
     pub culprit: bool,
     /// The end of its log.
     pub tail: String,
+    /// Most bytes of memory that it used, as [`jobs::Happening::Exited`] knows it.
+    pub peak_bytes: Option<u64>,
 }
 
 impl Ended {

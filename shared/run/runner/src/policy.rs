@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use host::Gpus;
+use jobs::Happening;
 use units::TaskId;
 
 use crate::happened::{Ended, Happened, Stop};
@@ -37,6 +38,12 @@ pub trait Policy {
         at: Instant,
         what: &Happened,
     );
+
+    /// What a user must hear of a process that nothing else shows.
+    fn told(&mut self, run: &mut Runner<'_, Self::Key>, key: Self::Key, what: &Happening) {
+        let text = what.told(self.task(key).as_str());
+        text.into_iter().for_each(|text| run.warn(&text));
+    }
 
     /// A process has ended with everything that it started. `Err`: why its work is not done; [`Policy::failed`]
     /// follows, after a look at the device.

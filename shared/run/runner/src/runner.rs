@@ -1,12 +1,14 @@
 //! What a policy can ask of the loop.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use doc::EventPayload;
 use host::{Gpus, Grant, Host, HostError, Regrants, Work};
-use jobs::{JobId, Journal, Order, OrderError, Supervision};
+use jobs::{JobId, JobSpec, Journal, Order, OrderError, Supervision};
 use units::{Seconds, Share};
 
 use crate::device::Devices;
@@ -20,6 +22,8 @@ pub struct Runner<'r, K> {
     pub(crate) journal: Journal,
     pub(crate) supervision: &'r Supervision,
     pub(crate) running: BTreeMap<JobId, Watch<K>>,
+    /// The last process of each key.
+    pub(crate) jobs: BTreeMap<K, JobId>,
     pub(crate) devices: Devices,
     pub(crate) stopping: bool,
     /// Why the policy gives up, until it is acted upon.
@@ -75,6 +79,7 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
             journal,
             supervision,
             running: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             devices: Devices::default(),
             stopping: false,
             given_up: None,
@@ -85,18 +90,23 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
         }
     }
 
-    pub(crate) fn end(&mut self, job: JobId, ending: Ending, grace: Duration) {
+    pub(crate) fn end(&mut self, job: JobId, ending: Ending) {
+        let usual = self.supervision.grace;
         if let Some(watch) = self.running.get_mut(&job)
             && watch.ending.is_none()
         {
             watch.ending = Some(ending);
-            self.host.stop(job, grace);
+            self.host.stop(job, watch.limits.grace.unwrap_or(usual));
         }
     }
 
     pub(crate) fn job(&self, key: K) -> Option<JobId> {
-        let found = self.running.iter().find(|(_, watch)| watch.key == key);
-        found.map(|(job, _)| *job)
+        self.jobs.get(&key).copied()
+    }
+
+    pub(crate) fn follow(&mut self, job: JobId, watch: Watch<K>) {
+        self.jobs.insert(watch.key, job);
+        self.running.insert(job, watch);
     }
 }
 
@@ -147,7 +157,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let on_device = start.work.phase == doc::PhaseKind::Compute;
         let gpus = on_device.then(|| start.grant.gpus.clone());
         let watch = Watch::new(key, start.limits, gpus, self.host.now());
-        self.running.insert(job, watch);
+        self.follow(job, watch);
         // It will never report that it is ready. A quota can be set at once; a client of MPS cannot be verified
         // before it connects, and the time of that is unknown.
         let silent = start.limits.reports == Reports::Nothing;
@@ -155,6 +165,32 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             self.settle(key);
         }
         Ok(true)
+    }
+
+    /// Starts a program as it is given, see [`Host::enter`].
+    ///
+    /// # Errors
+    /// [`HostError`]; nothing runs then.
+    pub fn enter(
+        &mut self,
+        key: K,
+        spec: JobSpec,
+        grant: &Grant,
+        limits: Limits,
+    ) -> Result<(), HostError> {
+        let job = self.host.enter(spec, grant)?;
+        let gpus = Some(grant.gpus.clone());
+        let watch = Watch::new(key, limits, gpus, self.host.now());
+        self.follow(job, watch);
+        Ok(())
+    }
+
+    /// Variables for a program that another process starts, see [`Host::lend`].
+    ///
+    /// # Errors
+    /// [`HostError`] if it cannot be granted.
+    pub fn lend(&mut self, grant: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
+        self.host.lend(grant)
     }
 
     /// Suspends the time limits of a process that waits for an order, until [`Runner::limit`]. Its policy must know that
@@ -193,17 +229,15 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         match self.host.settle(job) {
             // It has ended meanwhile; the next event says how.
             Ok(_) | Err(HostError::Ended) => {}
-            Err(why) => self.end(
-                job,
-                Ending::Failure(why.to_string()),
-                self.supervision.grace,
-            ),
+            Err(why) => self.end(job, Ending::Failure(why.to_string())),
         }
     }
 
     /// Ends a process, which is not its fault.
     pub fn stop(&mut self, key: K, why: String) {
-        self.stop_within(key, self.supervision.grace, why);
+        let watch = self.job(key).and_then(|job| self.running.get(&job));
+        let own = watch.and_then(|watch| watch.limits.grace);
+        self.stop_within(key, own.unwrap_or(self.supervision.grace), why);
     }
 
     /// Ends a process, which is not its fault, and gives it another time than the usual from SIGTERM to SIGKILL. A
@@ -263,6 +297,12 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let pid = self.host.pid(self.job(key)?)?;
         // A process id is never negative.
         u32::try_from(pid).ok()
+    }
+
+    /// `cgroup.procs` of the control group that holds all that a process has started, if there is one.
+    #[must_use]
+    pub fn procs(&self, key: K) -> Option<&Path> {
+        self.host.procs(self.job(key)?)
     }
 
     /// Whether nothing may be started any more.

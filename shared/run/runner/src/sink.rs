@@ -4,6 +4,32 @@ use doc::RunEvent;
 
 pub use crate::status::{Row, State};
 
+/// For a policy that reports in ways of its own.
+#[derive(Debug)]
+pub struct Quiet;
+
+impl Sink for Quiet {
+    fn event(&mut self, _: &RunEvent) {}
+
+    fn progress(&mut self, _: &RunEvent) -> bool {
+        true
+    }
+
+    fn warn(&mut self, _: &str) {}
+
+    fn note(&mut self, _: &str) {}
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    fn wants_state(&self, _: bool) -> bool {
+        false
+    }
+
+    fn state(&mut self, _: &State) {}
+}
+
 /// Receives the events of a run. An error in it does not stop the jobs.
 pub trait Sink {
     /// Something happened.

@@ -84,6 +84,11 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         if self.stopping {
             return;
         }
+        // What has ended until now ended by itself. From here on an exit status does not show whether a job was done: a
+        // script that saves when it is asked to end may also exit with 0.
+        for event in self.host.poll(Some(self.host.now())) {
+            self.happened(policy, event);
+        }
         self.stopping = true;
         self.tell(EventPayload::Stop {
             round: self.round,
@@ -137,13 +142,12 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             Happening::Parked => Happened::Parked,
             Happening::Done { samples } => Happened::Done { samples },
             Happening::Exited { .. } => return self.exited(policy, event),
-            told @ (Happening::LogFailed(_)
+            ref told @ (Happening::LogFailed(_)
             | Happening::Doubt(_)
             | Happening::NormsLeftOut(_)
             | Happening::Overlong
             | Happening::Unkillable) => {
-                let told = told.told(policy.task(key).as_str());
-                return told.into_iter().for_each(|text| self.sink.warn(&text));
+                return policy.told(self, key, told);
             }
         };
         policy.happened(self, key, at, &happened);
@@ -170,7 +174,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             strays,
             tail,
             out_of_memory,
-            ..
+            peak_bytes,
         } = event.what
         else {
             return;
@@ -178,6 +182,9 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let Some(watch) = self.running.remove(&event.job) else {
             return;
         };
+        if self.jobs.get(&watch.key) == Some(&event.job) {
+            self.jobs.remove(&watch.key);
+        }
         let (mut verdict, mut why) = verdict(&watch, exit, &tail, out_of_memory);
         let by_itself = matches!(verdict, Verdict::Failed | Verdict::Ended);
         let mut faults = match by_itself && watch.gpus.is_some() {
@@ -207,6 +214,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             outstayed: watch.ending == Some(Ending::Outstayed),
             culprit,
             tail,
+            peak_bytes,
         };
         let done = policy.ended(self, watch.key, &ended);
         if done.is_err() && !by_itself {
@@ -243,7 +251,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
                 Some(watch) if watch.finished => Ending::Outstayed,
                 _ => Ending::Failure(self.late_text(job, late)),
             };
-            self.end(job, ending, self.supervision.grace);
+            self.end(job, ending);
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Limits {
     pub stall: Option<Duration>,
     /// When its work must be done, restarts included, with the length of that limit for the message.
     pub until: Option<(Instant, Duration)>,
+    /// From SIGTERM to SIGKILL; absent: as for all.
+    pub grace: Option<Duration>,
     /// How it reports.
     pub reports: Reports,
 }

@@ -116,11 +116,10 @@ impl RoundRun<'_> {
         };
         let grant = Grant {
             gpus: Gpus::one(planned.gpu()),
-            share: task.share,
             processors: self.with.cpus[i].clone(),
             // Only MPS can enforce a limit; the other devices refuse one.
             memory: planned.memory().filter(|_| run.kind() == DeviceKind::Cuda),
-            start: 0,
+            ..Grant::of(task.share)
         };
         let start = Start {
             work: &work,
@@ -143,6 +142,7 @@ impl RoundRun<'_> {
             ready: settings.ready,
             stall: settings.stall,
             until,
+            grace: None,
             reports: match (task.silent, self.has_regex(i)) {
                 (true, _) => Reports::Nothing,
                 (false, true) => Reports::Matched,
