@@ -1,5 +1,6 @@
 //! Waiting for admission, for programs that another program starts.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use units::Share;
 
 use crate::args::ExecArgs;
 use crate::book::{Id, QueuedJob};
+use crate::choice::{ORDER, VISIBLE};
 use crate::client::Queue;
 use crate::command::template_of;
-use crate::message::{Request, ServerStatus, Word};
+use crate::message::{Request, Word};
 use crate::others::{JOB, mark, own_job};
-use crate::place::{VISIBLE, is_none};
 use crate::speak::{failure, open};
 use crate::submit::group;
 
@@ -32,12 +33,9 @@ const MPS_SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 /// [`Failure`] of the queue; [`Failure::Negative`] if it was cancelled.
 pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let queue = open(&args.queue)?;
-    let (id, server) = admit(args, &queue, console)?;
+    let (id, lent) = admit(args, &queue, console)?;
     let share = args.job.share.unwrap_or(Share::FULL);
-    let none = std::env::var(VISIBLE).is_ok_and(|choice| is_none(&choice));
-    let gpu = server
-        .as_ref()
-        .is_some_and(|server| !server.env.is_empty() && !none);
+    let gpu = lent.contains_key(VISIBLE) || lent.contains_key(MPS_SHARE);
     let percent = share.percent().to_string();
     let mut program;
     // A part of the processors is a control group, created and removed as for any other program.
@@ -49,10 +47,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
         program = Command::new(&args.command[0]);
         program.args(&args.command[1..]);
     }
-    if let Some(server) = server.filter(|_| gpu) {
-        program.envs(server.env).env(MPS_SHARE, percent);
-    }
-    let error = program.env(JOB, mark(queue.folder(), id)).exec();
+    let error = program.envs(lent).env(JOB, mark(queue.folder(), id)).exec();
     let name = args.command[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
     // As env(1) and nice(1) say it.
@@ -73,25 +68,31 @@ fn parent(process: Identity) -> Option<Identity> {
     Identity::of(parent?)
 }
 
-/// The server, if this process runs in a job of its queue: it has a place already, and waiting for another would be
-/// waiting for itself.
-fn inside(queue: &Queue) -> Result<Option<(Id, ServerStatus)>, Failure> {
+/// The job, if this process runs in one of the queue: it has a place already, and waiting for another would be waiting
+/// for itself.
+fn inside(queue: &Queue) -> Result<Option<Id>, Failure> {
     let Some(id) = own_job(queue.folder()) else {
         return Ok(None);
     };
     let status = queue.status(&[id]).map_err(failure)?;
     let runs = status.jobs.iter().any(|job| job.state == Word::Running);
-    Ok(status.server.filter(|_| runs).map(|server| (id, server)))
+    Ok(Some(id).filter(|_| runs && status.server.is_some()))
 }
 
-/// Waits; returns what the server reported about itself when it admitted this process.
+/// Waits; returns the variables that the server lends the program.
 fn admit(
     args: &ExecArgs,
     queue: &Queue,
     console: &Console,
-) -> Result<(Id, Option<ServerStatus>), Failure> {
-    if let Some((id, server)) = inside(queue)? {
-        return Ok((id, Some(server)));
+) -> Result<(Id, BTreeMap<String, String>), Failure> {
+    if let Some(id) = inside(queue)? {
+        // It is the client of MPS that its job is, if that is one, and may ask for less.
+        let share = args
+            .job
+            .share
+            .filter(|_| std::env::var_os(MPS_SHARE).is_some());
+        let lent = share.map(|share| (MPS_SHARE.to_owned(), share.percent().to_string()));
+        return Ok((id, lent.into_iter().collect()));
     }
     let process = Identity::own();
     let process =
@@ -114,20 +115,22 @@ fn admit(
     let mut group = group(&args.job)?;
     // This process is not started from the journal, so the journal need not contain what it has; only the choice of a
     // GPU is to be granted.
-    group.env.retain(|name, _| name == VISIBLE);
+    group.env.retain(|name, _| name == VISIBLE || name == ORDER);
     group.origin = None;
     let jobs = vec![job];
     let ids = queue.call(&Request::Add { group, jobs }).map_err(failure)?;
     let mut told = false;
     loop {
         let status = queue.served_status(&ids).map_err(failure)?;
-        match status.jobs.first().map(|job| (job.id, job.state)) {
-            Some((id, Word::Running)) => return Ok((id, status.server)),
-            Some((id, Word::Waiting)) if !told => {
-                told = true;
-                console.note(&format!("waiting for a place in the queue, as job {id}"));
+        match status.jobs.into_iter().next() {
+            Some(job) if job.state == Word::Running => return Ok((job.id, job.env)),
+            Some(job) if job.state == Word::Waiting => {
+                if !told {
+                    told = true;
+                    let id = job.id;
+                    console.note(&format!("waiting for a place in the queue, as job {id}"));
+                }
             }
-            Some((_, Word::Waiting)) => {}
             _ => {
                 return Err(Failure::Negative(
                     "it was taken out of the queue".to_owned(),

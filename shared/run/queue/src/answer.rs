@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::book::{Group, Id, Outcome, QueuedJob, Record, State};
+use crate::book::{Demand, Group, Id, Outcome, QueuedJob, Record, State};
 use crate::message::{Reply, Request, ServerStatus, Status};
-use crate::server::Server;
+use crate::server::Keeper;
 
-impl Server {
+impl Keeper {
     /// Carries out a request; what the reply confirms is on disk.
     pub(crate) fn answer(&mut self, request: Request) -> Reply {
         let done = match request {
@@ -16,6 +16,7 @@ impl Server {
             Request::Overview => Ok(Reply::Status(Box::new(
                 self.seen(Status::overview(&self.book)),
             ))),
+            Request::Why(ids) => self.known(&ids).map(|()| Reply::Told(self.why(&ids))),
             Request::Cancel { ids, grace_ms } => {
                 let grace = grace_ms.map(Duration::from_millis);
                 self.graces
@@ -45,17 +46,9 @@ impl Server {
         if !known.is_empty() {
             return Ok(Reply::Jobs(known));
         }
-        let most = self.policy.memory(0);
-        if let Some(asked) = group.demand.memory.filter(|&asked| asked > most) {
-            return Err(format!(
-                "a job requests {:.2} GB of memory, but {:.2} GB are available ({}); request less, or raise the limit with `mt queue --memory`",
-                asked as f64 * 1e-9,
-                most as f64 * 1e-9,
-                self.place.name
-            ));
-        }
-        for job in &jobs {
-            self.place.admits(&group, job)?;
+        let parts = self.parts(&group, &jobs)?;
+        for (demand, _) in &parts {
+            self.can_ever_run(demand)?;
         }
         let lacks = group.origin.as_ref().map_or_else(Vec::new, |o| o.refused());
         if !lacks.is_empty() {
@@ -74,12 +67,68 @@ impl Server {
         }
         let templates: Vec<String> = jobs.iter().map(|job| job.template.clone()).collect();
         let at_s = self.now();
-        self.write(&[Record::Added { group, jobs, at_s }])
+        let first = ids.first().copied();
+        let records: Vec<Record> = (parts.into_iter())
+            .map(|(demand, count)| Record::Added {
+                group: Group {
+                    demand,
+                    first,
+                    ..group.clone()
+                },
+                jobs: jobs.drain(..count).collect(),
+                at_s,
+            })
+            .collect();
+        self.write(&records)
             .map_err(|error| format!("nothing was added: {error}"))?;
         for template in templates {
             self.policy.added(&template);
         }
         Ok(Reply::Jobs(ids))
+    }
+
+    /// The jobs of a request in parts of which all may use the same devices: what they demand, and how many they are.
+    fn parts(&self, group: &Group, jobs: &[QueuedJob]) -> Result<Vec<(Demand, usize)>, String> {
+        let mut parts: Vec<(Demand, usize)> = Vec::new();
+        for job in jobs {
+            let only = self.place.only(group, job)?;
+            match parts.last_mut() {
+                Some((demand, count)) if demand.only == only => *count += 1,
+                _ => {
+                    let demand = Demand {
+                        only,
+                        ..group.demand.clone()
+                    };
+                    parts.push((demand, 1));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Refuses what no device that may be used has.
+    fn can_ever_run(&self, demand: &Demand) -> Result<(), String> {
+        let may = |at: &usize| self.policy.may_use(demand, *at);
+        let allowed: Vec<usize> = (0..self.place.devices.len()).filter(may).collect();
+        let gpus = |at: &&usize| self.place.devices[**at].cores.is_none();
+        let count = allowed.iter().filter(gpus).count();
+        if let Some(asked) = demand.gpus.filter(|&asked| asked > count) {
+            return Err(format!(
+                "a job requests {asked} whole GPUs, and it may use {count} ({}); request fewer, or name more in CUDA_VISIBLE_DEVICES",
+                self.place.name
+            ));
+        }
+        let most = allowed.iter().map(|&at| self.policy.memory(at)).max();
+        let most = most.unwrap_or(0);
+        if let Some(asked) = demand.memory.filter(|&asked| asked > most) {
+            return Err(format!(
+                "a job requests {:.2} GB of memory, but {:.2} GB are available ({}); request less, or raise the limit with `mt queue --memory`",
+                asked as f64 * 1e-9,
+                most as f64 * 1e-9,
+                self.place.name
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses numbers that no job has.
@@ -167,27 +216,30 @@ impl Server {
         for job in &mut status.jobs {
             let running = self.book.entries.get(&job.id).filter(|e| e.is_running());
             job.share_percent = running.map(|entry| self.book.share(entry).percent());
+            job.env = self.lent.get(&job.id).cloned().unwrap_or_default();
             job.waits = self.policy.wait(&self.book, job.id);
             if let Some((progress, unit)) = self.progress(job.id) {
                 (job.progress, job.unit) = (Some(progress), Some(unit.to_owned()));
             }
         }
         let limits = self.policy.limits();
-        let tries = self.policy.tries().pop();
-        let learnt = self.policy.learnt().remove(&self.place.name);
+        let usual =
+            (0..self.place.devices.len()).filter(|&at| self.policy.may_use(&Demand::default(), at));
         status.server = Some(ServerStatus {
             pid: std::process::id(),
             device: self.place.name.clone(),
             most: limits.most,
-            memory: self.policy.memory(0),
-            tries,
+            memory: usual
+                .map(|at| self.policy.memory(at))
+                .fold(0, u64::saturating_add),
+            tries: Some(self.policy.tries().join("; ")).filter(|tries| !tries.is_empty()),
             trouble: self
                 .trouble
                 .clone()
                 .or_else(|| self.unlogged.clone())
                 .or_else(|| self.unreadable()),
-            env: self.place.variables(),
-            learnt: learnt.unwrap_or_default(),
+            learnt: self.policy.learnt(),
+            devices: self.devices(),
         });
         status
     }

@@ -3,7 +3,7 @@
 //! Every change is a [`Record`], which is tried on the state, written to the journal, and then applied here. So the
 //! state after a crash equals the state before it, and a record that contradicts the state means a corrupt journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::Share;
 
@@ -66,11 +66,9 @@ impl Book {
     /// Jobs of a request that was sent before.
     #[must_use]
     pub fn of_token(&self, token: &str) -> Vec<Id> {
-        let group = self.groups.iter().find(|(_, g)| g.token == token);
-        let Some((number, _)) = group else {
-            return Vec::new();
-        };
-        let all = self.entries.values().filter(|e| e.group == *number);
+        let of_it = self.groups.iter().filter(|(_, g)| g.token == token);
+        let groups: BTreeSet<u64> = of_it.map(|(number, _)| *number).collect();
+        let all = self.entries.values().filter(|e| groups.contains(&e.group));
         all.map(|e| e.job.id).collect()
     }
 
@@ -233,7 +231,7 @@ impl Book {
     fn add(&mut self, group: &Group, jobs: &[QueuedJob], at_s: f64) {
         let number = self.groups.keys().next_back().map_or(1, |last| last + 1);
         let group = Group {
-            first: jobs.first().map(|job| job.id),
+            first: group.first.or(jobs.first().map(|job| job.id)),
             ..group.clone()
         };
         self.groups.insert(number, group);
@@ -249,6 +247,7 @@ impl Book {
                 alone: false,
                 lost: 0,
                 peak: None,
+                slower: None,
                 placed: None,
             });
         }

@@ -91,8 +91,20 @@ impl Queue {
     pub fn call(&self, request: &Request) -> Result<Vec<Id>, ClientError> {
         match self.reply(request)? {
             Reply::Jobs(ids) => Ok(ids),
-            Reply::Status(_) => Ok(Vec::new()),
+            Reply::Status(_) | Reply::Told(_) => Ok(Vec::new()),
             Reply::Refused(why) => Err(ClientError::Refused(why)),
+        }
+    }
+
+    /// Why jobs wait, and what was learnt, in lines for people; empty: all jobs. A server is started if there is none.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn why(&self, ids: &[Id]) -> Result<Vec<String>, ClientError> {
+        match self.reply(&Request::Why(ids.to_vec()))? {
+            Reply::Told(lines) => Ok(lines),
+            Reply::Refused(why) => Err(ClientError::Refused(why)),
+            Reply::Jobs(_) | Reply::Status(_) => Ok(Vec::new()),
         }
     }
 
@@ -152,7 +164,9 @@ impl Queue {
         match self.reply_of_one(request)? {
             Some(Reply::Status(status)) => Ok(*status),
             Some(Reply::Refused(why)) => Err(ClientError::Refused(why)),
-            Some(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
+            Some(Reply::Jobs(_) | Reply::Told(_)) => {
+                Err(ClientError::Refused("that was no status".to_owned()))
+            }
             None => Ok(of(&self.book()?)),
         }
     }

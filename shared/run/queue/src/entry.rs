@@ -180,6 +180,9 @@ pub struct Entry {
     /// Most bytes of memory that it was seen to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
+    /// Percent by which its last run was slower than alone, if that was promised to be little and was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower: Option<u32>,
     /// Where its last start was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<Placed>,
@@ -324,6 +327,13 @@ pub enum Record {
         /// Bytes.
         bytes: u64,
     },
+    /// By how much a job with a promise was slower than alone, as far as it was measured.
+    Slower {
+        /// Which.
+        id: Id,
+        /// Percent of its time alone.
+        percent: u32,
+    },
     /// A job is held, or released.
     Held {
         /// Which.
@@ -355,6 +365,7 @@ impl Record {
             | Self::Cancelled(id)
             | Self::Retried(id)
             | Self::Peak { id, .. }
+            | Self::Slower { id, .. }
             | Self::Held { id, .. } => Some(*id),
             _ => None,
         }
@@ -400,8 +411,9 @@ impl Entry {
             (Record::Retried(_), State::Ended { .. }) => {
                 self.state = State::Waiting;
                 (self.held, self.cancelled, self.alone) = (false, false, false);
-                (self.lost, self.peak) = (0, None);
+                (self.lost, self.peak, self.slower) = (0, None, None);
             }
+            (Record::Slower { percent, .. }, _) => self.slower = Some(*percent),
             (Record::Peak { bytes, .. }, _) => self.peak = self.peak.max(Some(*bytes)),
             _ => return Err(self.contradicts(record)),
         }

@@ -20,6 +20,7 @@ mod after;
 mod answer;
 pub mod args;
 pub mod book;
+mod choice;
 pub mod client;
 pub mod command;
 pub mod devices;
@@ -53,5 +54,6 @@ mod values;
 pub mod verbs;
 pub mod wait;
 mod watch;
+mod why;
 
 pub use admit::exec;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::book::{Book, Entry, Group, Id, Outcome, QueuedJob, State, Wishes};
+use crate::devices::Stranger;
 use crate::learnt::Learnt;
 use crate::policy::Wait;
 
@@ -34,6 +35,8 @@ pub enum Request {
     Status(Vec<Id>),
     /// Report how many jobs are in which state, and list those that a screen has room for.
     Overview,
+    /// Say why jobs wait and what was learnt of their templates; empty: all.
+    Why(Vec<Id>),
     /// Cancel jobs.
     Cancel {
         /// Which.
@@ -64,6 +67,8 @@ pub enum Reply {
     Jobs(Vec<Id>),
     /// The state of the queue.
     Status(Box<Status>),
+    /// Lines for people.
+    Told(Vec<String>),
     /// It was not done, and why.
     Refused(String),
 }
@@ -109,6 +114,9 @@ pub struct JobStatus {
     /// Share of the device, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
+    /// Variables that a running program gets which another one starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
     /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -132,6 +140,15 @@ pub struct JobStatus {
     /// Most bytes of memory that it was seen to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
+    /// Percent by which jobs beside it may slow it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_slower: Option<u32>,
+    /// Percent by which it was slower than alone, as far as that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower: Option<u32>,
+    /// Where it runs, or ran last: UUIDs of GPUs, or `cpu`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
     /// Number of starts.
     pub starts: u32,
     /// Seconds since 1970.
@@ -207,6 +224,31 @@ impl Word {
     }
 }
 
+/// A device in a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceStatus {
+    /// UUID of a GPU, or `cpu`.
+    pub id: String,
+    /// What users call it: `gpu0`.
+    pub name: String,
+    /// Its model.
+    pub kind: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes that are free now, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
+    /// The jobs that run on it.
+    pub jobs: Vec<Id>,
+    /// Processes on it that are not the queue's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<Stranger>,
+    /// Why it cannot be used, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+}
+
 /// The server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,11 +267,11 @@ pub struct ServerStatus {
     /// What it cannot do at the moment, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Variables for admitted programs that others start.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// Number of copies of each template that fill the device.
-    pub learnt: BTreeMap<String, Learnt>,
+    /// What was learnt of each template, by the kind of device.
+    pub learnt: BTreeMap<String, BTreeMap<String, Learnt>>,
+    /// Its devices.
+    #[serde(default)]
+    pub devices: Vec<DeviceStatus>,
 }
 
 /// The state of the queue.
@@ -354,6 +396,7 @@ impl JobStatus {
             command: entry.text(),
             template: entry.job.template.clone(),
             share_percent: None,
+            env: BTreeMap::new(),
             progress: None,
             unit: None,
             priority: demand.priority,
@@ -362,6 +405,12 @@ impl JobStatus {
             sweep: first.filter(|first| *first != entry.job.id),
             group: demand.group,
             peak_memory: entry.peak,
+            at_most_slower: demand.at_most_slower,
+            slower: entry.slower,
+            devices: entry
+                .placed
+                .as_ref()
+                .map_or_else(Vec::new, |p| p.devices.clone()),
             starts: entry.starts,
             added_s: entry.added_s,
             started_s,

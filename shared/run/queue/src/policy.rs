@@ -244,9 +244,21 @@ impl Policy {
         }
     }
 
+    /// Whether a job may use a device.
+    #[must_use]
+    pub fn may_use(&self, demand: &Demand, device: usize) -> bool {
+        let mut allowed = self.allowed(demand.only.as_deref());
+        allowed.any(|at| at == device)
+    }
+
     /// Positions of the devices that a job may use.
     fn allowed<'a>(&'a self, only: Option<&'a [String]>) -> impl Iterator<Item = usize> + 'a {
-        let may = move |lane: &Lane| only.is_none_or(|only| only.contains(&lane.device.id));
+        // Jobs that say nothing run on GPUs if there are any.
+        let has_gpu = self.lanes.iter().any(|lane| lane.device.cores.is_none());
+        let may = move |lane: &Lane| match only {
+            Some(only) => only.contains(&lane.device.id),
+            None => lane.device.cores.is_none() || !has_gpu,
+        };
         let all = self.lanes.iter().enumerate();
         all.filter(move |(_, lane)| may(lane)).map(|(at, _)| at)
     }

@@ -33,6 +33,12 @@ pub struct Row {
     attempts: u32,
     /// Bytes.
     peak_memory: Option<u64>,
+    /// Percent by which jobs beside it were promised to slow it down at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most_slower: Option<u32>,
+    /// Percent by which it was slower than alone, as far as that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slower: Option<u32>,
     /// Last value of each metric; null if it is not finite.
     metrics: BTreeMap<String, f64>,
     log: Option<PathBuf>,
@@ -62,11 +68,25 @@ impl Row {
             seconds: job.started_s.zip(job.ended_s).map(|(from, to)| to - from),
             attempts: job.starts,
             peak_memory: job.peak_memory,
+            at_most_slower: job.at_most_slower,
+            slower: job.slower,
             metrics: metrics.iter().map(|(n, v)| (n.to_owned(), v)).collect(),
             log: path.exists().then_some(path),
             command: job.command.clone(),
             names: job.values.iter().map(|(name, _)| name.clone()).collect(),
             metric_names: metrics.iter().map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
+}
+
+impl Row {
+    /// How its promise was kept: `12 % of 15 %`; `not measured`; nothing without one.
+    fn promise(&self) -> String {
+        match (self.at_most_slower, self.slower) {
+            (None, _) => String::new(),
+            (Some(most), Some(was)) => format!("{was} % of {most} %"),
+            (Some(_), None) if self.state == Word::Done => "not measured".to_owned(),
+            (Some(_), None) => String::new(),
         }
     }
 }
@@ -81,12 +101,14 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     let metrics = distinct(rows.iter().flat_map(|row| &row.metric_names));
     // A training may print its learning rate.
     let is_taken = |name: &str| {
-        let fixed = BEFORE.iter().chain(&BEHIND).chain(&["id"]);
+        let fixed = BEFORE.iter().chain(&BEHIND).chain(&["id", "slower"]);
         names.contains(&name) || fixed.clone().any(|known| *known == name)
     };
+    let promised = rows.iter().any(|row| row.at_most_slower.is_some());
     let mut header = vec!["id".to_owned()];
     header.extend(names.iter().map(|name| (*name).to_owned()));
     header.extend(BEFORE.map(str::to_owned));
+    header.extend(promised.then(|| "slower".to_owned()));
     header.extend(metrics.iter().map(|name| match is_taken(name) {
         true => format!("printed.{name}"),
         false => (*name).to_owned(),
@@ -110,6 +132,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
                     .map(|bytes| format!("{:.1}", bytes as f64 * 1e-6)),
             ),
         ]);
+        cells.extend(promised.then(|| row.promise()));
         let metric = |name: &&str| row.metrics.get(*name).map(f64::to_string);
         cells.extend(metrics.iter().map(metric).map(text));
         let log = row.log.as_ref().map(|path| path.display().to_string());

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use crate::message::{JobStatus, LISTED, Status, Word};
+use crate::devices::CPU;
+use crate::learnt::Learnt;
+use crate::message::{DeviceStatus, JobStatus, LISTED, Status, Word};
 use crate::policy::Wait;
 
 /// Ends that a user looks into.
@@ -92,28 +94,19 @@ pub fn head(status: &Status) -> Vec<String> {
     };
     let paused = if status.paused { ", paused" } else { "" };
     lines.push(format!("{counts} on {}{paused}", server.device));
-    for (template, learnt) in &server.learnt {
-        let running = status
-            .jobs
-            .iter()
-            .any(|j| !j.state.is_ended() && j.template == *template);
-        if !running || learnt.level < 2 {
-            continue;
+    lines.extend(server.devices.iter().filter_map(device));
+    for (kind, templates) in &server.learnt {
+        let several = server.learnt.len() > 1;
+        let on = several.then(|| format!(" on {kind}")).unwrap_or_default();
+        for (template, learnt) in templates {
+            let running = status
+                .jobs
+                .iter()
+                .any(|j| !j.state.is_ended() && j.template == *template);
+            if running && learnt.level > 1 {
+                lines.push(level(template, learnt, &on));
+            }
         }
-        let template = cli::one_line(template);
-        lines.push(match learnt.wants {
-            // Nothing was compared: so many fill the processors.
-            Some(wants) => format!(
-                "up to {} at once, since one keeps {wants:.2} processors busy: {template}",
-                learnt.level
-            ),
-            None => format!(
-                "{} at once achieve {:.1} times the throughput of one{}: {template}",
-                learnt.level,
-                learnt.speedup,
-                if learnt.step == 0 { "" } else { " so far" }
-            ),
-        });
     }
     lines.extend(server.tries.iter().map(|tries| format!("trying {tries}")));
     lines.extend(
@@ -123,6 +116,53 @@ pub fn head(status: &Status) -> Vec<String> {
             .map(|trouble| format!("warning: {trouble}")),
     );
     lines
+}
+
+/// How many copies of a template run at once.
+fn level(template: &str, learnt: &Learnt, on: &str) -> String {
+    let template = cli::one_line(template);
+    match learnt.wants {
+        // Nothing was compared: so many fill the processors.
+        Some(wants) => format!(
+            "up to {} at once, since one keeps {wants:.2} processors busy: {template}",
+            learnt.level
+        ),
+        None => format!(
+            "{} at once{on} achieve {:.1} times the throughput of one{}: {template}",
+            learnt.level,
+            learnt.speedup,
+            if learnt.step == 0 { "" } else { " so far" }
+        ),
+    }
+}
+
+/// A GPU: its jobs, its memory, and who else holds some of it. Nothing about processors, which have no other users that
+/// matter here.
+fn device(device: &DeviceStatus) -> Option<String> {
+    if device.id == CPU {
+        return None;
+    }
+    let gb = |bytes: u64| format!("{:.1}", bytes as f64 * 1e-9);
+    let jobs = match device.jobs.len() {
+        1 => "1 job".to_owned(),
+        count => format!("{count} jobs"),
+    };
+    let mut text = format!("{} ({}): {jobs}", device.name, device.kind);
+    if let Some(why) = &device.lost {
+        return Some(format!("{text}, cannot be used: {why}"));
+    }
+    if let Some(free) = device.free {
+        let (free, all) = (gb(free), gb(device.memory));
+        text += &format!(", {free} of {all} GB free");
+    }
+    for stranger in &device.strangers {
+        let held = gb(stranger.bytes);
+        text += &match stranger.name.as_str() {
+            "" => format!(", pid {} holds {held} GB", stranger.pid),
+            name => format!(", {name} (pid {}) holds {held} GB", stranger.pid),
+        };
+    }
+    Some(text)
 }
 
 /// A state in one word.

@@ -63,6 +63,8 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
             memory: args.memory.map(units::Bytes::get),
             priority: args.priority,
             share: args.share.map(units::Share::hundredths),
+            gpus: args.gpus.map(|gpus| gpus as usize),
+            at_most_slower: args.at_most_slower,
             group: args.group.clone(),
             ..Demand::default()
         },
@@ -188,6 +190,8 @@ fn notify(queue: &Queue, line: &str, jobs_of: Group, ids: &[Id]) -> Result<(), F
         memory: None,
         priority: NOTIFIES,
         share: None,
+        gpus: None,
+        at_most_slower: None,
         group: None,
     };
     let mut group = Group {

@@ -34,6 +34,17 @@ fn now_s() -> f64 {
 pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
     let ids = args.ids.ids();
     let queue = open(&args.queue.dir)?;
+    if args.why {
+        let lines = queue.why(&ids).map_err(failure)?;
+        match args.queue.json {
+            true => say_json(&lines)?,
+            false => say(&lines
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>())?,
+        }
+        return Ok(Exit::Done);
+    }
     let status = match (ids.is_empty(), args.all || args.queue.json) {
         (true, true) => queue.everything(),
         (true, false) => queue.overview(),

@@ -2,11 +2,11 @@
 
 use jobs::{Records, RecordsError};
 
-use super::Server;
+use super::Keeper;
 use crate::book::Record;
 use crate::journal;
 
-impl Server {
+impl Keeper {
     /// Writes changes to disk and then applies them to the book: all of them, or none.
     ///
     /// # Errors

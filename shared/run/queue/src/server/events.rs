@@ -1,0 +1,174 @@
+//! What happens to the jobs of a queue, and when the queue ends.
+
+use std::fs;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use host::Gpus;
+use jobs::{Exit, Happening};
+use runner::{Ended, Happened, Policy, State, Stop, Verdict};
+use units::TaskId;
+
+use super::{Keeper, Run};
+use crate::book::{Id, Outcome, Record};
+use crate::policy::{Fault, Gone};
+
+/// A server without jobs ends after this time: the next client starts another.
+const IDLE: Duration = Duration::from_secs(60);
+
+impl Policy for Keeper {
+    type Key = Id;
+
+    fn task(&self, id: Id) -> TaskId {
+        TaskId::new(&id.to_string()).unwrap_or_else(|_| self.unnamed.clone())
+    }
+
+    fn decide(&mut self, run: &mut Run<'_>) {
+        self.see_faults(run);
+        if self.owed.is_empty() && !self.stopping {
+            self.start_what_may(run);
+        }
+    }
+
+    /// Progress is read from the output of jobs, whatever its form.
+    fn happened(&mut self, _: &mut Run<'_>, _: Id, _: Instant, _: &Happened) {}
+
+    /// It goes into the log of the job; if that takes no more, into the state of the queue.
+    fn told(&mut self, _: &mut Run<'_>, id: Id, what: &Happening) {
+        if let Some(told) = what.told(&format!("job {id}")) {
+            self.note(id, told);
+        }
+    }
+
+    fn ended(&mut self, run: &mut Run<'_>, id: Id, ended: &Ended) -> Result<(), String> {
+        self.read_lines();
+        // A job that is ended with the queue waits for the next server. What it left behind was killed with it.
+        if run.is_stopping() {
+            return Ok(());
+        }
+        if let Some(told) = jobs::strays_told(&ended.strays) {
+            self.note(id, format!("job {id}: {told}"));
+        }
+        self.live.remove(&id);
+        self.graces.remove(&id);
+        let (on_gpus, of_machine) = self.peaks.take(id, ended.peak_bytes);
+        let shown = on_gpus.or(of_machine);
+        self.owed
+            .extend(shown.map(|bytes| Record::Peak { id, bytes }));
+        let Some(entry) = self.book.entries.get(&id).cloned() else {
+            return Ok(());
+        };
+        let outcome = match (&ended.verdict, ended.exit) {
+            // Nothing but its time is limited.
+            (Verdict::Ended, _) => Outcome::TimedOut,
+            (_, Exit::Code(0)) => Outcome::Done,
+            (_, Exit::Code(code)) => Outcome::Failed(code),
+            (_, Exit::Signal(signal)) => Outcome::Killed(signal),
+        };
+        let out_of_memory = matches!(ended.verdict, Verdict::OutOfMemory(_));
+        let fault = match (ended.culprit, &ended.verdict) {
+            (true, _) => Fault::Own,
+            (_, Verdict::Fault) => Fault::Foreign,
+            _ => Fault::None,
+        };
+        let gone = Gone {
+            out_of_memory,
+            fault,
+            peak: match self.is_on_gpu(id) {
+                true => on_gpus,
+                false => of_machine,
+            },
+            ..Gone::from(outcome)
+        };
+        let now = self.now();
+        let record = self.policy.exited(&self.book, &entry, gone, now);
+        self.owed.push(record);
+        Ok(())
+    }
+
+    /// The policy is told that they cannot be used.
+    fn gpus_lost(&mut self, run: &mut Run<'_>, gpus: &Gpus, why: &str) -> bool {
+        for &at in gpus.numbers() {
+            self.gone.insert(at, why.to_owned());
+        }
+        self.see_faults(run);
+        true
+    }
+
+    fn failed(&mut self, _: &mut Run<'_>, _: Id, _: String) {}
+
+    fn stopped(&mut self, run: &mut Run<'_>, why: &Stop) {
+        self.stopping = true;
+        let live: Vec<Id> = self.live.keys().copied().collect();
+        for id in live {
+            run.stop_within(id, self.grace(id), why.to_string());
+        }
+    }
+
+    fn turned(&mut self, run: &mut Run<'_>) {
+        self.read_lines();
+        if run.is_stopping() {
+            return;
+        }
+        self.look_at_others();
+        self.look_at_processors(run);
+        self.look_at_devices(run);
+        self.answer_calls();
+        self.pay();
+        self.keep_learnt();
+        let idle = !self.book.is_busy();
+        if !idle {
+            self.busy = Instant::now();
+        }
+        self.stopping |= idle && self.busy.elapsed() > IDLE;
+        // In a folder that was removed no client can reach it, and nothing would be kept.
+        self.stopping |= !self.has_folder();
+        if self.stopping {
+            run.give_up("the queue ends".to_owned());
+        }
+    }
+
+    fn due(&self, _: &Run<'_>) -> Option<Instant> {
+        None
+    }
+
+    fn is_over(&self, _: &Run<'_>) -> bool {
+        self.stopping
+    }
+
+    fn state(&self, _: &Run<'_>) -> State {
+        State::default()
+    }
+}
+
+impl Keeper {
+    fn is_on_gpu(&self, id: Id) -> bool {
+        let devices = self.policy.spot(id).map(|spot| &spot.devices);
+        let mut own = devices.into_iter().flatten();
+        own.any(|&at| self.place.devices[at].cores.is_none())
+    }
+
+    fn answer_calls(&mut self) {
+        while let Ok((request, answer)) = self.calls.try_recv() {
+            self.busy = Instant::now();
+            // An answer is made from the book: what has happened must be in it.
+            self.pay();
+            let reply = self.answer(request);
+            if self.handing_over {
+                // Without an answer the client starts a server, as if this one had died.
+                return;
+            }
+            self.has_answered = true;
+            // A client that has gone gets no reply, but its request is done.
+            answer.send(reply).ok();
+        }
+    }
+
+    /// Says in a job's log what its user must hear of it.
+    fn note(&mut self, id: Id, told: String) {
+        let log = fs::OpenOptions::new().append(true).open(self.log(id));
+        if log.and_then(|mut log| writeln!(log, "mt: {told}")).is_err() {
+            self.unlogged = Some(told);
+        }
+    }
+}
