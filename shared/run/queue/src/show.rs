@@ -97,7 +97,11 @@ pub fn head(status: &Status) -> Vec<String> {
     lines.extend(server.devices.iter().filter_map(device));
     for (kind, templates) in &server.learnt {
         let several = server.learnt.len() > 1;
-        let on = if several { format!(" on {kind}") } else { String::new() };
+        let on = if several {
+            format!(" on {kind}")
+        } else {
+            String::new()
+        };
         for (template, learnt) in templates {
             let running = status
                 .jobs
