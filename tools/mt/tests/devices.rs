@@ -73,7 +73,8 @@ impl Queue {
     /// What stands after `name` in each job of the status, up to the next comma or brace.
     fn each(&self, name: &str) -> Vec<String> {
         let status = self.text("status --all --json");
-        let fields = status.split(&format!("\"{name}\":")).skip(1);
+        let name = format!("\"{name}\":");
+        let fields = status.split(&name).skip(1);
         let value = |field: &str| field.split([',', '}']).next().unwrap_or("").to_owned();
         fields.map(value).collect()
     }
