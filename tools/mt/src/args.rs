@@ -73,6 +73,9 @@ pub enum Verb {
     /// Print a table of what jobs have come to: parameters, ends, times, the metrics that they printed
     #[command(after_help = include_str!("results.txt"))]
     Results(queue::args::ResultsArgs),
+    /// Print what was learnt of a command, also in the form that another system takes
+    #[command(after_help = include_str!("numbers.txt"))]
+    Numbers(queue::numbers::NumbersArgs),
     /// Start failed jobs again, or the given ones
     Retry(queue::args::RetryArgs),
     /// End running jobs, or remove waiting ones

@@ -33,6 +33,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Verb::Top(args) => top::run(&args),
         Verb::Logs(args) => verbs::logs(&args, console),
         Verb::Results(args) => verbs::results(&args),
+        Verb::Numbers(args) => queue::numbers::print(&args, console),
         Verb::Retry(args) => verbs::retry(&args, console),
         Verb::Cancel(args) => verbs::cancel(&args, console),
         Verb::Pause(args) => verbs::pause(&args, console),

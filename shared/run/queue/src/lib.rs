@@ -37,6 +37,7 @@ mod memory;
 pub mod message;
 mod meter;
 pub mod metrics;
+pub mod numbers;
 mod others;
 mod place;
 pub mod policy;

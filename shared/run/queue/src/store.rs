@@ -21,6 +21,19 @@ pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
+/// What was learnt on every device, by the device's name as its file has it.
+#[must_use]
+pub fn all(folder: &Path) -> BTreeMap<String, BTreeMap<String, Learnt>> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let device = name.strip_prefix("learnt-")?.strip_suffix(".json")?;
+            Some((device.to_owned(), read(folder, device)))
+        })
+        .collect()
+}
+
 /// Writes what was learnt on a device, completely or not at all.
 ///
 /// # Errors
@@ -43,6 +56,7 @@ mod tests {
         write(folder.path(), "2 cores / x", &learnt).unwrap();
         assert_eq!(read(folder.path(), "2 cores / x"), learnt);
         assert!(read(folder.path(), "another").is_empty());
+        assert_eq!(all(folder.path())["2-cores---x"], learnt);
         fs::write(file(folder.path(), "torn"), "{\"a\":").unwrap();
         assert!(read(folder.path(), "torn").is_empty());
     }

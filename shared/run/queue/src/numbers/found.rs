@@ -1,0 +1,203 @@
+//! What is known of a template on a device, and how it was measured.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::learnt::Learnt;
+use crate::message::{JobStatus, Word};
+
+/// What was learnt of a template on a device. What is not known is absent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// The template.
+    pub template: String,
+    /// A name made of the template: lower case letters, digits and dashes, from a letter on. No two are equal.
+    #[serde(skip)]
+    pub name: String,
+    /// The device, as the file of the store names it.
+    pub device: String,
+    /// Number of processors of the device; absent for a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<f64>,
+    /// How many jobs at once are best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<usize>,
+    /// Throughput at that number relative to one job alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<f64>,
+    /// Processors that one job keeps busy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wants: Option<f64>,
+    /// Largest part of a GPU for each job (active thread percentage), percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_percent: Option<f64>,
+    /// Most bytes of a GPU's memory that a job used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_memory: Option<u64>,
+    /// Most bytes of RAM that a job used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram: Option<u64>,
+    /// How it was measured, a sentence each.
+    pub measured: Vec<String>,
+}
+
+impl Found {
+    fn of(template: String, device: String, learnt: &Learnt, ram: Option<&Ram>) -> Self {
+        let processors = processors_of(&device);
+        // The first level of a template is a start, not a finding, until something was compared or measured.
+        let compared = learnt.level > 1 || learnt.halving || learnt.step == 0;
+        let known = learnt.wants.is_some() || (processors.is_none() && compared);
+        let mut measured = Vec::new();
+        if !known {
+            measured.push("how many at once: not known yet".to_owned());
+        } else if let Some(wants) = learnt.wants {
+            measured.push(format!(
+                "{} at once, since one keeps {wants:.2} processors busy",
+                learnt.level
+            ));
+        } else {
+            measured.push(format!(
+                "{} at once achieve {:.2} times the throughput of one, by the progress of the jobs{}",
+                learnt.level,
+                learnt.speedup,
+                if learnt.step == 0 { "" } else { "; more were not tried yet" }
+            ));
+        }
+        if processors.is_none() {
+            measured.push("memory of the GPU: not known".to_owned());
+        }
+        measured.push(match ram {
+            Some(ram) => format!("RAM: the most of {} jobs that were done", ram.jobs),
+            None => "RAM: not known, no job ran long enough to be seen".to_owned(),
+        });
+        Self {
+            name: name(&template),
+            template,
+            device,
+            processors,
+            at_once: known.then_some(learnt.level),
+            speedup: known.then_some(learnt.speedup),
+            wants: learnt.wants,
+            cap_percent: None,
+            device_memory: None,
+            ram: ram.map(|ram| ram.bytes),
+            measured,
+        }
+    }
+}
+
+/// Longest name: Kubernetes allows 63 letters, and its controllers append some.
+const LONGEST: usize = 40;
+
+/// A name for a template: its words without their folders.
+fn name(template: &str) -> String {
+    let words = template.split_whitespace();
+    let words: Vec<&str> = words.filter_map(|w| w.rsplit('/').next()).collect();
+    let text = words.join("-").to_ascii_lowercase();
+    let mut name = String::new();
+    for c in text.chars() {
+        match c.is_ascii_alphanumeric() {
+            true => name.push(c),
+            false if !name.is_empty() && !name.ends_with('-') => name.push('-'),
+            false => {}
+        }
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name.insert_str(0, "job-");
+    }
+    name.truncate(LONGEST);
+    name.trim_end_matches('-').to_owned()
+}
+
+/// Processors of a device of the store, if it is not a GPU: servers call it `2 processors`.
+fn processors_of(device: &str) -> Option<f64> {
+    device.strip_suffix("-processors")?.parse().ok()
+}
+
+/// The most RAM of the jobs of a template.
+#[derive(Debug, Default)]
+struct Ram {
+    bytes: u64,
+    jobs: usize,
+}
+
+/// All that was learnt, by template and then by device. The RAM of a job is taken to be the same on each device.
+#[must_use]
+pub fn of(learnt: BTreeMap<String, BTreeMap<String, Learnt>>, jobs: &[JobStatus]) -> Vec<Found> {
+    let mut ram: BTreeMap<&str, Ram> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.state == Word::Done) {
+        let Some(bytes) = job.peak_memory else {
+            continue;
+        };
+        let ram = ram.entry(&job.template).or_default();
+        (ram.bytes, ram.jobs) = (ram.bytes.max(bytes), ram.jobs + 1);
+    }
+    let mut all = Vec::new();
+    for (device, templates) in learnt {
+        for (template, learnt) in templates {
+            let ram = ram.get(&*template);
+            all.push(Found::of(template, device.clone(), &learnt, ram));
+        }
+    }
+    all.sort_by(|a, b| (&a.template, &a.device).cmp(&(&b.template, &b.device)));
+    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+    for found in &mut all {
+        let count = taken.entry(found.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            found.name += &format!("-{count}");
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(device: &str, learnt: Learnt) -> Found {
+        let learnt = BTreeMap::from([("t {x}".to_owned(), learnt)]);
+        of(BTreeMap::from([(device.to_owned(), learnt)]), &[]).remove(0)
+    }
+
+    #[test]
+    fn a_first_level_is_no_finding() {
+        let start = Learnt::default();
+        assert_eq!(only("NVIDIA-H100", start.clone()).at_once, None);
+        let stopped = Learnt {
+            step: 0,
+            ..start.clone()
+        };
+        assert_eq!(only("NVIDIA-H100", stopped).at_once, Some(1));
+        // On processors the first level is their number.
+        let first = Learnt { level: 2, ..start };
+        assert_eq!(only("2-processors", first.clone()).at_once, None);
+        let seen = Learnt {
+            wants: Some(0.5),
+            ..first
+        };
+        assert_eq!(only("2-processors", seen).at_once, Some(2));
+    }
+
+    #[test]
+    fn names_are_short_and_differ() {
+        assert_eq!(
+            name("/usr/bin/python3 ./a/train.py --lr={}"),
+            "python3-train-py-lr"
+        );
+        assert_eq!(name("./7.sh {}"), "job-7-sh");
+        let learnt = |x: &str| (format!("t {x}"), Learnt::default());
+        let learnt = BTreeMap::from(["{a}", "a", "[a]"].map(learnt));
+        let all = of(BTreeMap::from([("H100".to_owned(), learnt)]), &[]);
+        let names: Vec<&str> = all.iter().map(|found| &*found.name).collect();
+        assert_eq!(names, ["t-a", "t-a-2", "t-a-3"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_absent() {
+        let found = only("2-processors", Learnt::default());
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(!text.contains("ram") && !text.contains("cap"), "{text}");
+    }
+}
