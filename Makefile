@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -73,6 +73,9 @@ fuzz: #- Fuzz every parser of what comes from outside, each for TIME seconds (60
 bench: #- Measure the tools against their baselines; table, and target/bench.json
 	$(MAKE) -s build EXAMPLE='bench*'
 	$(RELEASE)/examples/bench
+
+forms: build #- Give every form of mt numbers to the system that takes it (builds a Python environment)
+	PATH="$(RELEASE):$$PATH" sh tests/peers/forms.sh
 
 bench-peers: #- Measure against solvers and learners of others (builds Python environments)
 	sh shared/plan/predict/benches/peers/run.sh
