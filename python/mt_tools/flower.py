@@ -1,0 +1,341 @@
+"""Flower simulations whose number of clients at once is found instead of typed: no `num_cpus`, no `num_gpus`.
+
+    python3 -m mt_tools.flower run APP --supernodes 40      an app, as `flwr run` takes it
+    import mt_tools.flower; mt_tools.flower.install()       or one line before `run_simulation(...)` in a script
+
+The first clients that train show how much memory and how many processors a client takes; as many as fit are trained at
+once, and the number is adjusted while the simulation runs. Clients, server and strategy are unchanged. Tested with
+Flower 1.42 on processors. GPUs are left to what the app's own configuration says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import ray
+from flwr.server.superlink.fleet.vce.backend import raybackend
+from flwr.simulation.ray_transport.ray_actor import VirtualClientEngineActor
+from ray.exceptions import OutOfMemoryError, RayActorError
+
+from .memory import anonymous, free_and_total, kills
+from .sizing import Sizer
+
+#: Seconds between two looks at memory and processors.
+LOOK_S = 0.1
+#: Flower has a thread for each piece of work that it gives out, in a pool of Python's: `min(32, processors + 4)`. More
+#: than that are not at work at once.
+THREADS = 32
+
+
+class Usage:
+    """What the process used between two moments."""
+
+    def __init__(self) -> None:
+        self.begin = time.monotonic()
+        self.cpu, self.waited = self._now()
+
+    @staticmethod
+    def _now() -> Tuple[float, float]:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        waited = 0.0
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            # Nanoseconds on a processor, nanoseconds ready to run, times that it ran: of the thread that trains.
+            waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) * 1e-9
+        return used.ru_utime + used.ru_stime, waited
+
+    def end(self) -> Dict[str, float]:
+        seconds = time.monotonic() - self.begin
+        cpu, waited = self._now()
+        # As if no other process had taken a processor from it meanwhile.
+        alone = max(seconds - (waited - self.waited), 0.01 * seconds, 1e-6)
+        return {
+            "seconds": alone,
+            "wanted_s": cpu - self.cpu,
+            "before_s": self.cpu,
+            "peak": anonymous(os.getpid())[1],
+        }
+
+
+@ray.remote(max_restarts=0)
+class Actor(VirtualClientEngineActor):
+    """Flower's actor, which also tells what a message took."""
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def measured(self, app_fn: Any, message: Any, cid: str, context: Any) -> Tuple[Any, Any, Dict[str, float]]:
+        usage = Usage()
+        _, reply, context = self.run(app_fn, message, cid, context)
+        return reply, context, usage.end()
+
+
+class Worker:
+    """An actor and its process; the process is known once it has started."""
+
+    def __init__(self, number: int, options: Dict[str, Any]) -> None:
+        self.number = number
+        self.actor = Actor.options(**options).remote()
+        self.asked = self.actor.pid.remote()
+        self._pid: Optional[int] = None
+
+    @property
+    def pid(self) -> Optional[int]:
+        if self._pid is None and ray.wait([self.asked], timeout=0)[0]:
+            with contextlib.suppress(RayActorError):
+                self._pid = ray.get(self.asked)
+        return self._pid
+
+    def bytes(self) -> int:
+        return anonymous(self.pid)[0] if self.pid else 0
+
+
+class SizedBackend(raybackend.RayBackend):
+    """Flower's Ray backend with a number of actors that is found."""
+
+    #: Whether this process has nothing else to do.
+    alone = False
+
+    def __init__(self, backend_config: Dict[str, Any]) -> None:
+        try:
+            super().__init__(backend_config)
+        except Exception as error:
+            if self.alone:
+                # Flower's server would wait for its clients for ever.
+                print(f"mt: Ray does not start: {error}", file=sys.stderr, flush=True)
+                os._exit(3)
+            raise
+        self.changed = threading.Condition()
+        self.idle: List[Worker] = []
+        self.at_work: Dict[int, Worker] = {}
+        self.waiting = 0
+        self.at_once = 0
+        self.number = 0
+        self.ended = False
+        self.free, total = free_and_total()
+        self.kills = kills()
+        self.sizer = Sizer(float(len(os.sched_getaffinity(0))), total)
+        # Flower's default is for its own count. What is left of it here only tells Ray to start no threads of numerical
+        # libraries beside the first: clients at once use the processors better than the threads of one.
+        gpus = self.client_resources.get("num_gpus", 0)
+        self.options: Dict[str, Any] = {"num_cpus": 0.001, "num_gpus": gpus}
+        self.most = THREADS
+        if gpus:
+            self.most = max(1, int(ray.cluster_resources().get("GPU", 0) / gpus))
+
+    # What Flower asks of a backend.
+
+    @property
+    def num_workers(self) -> int:
+        return min(THREADS, self.most)
+
+    def is_worker_idle(self) -> bool:
+        return bool(self.idle)
+
+    def build(self, app_fn: Any) -> None:
+        self.app_fn = app_fn
+        # They load their libraries while the first client trains.
+        self.idle = [self._new() for _ in range(min(self.most, max(1, int(self.sizer.processors))))]
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def process_message(self, message: Any, context: Any) -> Tuple[Any, Any]:
+        cid = str(context.node_config[raybackend.PARTITION_ID_KEY])
+        worker = self._take()
+        try:
+            return self._train(worker, message, cid, context)
+        except (OutOfMemoryError, RayActorError) as error:
+            if not self._lost(worker, error):
+                raise
+        # Once: its process was ended for memory that others had, so that is no fault of the client.
+        print("mt: a client ran out of memory beside others, and is trained again", file=sys.stderr, flush=True)
+        worker = self._take()
+        try:
+            return self._train(worker, message, cid, context)
+        except (OutOfMemoryError, RayActorError) as error:
+            self._lost(worker, error)
+            raise
+
+    def terminate(self) -> None:
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+        print(self.summary(), file=sys.stderr, flush=True)
+        ray.shutdown()
+
+    # Its own parts.
+
+    def _new(self) -> Worker:
+        self.number += 1
+        return Worker(self.number, self.options)
+
+    def _take(self) -> Worker:
+        """Waits until one more client may be trained."""
+        with self.changed:
+            self.waiting += 1
+            try:
+                while True:
+                    worker = self._free_worker(time.monotonic())
+                    if worker is not None:
+                        self.sizer.started(worker.number, time.monotonic())
+                        self.at_work[worker.number] = worker
+                        self.at_once = max(self.at_once, len(self.at_work))
+                        return worker
+                    self.changed.wait(1.0)
+            finally:
+                self.waiting -= 1
+
+    def _free_worker(self, now: float) -> Optional[Worker]:
+        # The last one that was at work has its libraries loaded.
+        own = self.idle[-1].bytes() if self.idle else 0
+        if not self.sizer.may_start(now, self.free, own):
+            # Where memory keeps it waiting, what idle workers hold is given back.
+            if self.idle and self.at_work and len(self.at_work) < self.sizer.level() and self.sizer.done:
+                ray.kill(self.idle.pop(0).actor)
+            return None
+        if self.idle:
+            return self.idle.pop()
+        if len(self.at_work) >= self.most or (self.at_work and not self.sizer.may_create()):
+            return None
+        return self._new()
+
+    def _train(self, worker: Worker, message: Any, cid: str, context: Any) -> Tuple[Any, Any]:
+        """Trains a client; an error of its own is passed on, as Flower does."""
+        try:
+            reply, context, usage = ray.get(worker.actor.measured.remote(self.app_fn, message, cid, context))
+        except (OutOfMemoryError, RayActorError):
+            raise
+        except BaseException:
+            with self.changed:
+                self.sizer.failed(worker.number)
+                self._give_back(worker)
+            raise
+        with self.changed:
+            # What a process used before its first client is its start.
+            self.sizer.start_s = self.sizer.start_s or usage["before_s"]
+            self.sizer.ended(worker.number, usage["seconds"], usage["wanted_s"], int(usage["peak"]))
+            self._give_back(worker)
+        return reply, context
+
+    def _give_back(self, worker: Worker) -> None:
+        del self.at_work[worker.number]
+        self.idle.append(worker)
+        self.changed.notify_all()
+
+    def _lost(self, worker: Worker, error: Exception) -> bool:
+        """A worker has died; whether its client is trained again: memory was short, and it was not alone."""
+        with self.changed:
+            before, self.kills = self.kills, kills()
+            short = isinstance(error, OutOfMemoryError) or self.kills > before
+            del self.at_work[worker.number]
+            again = short and bool(self.at_work)
+            if again:
+                self.sizer.out_of_memory(worker.number)
+            else:
+                self.sizer.failed(worker.number)
+            self.changed.notify_all()
+        return again
+
+    def _look(self) -> None:
+        """Observes memory and processors until the end."""
+        last, idle = time.monotonic(), idle_s()
+        while not self.ended:
+            time.sleep(LOOK_S)
+            now, idle_now = time.monotonic(), idle_s()
+            with self.changed:
+                self.free = free_and_total()[0]
+                for worker in self.at_work.values():
+                    self.sizer.saw(worker.number, now, worker.bytes())
+                self.sizer.look(now - last, (idle_now - idle) / (now - last), self.waiting > 0)
+                self.changed.notify_all()
+            last, idle = now, idle_now
+
+    def summary(self) -> str:
+        """What was found, and how it is said to Flower itself."""
+        sizer = self.sizer
+        if not sizer.done:
+            return "mt: no client was trained"
+        level = min(sizer.level(), self.most, max(1, self.at_once))
+        return (f"mt: up to {level} clients at once: one keeps {sizer.wants or 0:.2f} of {sizer.processors:.0f} processors busy and "
+                f"takes at most {sizer.peak / 1e6:.0f} MB\n"
+                f"mt: for Flower alone: options.backend.client-resources.num-cpus = 1, "
+                f"options.backend.init-args.num-cpus = {level}")
+
+
+def idle_s() -> float:
+    """Seconds that the processors of this process were idle so far, all together."""
+    allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name in allowed:
+            # Idle, and idle while a disk works.
+            ticks += int(fields[3]) + int(fields[4])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def install() -> None:
+    """Lets every simulation of this process find its number of clients at once."""
+    raybackend.RayBackend = SizedBackend
+
+
+def end(number: int, _frame: Any) -> None:
+    """Ends a simulation with everything that it started. Flower's server would wait for its clients for ever."""
+    ray.shutdown()
+    os._exit(128 + number)
+
+
+def run(app: Path, supernodes: int, overrides: List[str], sized: bool = True, backend: Optional[Dict[str, Any]] = None) -> None:
+    """Runs a Flower app as a simulation in this process."""
+    from flwr.app import Context, RecordDict
+    from flwr.common.config import get_project_config, get_fused_config_from_dir, parse_config_args
+    from flwr.simulation.run_simulation import _run_simulation
+    from flwr.supercore.constant import NOOP_FEDERATION_ID
+    from flwr.supercore.run import Run
+    from flwr.supercore.task_identity import TaskIdentity
+    from flwr.supercore.telemetry import EventType
+
+    if sized:
+        install()
+    components = get_project_config(app)["tool"]["flwr"]["app"]["components"]
+    override = parse_config_args(overrides or None)
+    run = Run.create_empty(run_id=1)
+    run.primary_task_id, run.federation_id, run.override_config = 1, NOOP_FEDERATION_ID, override
+    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+    context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(),
+                      run_config=get_fused_config_from_dir(app, override))
+    SizedBackend.alone = True
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    # Actors import the app, too.
+    sys.path.insert(0, str(app))
+    _run_simulation(
+        num_supernodes=supernodes, client_app_attr=components["clientapp"], server_app_attr=components["serverapp"],
+        server_app_context=context, app_dir=str(app), is_app=True, run=run, backend_config=backend or {},
+        exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE)
+
+
+def main(words: Optional[List[str]] = None) -> None:
+    parser = argparse.ArgumentParser(prog="python3 -m mt_tools.flower", description=__doc__.split("\n")[0])
+    command = parser.add_subparsers(required=True, metavar="run").add_parser("run", help="run an app as a simulation")
+    command.add_argument("app", type=Path, help="folder with the app's pyproject.toml")
+    command.add_argument("--supernodes", type=int, required=True, metavar="N", help="number of virtual clients")
+    command.add_argument("--run-config", action="append", default=[], metavar="'K=V ...'", help="as flwr run has it")
+    arguments = parser.parse_args(words)
+    if not (arguments.app / "pyproject.toml").is_file():
+        parser.error(f"{arguments.app} has no pyproject.toml; name the folder of a Flower app")
+    run(arguments.app.resolve(), arguments.supernodes, arguments.run_config)
+
+
+if __name__ == "__main__":
+    # Actors find their class in the module, not in the program that was started.
+    from mt_tools import flower
+
+    flower.main()

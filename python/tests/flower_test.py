@@ -1,0 +1,138 @@
+"""Tests of mt_tools.flower on Flower and Ray, with clients that misbehave: skipped where these are not installed.
+
+`sh examples/flower/sized/run.sh --check` installs them and runs this.
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MODULE = str(pathlib.Path(__file__).resolve().parents[1])
+HAS_FLOWER = all(importlib.util.find_spec(name) for name in ("flwr", "ray"))
+#: Seconds in which a federation of eight clients that wait for half a second ends, also on a machine with others.
+LONGEST = 240
+
+CLIENT = """
+import os, time
+from flwr.app import Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+@app.train()
+def train(message, context):
+    number, kind = context.node_config["partition-id"], context.run_config["kind"]
+    time.sleep(60 if kind == "long" else 0.5)
+    if kind == "raise" and number == 3:
+        raise ValueError("bad data")
+    if kind == "die" and number == 3:
+        os._exit(9)
+    reply = RecordDict({"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1})})
+    return Message(content=reply, reply_to=message)
+"""
+
+SERVER = """
+import numpy
+from flwr.app import ArrayRecord
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    FedAvg(fraction_evaluate=0, min_train_nodes=8, min_available_nodes=8).start(grid, ArrayRecord([numpy.zeros(3)]), num_rounds=2)
+    print("federation: done", flush=True)
+"""
+
+PROJECT = """
+[project]
+name = "test"
+version = "1.0.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "mt-tools"
+[tool.flwr.app.components]
+serverapp = "server_app:app"
+clientapp = "client_app:app"
+[tool.flwr.app.config]
+kind = "good"
+"""
+
+
+@unittest.skipUnless(HAS_FLOWER, "flwr[simulation] is not installed")
+class Flower(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.app = pathlib.Path(folder.name)
+        for name, text in (("client_app.py", CLIENT), ("server_app.py", SERVER), ("pyproject.toml", PROJECT)):
+            (self.app / name).write_text(text)
+
+    def start(self, kind):
+        words = [sys.executable, "-m", "mt_tools.flower", "run", str(self.app), "--supernodes", "8", "--run-config", f"kind='{kind}'"]
+        self.mark = f"MT_TEST={os.getpid()}-{kind}"
+        name, value = self.mark.split("=")
+        env = {**os.environ, "PYTHONPATH": MODULE, "FLWR_TELEMETRY_ENABLED": "0", name: value}
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+
+    def left(self):
+        """Processes that have the variable of the run."""
+        found = []
+        for folder in pathlib.Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and f"{self.mark}\0" in (folder / "environ").read_text(errors="replace") + "\0":
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                pass
+        return [words for words in found if words]
+
+    def check_nothing_is_left(self):
+        for _ in range(100):
+            if not self.left():
+                return
+            time.sleep(0.1)
+        self.fail(f"left running: {self.left()}")
+
+    def check(self, kind, results):
+        run = self.start(kind)
+        try:
+            text, _ = run.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            run.terminate()
+            self.fail(f"it did not end:\n{run.communicate()[0]}")
+        self.assertEqual(run.returncode, 0, text)
+        self.assertEqual(re.findall(r"Received (\d+) results and (\d+) failures", text), results, text)
+        self.assertIn("federation: done", text)
+        self.assertRegex(text, r"mt: up to \d+ clients at once: one keeps ")
+        self.check_nothing_is_left()
+
+    def test_a_federation(self):
+        self.check("good", [("8", "0")] * 2)
+
+    def test_a_client_that_raises_fails_alone(self):
+        self.check("raise", [("7", "1")] * 2)
+
+    def test_a_client_whose_process_dies_fails_alone(self):
+        self.check("die", [("7", "1")] * 2)
+
+    def test_an_interrupt_leaves_nothing(self):
+        run = self.start("long")
+        lines = iter(run.stdout.readline, "")
+        next(line for line in lines if "Sampled 8 nodes" in line)
+        time.sleep(5)
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(30), 130)
+        run.stdout.close()
+        self.check_nothing_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main()
