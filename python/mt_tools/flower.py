@@ -24,7 +24,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import ray
 from flwr.server.superlink.fleet.vce.backend import raybackend
 from flwr.simulation.ray_transport.ray_actor import VirtualClientEngineActor
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 
 from .memory import anonymous, free_and_total, kills
 from .sizing import Sizer
@@ -69,7 +69,9 @@ class Usage:
 class Actor(VirtualClientEngineActor):
     """Flower's actor, which also tells what a message took."""
 
-    def pid(self) -> int:
+    def load(self, app_fn: Any) -> int:
+        """Loads the app and its libraries; gives the process."""
+        app_fn()
         return os.getpid()
 
     def measured(self, app_fn: Any, message: Any, cid: str, context: Any) -> Tuple[Any, Any, Dict[str, float]]:
@@ -79,18 +81,19 @@ class Actor(VirtualClientEngineActor):
 
 
 class Worker:
-    """An actor and its process; the process is known once it has started."""
+    """An actor and its process, which is known once it has loaded the app."""
 
-    def __init__(self, number: int, options: Dict[str, Any]) -> None:
+    def __init__(self, number: int, options: Dict[str, Any], app_fn: Any) -> None:
         self.number = number
         self.actor = Actor.options(**options).remote()
-        self.asked = self.actor.pid.remote()
+        self.asked = self.actor.load.remote(app_fn)
         self._pid: Optional[int] = None
 
     @property
     def pid(self) -> Optional[int]:
         if self._pid is None and ray.wait([self.asked], timeout=0)[0]:
-            with contextlib.suppress(RayActorError):
+            # An app that cannot be loaded is told by the client that needs it.
+            with contextlib.suppress(RayError):
                 self._pid = ray.get(self.asked)
         return self._pid
 
@@ -174,7 +177,7 @@ class SizedBackend(raybackend.RayBackend):
 
     def _new(self) -> Worker:
         self.number += 1
-        return Worker(self.number, self.options)
+        return Worker(self.number, self.options, self.app_fn)
 
     def _take(self) -> Worker:
         """Waits until one more client may be trained."""
