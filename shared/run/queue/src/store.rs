@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+
 use crate::learnt::Learnt;
 
 /// File of a device in the queue's folder.
@@ -21,15 +23,16 @@ pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// What was learnt on every device, by the device's name as its file has it.
+/// What was learnt on every device, by the device's name as its file has it. Unreadable files count as missing.
 #[must_use]
-pub fn all(folder: &Path) -> BTreeMap<String, BTreeMap<String, Learnt>> {
+pub fn all<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, BTreeMap<String, T>> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files
         .filter_map(|file| {
             let name = file.file_name().into_string().ok()?;
             let device = name.strip_prefix("learnt-")?.strip_suffix(".json")?;
-            Some((device.to_owned(), read(folder, device)))
+            let kept = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
+            Some((device.to_owned(), kept))
         })
         .collect()
 }
@@ -56,7 +59,7 @@ mod tests {
         write(folder.path(), "2 cores / x", &learnt).unwrap();
         assert_eq!(read(folder.path(), "2 cores / x"), learnt);
         assert!(read(folder.path(), "another").is_empty());
-        assert_eq!(all(folder.path())["2-cores---x"], learnt);
+        assert_eq!(all::<Learnt>(folder.path())["2-cores---x"], learnt);
         fs::write(file(folder.path(), "torn"), "{\"a\":").unwrap();
         assert!(read(folder.path(), "torn").is_empty());
     }

@@ -2,10 +2,46 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::learnt::Learnt;
 use crate::message::{JobStatus, Word};
+
+/// What a server keeps of a template, as far as it is printed. Files of servers that keep less or more are read, too.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Kept {
+    level: usize,
+    step: usize,
+    halving: bool,
+    speedup: f64,
+    wants: Option<f64>,
+    cap: Option<u32>,
+    peak: Option<u64>,
+    #[serde(default)]
+    tried: Vec<Tried>,
+}
+
+/// A number at once and a cap that were compared, and the throughput relative to that of one job. A cap of 0: the jobs
+/// had different ones.
+#[derive(Debug, Clone, Deserialize)]
+struct Tried {
+    at_once: usize,
+    cap: u32,
+    gives: f64,
+    jobs: usize,
+}
+
+impl Tried {
+    fn sentence(&self) -> String {
+        let cap = match self.cap {
+            0 => String::new(),
+            cap => format!(" with at most {cap} % each"),
+        };
+        format!(
+            "{} at once{cap}: {:.2} times one, of {} jobs",
+            self.at_once, self.gives, self.jobs
+        )
+    }
+}
 
 /// What was learnt of a template on a device. What is not known is absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,7 +79,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn of(template: String, device: String, learnt: &Learnt, ram: Option<&Ram>) -> Self {
+    fn of(template: String, device: String, learnt: &Kept, ram: Option<&Ram>) -> Self {
         let processors = processors_of(&device);
         // The first level of a template is a start, not a finding, until something was compared or measured.
         let compared = learnt.level > 1 || learnt.halving || learnt.step == 0;
@@ -64,12 +100,22 @@ impl Found {
                 if learnt.step == 0 { "" } else { "; more were not tried yet" }
             ));
         }
+        measured.extend(learnt.tried.iter().map(Tried::sentence));
+        let on_gpu = learnt.peak.filter(|_| processors.is_none());
+        let of_done = ram.map(|ram| ram.bytes);
+        let ram_bytes = of_done.max(learnt.peak.filter(|_| processors.is_some()));
         if processors.is_none() {
-            measured.push("memory of the GPU: not known".to_owned());
+            let known = if on_gpu.is_some() {
+                "the most of a job"
+            } else {
+                "not known"
+            };
+            measured.push(format!("memory of the GPU: {known}"));
         }
-        measured.push(match ram {
-            Some(ram) => format!("RAM: the most of {} jobs that were done", ram.jobs),
-            None => "RAM: not known, no job ran long enough to be seen".to_owned(),
+        measured.push(match (ram, ram_bytes) {
+            (Some(ram), _) => format!("RAM: the most of {} jobs that were done", ram.jobs),
+            (None, Some(_)) => "RAM: the most of a job".to_owned(),
+            (None, None) => "RAM: not known, no job ran long enough to be seen".to_owned(),
         });
         Self {
             name: name(&template),
@@ -79,9 +125,9 @@ impl Found {
             at_once: known.then_some(learnt.level),
             speedup: known.then_some(learnt.speedup),
             wants: learnt.wants,
-            cap_percent: None,
-            device_memory: None,
-            ram: ram.map(|ram| ram.bytes),
+            cap_percent: learnt.cap.map(f64::from),
+            device_memory: on_gpu,
+            ram: ram_bytes,
             measured,
         }
     }
@@ -124,7 +170,7 @@ struct Ram {
 
 /// All that was learnt, by template and then by device. The RAM of a job is taken to be the same on each device.
 #[must_use]
-pub fn of(learnt: BTreeMap<String, BTreeMap<String, Learnt>>, jobs: &[JobStatus]) -> Vec<Found> {
+pub fn of(learnt: BTreeMap<String, BTreeMap<String, Kept>>, jobs: &[JobStatus]) -> Vec<Found> {
     let mut ram: BTreeMap<&str, Ram> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.state == Word::Done) {
         let Some(bytes) = job.peak_memory else {
@@ -156,24 +202,46 @@ pub fn of(learnt: BTreeMap<String, BTreeMap<String, Learnt>>, jobs: &[JobStatus]
 mod tests {
     use super::*;
 
-    fn only(device: &str, learnt: Learnt) -> Found {
+    fn only(device: &str, learnt: Kept) -> Found {
         let learnt = BTreeMap::from([("t {x}".to_owned(), learnt)]);
         of(BTreeMap::from([(device.to_owned(), learnt)]), &[]).remove(0)
     }
 
+    /// As a server begins.
+    fn start() -> Kept {
+        serde_json::from_str(r#"{"level":1,"step":1,"halving":false,"speedup":1.0}"#).unwrap()
+    }
+
+    #[test]
+    fn a_cap_and_a_peak_are_taken_over() {
+        let text = r#"{"level":4,"step":0,"halving":true,"speedup":2.7,"cap":60,"peak":11000000000,"ended":true,
+            "tried":[{"at_once":4,"cap":60,"gives":2.7,"jobs":9,"seconds":80.0}]}"#;
+        let kept: Kept = serde_json::from_str(text).unwrap();
+        let gpu = only("NVIDIA-H100", kept.clone());
+        assert_eq!(
+            (gpu.cap_percent, gpu.device_memory),
+            (Some(60.0), Some(11_000_000_000))
+        );
+        assert_eq!(gpu.ram, None);
+        let tried = "4 at once with at most 60 % each: 2.70 times one, of 9 jobs";
+        assert!(gpu.measured.iter().any(|sentence| sentence == tried));
+        let cpu = only("2-processors", kept);
+        assert_eq!((cpu.device_memory, cpu.ram), (None, Some(11_000_000_000)));
+    }
+
     #[test]
     fn a_first_level_is_no_finding() {
-        let start = Learnt::default();
+        let start = start();
         assert_eq!(only("NVIDIA-H100", start.clone()).at_once, None);
-        let stopped = Learnt {
+        let stopped = Kept {
             step: 0,
             ..start.clone()
         };
         assert_eq!(only("NVIDIA-H100", stopped).at_once, Some(1));
         // On processors the first level is their number.
-        let first = Learnt { level: 2, ..start };
+        let first = Kept { level: 2, ..start };
         assert_eq!(only("2-processors", first.clone()).at_once, None);
-        let seen = Learnt {
+        let seen = Kept {
             wants: Some(0.5),
             ..first
         };
@@ -187,7 +255,7 @@ mod tests {
             "python3-train-py-lr"
         );
         assert_eq!(name("./7.sh {}"), "job-7-sh");
-        let learnt = |x: &str| (format!("t {x}"), Learnt::default());
+        let learnt = |x: &str| (format!("t {x}"), start());
         let learnt = BTreeMap::from(["{a}", "a", "[a]"].map(learnt));
         let all = of(BTreeMap::from([("H100".to_owned(), learnt)]), &[]);
         let names: Vec<&str> = all.iter().map(|found| &*found.name).collect();
@@ -196,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_absent() {
-        let found = only("2-processors", Learnt::default());
+        let found = only("2-processors", start());
         let text = serde_json::to_string(&found).unwrap();
         assert!(!text.contains("ram") && !text.contains("cap"), "{text}");
     }
