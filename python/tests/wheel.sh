@@ -44,7 +44,7 @@ for batch in worker.steps():
         weight -= 0.001 * 2 * x * (weight * x - 2 * x)
     worker.step(batch, loss=(weight - 2) ** 2)
 PY
-mt init --script loop.py --tasks 2 --device cpu -o loop.json >/dev/null 2>&1
+mt init --script loop.py --batch-sizes 32,64 --samples 40000 --tasks 2 --device cpu -o loop.json >/dev/null 2>&1
 status=0
 mt run --budget 3 loop.json >loop.log 2>&1 || status=$?
 case $status in

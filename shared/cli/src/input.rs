@@ -99,6 +99,28 @@ fn until_failure<T>(
     })
 }
 
+/// Whether standard input has data that nobody has read: a file, or a pipe on which something comes within `millis`.
+#[must_use]
+pub fn stdin_has_data(millis: u16) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::unix::fs::FileTypeExt;
+    let stdin = std::io::stdin();
+    let found = stdin.as_fd().try_clone_to_owned().map(File::from);
+    let Ok(found) = found.and_then(|file| file.metadata()) else {
+        return false;
+    };
+    if found.is_file() {
+        return found.len() > 0;
+    }
+    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    // The end of a pipe is no POLLIN.
+    found.file_type().is_fifo()
+        && poll(&mut fds, PollTimeout::from(millis)).is_ok()
+        && fds[0]
+            .revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLIN))
+}
+
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

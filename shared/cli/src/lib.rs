@@ -40,7 +40,7 @@ pub use events::each_event;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use files::{make_folder, may_append};
-pub use input::{Input, Source, open_reader};
+pub use input::{Input, Source, open_reader, stdin_has_data};
 pub use lines::{LONGEST, Line, Lines};
 pub use meta::run;
 pub use named::{Tool, run_named};

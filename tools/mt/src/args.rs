@@ -12,8 +12,10 @@ Examples:
   mt init && mt run
       measure, plan, launch and report three models on this machine's GPU, or on a
       simulated one
-  mt init --script train.py --tasks 2 && mt run --objective fairness
-      your own training script, twice
+  mt run 'python3 a.py' 'python3 b.py'
+      run two commands to their end, together if that is worth it
+  mt init --script train.py --tasks 2 && mt run
+      a workload of your own training script, twice
   mt sweep -- ./train.py --lr {lr} --seed {s} ::: lr=0.1,0.01 s=1..10
       twenty trainings on one device, as many at once as is fastest; mt status shows
       them from any terminal
@@ -21,16 +23,6 @@ Examples:
       `mt TOOL` is `mt-TOOL`
 
 Exit codes: those of the tool that ended last; 2 bad usage; 3 the environment lacks something.";
-
-const TRY: &str = "\
-Each different command runs alone, then all run together, as plain processes on this machine (on a GPU
-under NVIDIA MPS if possible). Progress is read from what they print: the worker protocol, tqdm bars,
-percent, i/n, a number after epoch, step, iter or samples, else lines of one shape, else the end of the run.
-If the length of the runs is known, whole runs are compared, start-up included.
-
-Exit codes: 0 an answer, also 'not worth it' or a difference within the noise; 1 a command failed, alone or
-together, or printed no progress; 2 a command does not exist; 3 the environment lacks something;
-130 Ctrl-C. In every case nothing is left running.";
 
 /// Share one device among training jobs: first steps, a queue, and all mt tools
 #[derive(Debug, Parser)]
@@ -52,8 +44,8 @@ pub enum Verb {
     /// Find out in a minute whether running commands together is worth it
     Try(TryArgs),
     /// Write a first workload, and say what to change in it
-    Init(InitArgs),
-    /// Measure, plan, launch and report a workload, into a folder
+    Init(starter::InitArgs),
+    /// Run a workload (measure, plan, launch, report) or commands, together
     Run(starter::RunArgs),
     /// Run many commands on one device, as many at once as is fastest
     #[command(after_help = include_str!("sweep.txt"))]
@@ -98,7 +90,7 @@ pub enum Verb {
 
 /// Arguments of `try`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = TRY)]
+#[command(after_help = include_str!("try.txt"))]
 pub struct TryArgs {
     /// Commands, each in quotes as one argument; no shell is involved
     #[arg(value_name = "CMD", required = true)]
@@ -115,29 +107,4 @@ pub struct TryArgs {
     /// Folder to create for the workload and the output; default: mt-try, mt-try-2, ...
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
-}
-
-/// Arguments of `init`.
-#[derive(Debug, clap::Args)]
-pub struct InitArgs {
-    /// Where to write it; `-`: standard output
-    #[arg(short, long, value_name = "FILE", default_value = "workload.json",
-          value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
-    /// Replace an existing file
-    #[arg(long)]
-    pub force: bool,
-    /// Device; default: cuda if MPS can share a GPU, else sim (with --script: cpu)
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<starter::Device>,
-    /// GPU to simulate: rtx-3090, a100, ... (implies --device sim)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["device", "script"])]
-    pub gpu: Option<String>,
-    /// Number of tasks
-    #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub tasks: u32,
-    /// Training script of every task; a file *.py is started by python3
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub script: Option<String>,
 }

@@ -8,7 +8,7 @@ use doc::DeviceKind;
 use jobs::process::again;
 use queue::{submit, verbs, wait};
 
-use crate::args::{Args, InitArgs, Verb};
+use crate::args::{Args, Verb};
 use crate::trying;
 
 /// Runs the command.
@@ -25,7 +25,10 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     match verb {
         Verb::Try(args) => trying::run(&args, console),
         Verb::Init(args) => init(&args, console),
-        Verb::Run(args) => starter::run(&args, console),
+        Verb::Run(args) => match args.commands().map_err(Failure::Usage)? {
+            Some(commands) => trying::work(&commands, args.output.as_ref(), console),
+            None => starter::run(&args, console),
+        },
         Verb::Sweep(args) => submit::sweep(&args, console),
         Verb::Queue(args) => verbs::queue(&args, console),
         Verb::Add(args) => submit::add(&args, console),
@@ -54,12 +57,14 @@ fn help(command: Option<OsString>) -> Result<Exit, Failure> {
     Err(Failure::Environment(format!("cannot run mt: {error}")))
 }
 
-fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {
+fn init(args: &starter::InitArgs, console: &Console) -> Result<Exit, Failure> {
     let (workload, why) = starter::workload(&starter::Start {
         device: args.device.map(DeviceKind::from),
         gpu: args.gpu.clone(),
         tasks: args.tasks,
         script: args.script.clone(),
+        batch_sizes: args.batch_sizes.clone(),
+        samples: args.samples,
     })
     .map_err(Failure::Usage)?;
     let mut text = Vec::new();

@@ -1,5 +1,6 @@
-//! `mt try`: plain commands in, an answer out.
+//! `mt try` and `mt run CMD...`: plain commands in, an answer out.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure, Output};
@@ -18,6 +19,10 @@ const SHORTEST: f64 = 5.0;
 const LONGEST: f64 = 20.0;
 /// How often progress of a stage is reported.
 const REDRAW: Duration = Duration::from_millis(500);
+
+/// How long to wait for something on a pipe at standard input, milliseconds: what stands before it in a pipeline starts
+/// at the same time.
+const PIPED: u16 = 200;
 
 /// Tries the commands and reports whether running them together is worth it.
 pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
@@ -45,18 +50,64 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
         limit: given("limit", args.limit)?,
         folder: folder.unwrap_or_else(|| trial::free_folder("mt-try")),
     };
-    trial::check(&commands).map_err(failure)?;
-    if std::fs::symlink_metadata(&settings.folder).is_ok() {
-        let folder = settings.folder.display();
-        let text = format!("the folder {folder} exists already; give another with -o DIR");
-        return Err(Failure::Usage(text));
-    }
-    cli::make_folder(&settings.folder)?;
+    ready(&commands, &settings.folder)?;
     console.say(&trial::cost(&commands, distinct, &settings));
     let signals = Signals::install(&cli::ending_signals())
         .map_err(|error| Failure::Environment(error.to_string()))?;
+    let found = trial::run(&commands, &settings, signals, &mut teller(console));
+    answer(&found.map_err(failure)?, &settings, console)
+}
+
+/// Runs commands to their end, together if that is worth it.
+pub fn work(
+    lines: &[String],
+    output: Option<&PathBuf>,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    quoted(lines, "run", "")?;
+    let commands = trial::distinct(parsed(lines)?);
+    let folder = output
+        .cloned()
+        .unwrap_or_else(|| trial::free_folder("mt-run"));
+    ready(&commands, &folder)?;
+    let signals = Signals::install(&cli::ending_signals())
+        .map_err(|error| Failure::Environment(error.to_string()))?;
+    let done = trial::work(&commands, &folder, signals, &mut teller(console)).map_err(failure)?;
+    let mut stdout = Output::open(None, false)?;
+    stdout.text(&format!("{}\n", trial::worked(&done)))?;
+    stdout.finish()?;
+    match done
+        .ended
+        .iter()
+        .all(|ended| ended.exit == jobs::Exit::Code(0))
+    {
+        true => Ok(Exit::Done),
+        false => Err(Failure::Negative("a command failed".to_owned())),
+    }
+}
+
+/// Checks the commands and their input, and makes the folder of their output.
+fn ready(commands: &[Command], folder: &Path) -> Result<(), Failure> {
+    trial::check(commands).map_err(failure)?;
+    if cli::stdin_has_data(PIPED) {
+        return Err(Failure::Usage(
+            "standard input has data, which several runs of commands cannot share; let each command read a file \
+             ('sh -c \"python3 train.py < FILE\"'), and give mt < /dev/null"
+                .to_owned(),
+        ));
+    }
+    if std::fs::symlink_metadata(folder).is_ok() {
+        let folder = folder.display();
+        let text = format!("the folder {folder} exists already; give another with -o DIR");
+        return Err(Failure::Usage(text));
+    }
+    cli::make_folder(folder)
+}
+
+/// Shows messages.
+fn teller(console: &Console) -> impl FnMut(Told<'_>) {
     let mut drawn = Instant::now();
-    let found = trial::run(&commands, &settings, signals, &mut |told| match told {
+    move |told| match told {
         Told::Now(..) if !console.can_redraw() || drawn.elapsed() < REDRAW => {}
         Told::Now(..) => {
             drawn = Instant::now();
@@ -64,17 +115,11 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
         }
         Told::Happened(text) => console.warn(&text),
         told => console.say(&trial::told(&told)),
-    });
-    answer(&found.map_err(failure)?, args, &settings, console)
+    }
 }
 
 /// Writes the workload and prints the answer.
-fn answer(
-    found: &Trial,
-    args: &TryArgs,
-    settings: &TrialSettings,
-    console: &Console,
-) -> Result<Exit, Failure> {
+fn answer(found: &Trial, settings: &TrialSettings, console: &Console) -> Result<Exit, Failure> {
     let file = settings.folder.join("workload.json");
     let kind = match host::discovery::shareable(&[], 1) {
         Ok(_) => DeviceKind::Cuda,
@@ -92,28 +137,36 @@ fn answer(
         trial::verdict(found)
     ))?;
     stdout.finish()?;
-    let file = file.display();
-    console.say(&format!(
-        "next: mt run {file}   measures shares and launches the best way; after Ctrl-C, mt run {file} --resume\n\
-         longer looks: mt try --seconds {:.0} ...; what the commands printed is in {}",
-        3.0 * args.seconds.unwrap_or(LONGEST),
-        settings.folder.display()
+    console.say(&trial::next(
+        found,
+        &file.display().to_string(),
+        &settings.folder.display().to_string(),
     ));
     Ok(Exit::Done)
 }
 
-fn commands(args: &TryArgs) -> Result<Vec<Command>, Failure> {
+/// Refuses words of one command that are given as several.
+fn quoted(lines: &[String], verb: &str, more: &str) -> Result<(), Failure> {
     let bare = |text: &String| !text.contains(char::is_whitespace);
-    if args.commands.len() > 1 && args.commands.iter().all(bare) {
-        let words = args.commands.join(" ");
+    if lines.len() > 1 && lines.iter().all(bare) {
+        let words = lines.join(" ");
         return Err(Failure::Usage(format!(
-            "each command is one argument in quotes; did you mean mt try '{words}' --copies 2?"
+            "each command is one argument in quotes; did you mean mt {verb} '{words}'{more}?"
         )));
     }
-    let parsed = args.commands.iter().map(|text| Command::parse(text));
-    let mut commands = parsed
+    Ok(())
+}
+
+fn parsed(lines: &[String]) -> Result<Vec<Command>, Failure> {
+    let parsed = lines.iter().map(|text| Command::parse(text));
+    parsed
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn commands(args: &TryArgs) -> Result<Vec<Command>, Failure> {
+    quoted(&args.commands, "try", " --copies 2")?;
+    let mut commands = parsed(&args.commands)?;
     if let [one] = commands.as_slice() {
         commands = vec![one.clone(); args.copies.unwrap_or(2) as usize];
     } else if args.copies.is_some() {

@@ -404,6 +404,9 @@ pub struct Machine {
     /// Seconds of all processors in which a program ran, or another virtual machine on the same hardware. Programs of
     /// low priority do not count, because they give way.
     pub busy_s: f64,
+    /// Seconds of programs of low priority. Within a control group or a session of their own (autogroup) they give way to
+    /// nobody.
+    pub niced_s: f64,
     /// Processors.
     pub processors: usize,
 }
@@ -415,12 +418,11 @@ pub fn machine() -> Option<Machine> {
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
     // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the later fields for guests are included in user.
     let all: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
-    let busy: Option<Vec<u64>> = [1, 3, 6, 7, 8]
-        .iter()
-        .map(|&i| all.get(i)?.parse().ok())
-        .collect();
+    let ticks = |i: &usize| -> Option<u64> { all.get(*i)?.parse().ok() };
+    let busy: Option<Vec<u64>> = [1, 3, 6, 7, 8].iter().map(ticks).collect();
     Some(Machine {
         busy_s: seconds(busy?.iter().sum())?,
+        niced_s: seconds(ticks(&2)?)?,
         processors: lines.count(),
     })
 }

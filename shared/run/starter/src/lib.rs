@@ -15,7 +15,7 @@ use doc::{
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
 
-pub use args::{Device, RunArgs};
+pub use args::{Device, InitArgs, RunArgs};
 pub use chain::run;
 pub use tools::{Tool, Words, tool, unstarted};
 
@@ -31,6 +31,10 @@ pub struct Start {
     pub tasks: u32,
     /// Training script of every task; python3 starts a file `*.py`.
     pub script: Option<String>,
+    /// Batch sizes that the script can use.
+    pub batch_sizes: Vec<u32>,
+    /// Samples of a round of the script.
+    pub samples: Option<u64>,
 }
 
 /// Models of the catalogue, with the size of an update in each direction (32-bit weights).
@@ -53,12 +57,29 @@ const NETWORKS: [(&str, &str, &str); 3] = [
 /// Limits of the device, or that there is no such GPU, with alternatives.
 pub fn workload(start: &Start) -> Result<(Workload, String), String> {
     let (kind, why) = device(start);
+    let sizes = start
+        .batch_sizes
+        .iter()
+        .try_for_each(|&b| Batch::new(b.into()).map(drop));
+    sizes.map_err(|error| format!("--batch-sizes: {error}"))?;
+    let samples = start.samples.map(Samples::new).transpose();
+    samples.map_err(|error| format!("--samples: {error}"))?;
     if let (DeviceKind::Sim, Some(script)) = (kind, &start.script) {
         return Err(format!(
             "--script {script}: a simulated GPU runs no program; give --device cpu or cuda, or neither"
         ));
     }
-    let tasks = (0..start.tasks as usize).filter_map(|i| task(start, kind, i));
+    let speaks = match &start.script {
+        Some(script) => speaks(script),
+        None => true,
+    };
+    if speaks && start.script.is_some() && start.batch_sizes.is_empty() {
+        return Err(format!(
+            "{}: it takes its batch size from the tools; give the sizes that it can use, such as --batch-sizes 32,64",
+            start.script.as_deref().unwrap_or_default()
+        ));
+    }
+    let tasks = (0..start.tasks as usize).filter_map(|i| task(start, kind, i, speaks));
     let gpu = (kind == DeviceKind::Sim)
         .then(|| GpuSpec::Named(start.gpu.clone().unwrap_or_else(|| "rtx-3090".to_owned())));
     let workload = Workload {
@@ -133,7 +154,35 @@ fn transfer(bytes: Bytes, line: Bandwidth) -> Vec<String> {
     vec!["sleep".to_owned(), format!("{seconds:.1}")]
 }
 
-fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
+/// What a script contains that takes its batch size and its length from the tools.
+const SIGNS: [&str; 3] = ["MT_BATCH_SIZE", "mt_tools", "\"mt\""];
+
+/// Whether a script takes its batch size from the tools. One that cannot be read does not, as far as is known.
+fn speaks(script: &str) -> bool {
+    let text = std::fs::read(script).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    SIGNS.iter().any(|sign| text.contains(sign))
+}
+
+/// Batch sizes and samples of a task. Of a script only what was given is known: if it takes nothing from the tools, a
+/// whole run of it is the unit of work.
+fn amount(start: &Start, kind: DeviceKind, speaks: bool) -> (Vec<u32>, Option<u64>) {
+    if start.script.is_none() {
+        // A round of about half a minute on a GPU, or of a few seconds on two cores.
+        let samples = if kind == DeviceKind::Cpu {
+            40_000
+        } else {
+            20_000
+        };
+        return (vec![32, 64, 128], Some(samples));
+    }
+    match speaks || !start.batch_sizes.is_empty() {
+        true => (start.batch_sizes.clone(), start.samples),
+        false => (vec![1], Some(start.samples.unwrap_or(1))),
+    }
+}
+
+fn task(start: &Start, kind: DeviceKind, index: usize, speaks: bool) -> Option<Task> {
     let (model, bytes) = MODELS[index % MODELS.len()];
     let simulated = kind == DeviceKind::Sim && start.script.is_none();
     let name = match kind {
@@ -145,12 +194,7 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
         (false, 0) => name.to_owned(),
         (false, again) => format!("{name}-{}", again + 1),
     };
-    // A round of about half a minute on a GPU, or of a few seconds on two cores.
-    let samples = if kind == DeviceKind::Cpu {
-        40_000
-    } else {
-        20_000
-    };
+    let (sizes, samples) = amount(start, kind, speaks);
     let bytes = Bytes::new(bytes).ok()?;
     Some(Task {
         id: TaskId::new(&id).ok()?,
@@ -159,14 +203,14 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
         layers: Vec::new(),
         flops_per_sample: None,
         bytes_per_sample: None,
-        batch_sizes: [32, 64, 128]
+        batch_sizes: sizes
             .into_iter()
-            .filter_map(|b| Batch::new(b).ok())
+            .filter_map(|b| Batch::new(b.into()).ok())
             .collect(),
         batch: None,
         efficiency: None,
         rounds_to_target: None,
-        samples: Samples::new(samples).ok(),
+        samples: samples.and_then(|samples| Samples::new(samples).ok()),
         update_bytes: start.script.is_none().then_some(UpdateBytes {
             down: bytes,
             up: bytes,
@@ -174,11 +218,17 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
         weight: None,
         memory: None,
         host: HostCost::default(),
-        job: (!simulated).then(|| job(start, kind, index, (model, bytes))),
+        job: (!simulated).then(|| job(start, kind, index, (model, bytes), speaks)),
     })
 }
 
-fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Bytes)) -> Job {
+fn job(
+    start: &Start,
+    kind: DeviceKind,
+    index: usize,
+    (model, bytes): (&str, Bytes),
+    speaks: bool,
+) -> Job {
     let words: Vec<&str> = match (&start.script, kind) {
         (Some(script), _) if script.ends_with(".py") => vec!["python3", script],
         (Some(script), _) => vec![script],
@@ -201,7 +251,11 @@ fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Byt
         argv: words.into_iter().map(str::to_owned).collect(),
         env: BTreeMap::new(),
         cwd: None,
-        progress: Progress::default(),
+        // A script that knows nothing of the tools may print anything: its end is what counts.
+        progress: Progress {
+            none: !speaks,
+            ..Progress::default()
+        },
         pool: start.script.is_none(),
         download: link.map_or_else(Vec::new, |l| transfer(bytes, l.down)),
         upload: link.map_or_else(Vec::new, |l| transfer(bytes, l.up)),
@@ -224,11 +278,23 @@ pub fn comments(workload: &Workload, file: &str) -> String {
 "
         }
     };
-    let mut text = "  device        sim (a simulated GPU), cpu (CPU quotas) or cuda (NVIDIA MPS)
-  batch_sizes   the sizes that the plan may choose from
+    let none = |t: &Task| t.job.as_ref().is_some_and(|job| job.progress.none);
+    let runs = workload.tasks.iter().all(none);
+    let mut text =
+        "  device        sim (a simulated GPU), cpu (CPU quotas) or cuda (NVIDIA MPS)\n".to_owned();
+    text += match runs {
+        true => {
+            "  samples       1: a whole run of the script is the unit of work, since it takes no batch size from the tools
+  progress      none: a run counts when it has ended; mt try finds what the script prints, and writes a workload with
+                progress.regex, which is quicker to measure
+"
+        }
+        false => {
+            "  batch_sizes   the sizes that the plan may choose from
   samples       the data of one round of each task
 "
-    .to_owned();
+        }
+    };
     text += transfers;
     if workload.tasks.iter().any(|t| t.update_bytes.is_some()) {
         text +=
@@ -242,11 +308,16 @@ pub fn comments(workload: &Workload, file: &str) -> String {
     }
     if workload.tasks.iter().any(|t| t.model.is_some()) {
         text += "  model         a model of the catalogue (mt-profile --list-devices names them); for your own\n                program give a job: mt init --script train.py\n";
+    } else if runs {
+        text += "  job           argv of the program; it may read MT_BATCH_SIZE and MT_SAMPLES: see docs/your-script.md\n";
     } else {
         text += "  job           argv of the program; gets MT_BATCH_SIZE and MT_SAMPLES in its environment and prints a line\n                {\"mt\":\"step\",\"samples\":N} for each step, or gives progress.regex for its own\n";
     }
     if file != "-" {
         text += &format!("next: mt run {file}");
+        if runs {
+            text += "; or, without measuring first, mt run and each command in quotes";
+        }
     }
     text.trim_end().to_owned()
 }

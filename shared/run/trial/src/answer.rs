@@ -1,5 +1,6 @@
 //! The verdict: compares the stages.
 
+use crate::contrast::{Judged, Sample, Verdict};
 use crate::{Rate, Stage, Track};
 
 /// Data about a command that ran alone.
@@ -28,9 +29,6 @@ pub enum Unknown {
 
 /// A run without output is one unit of work.
 const RUN: &str = "runs";
-/// Relative standard error of the time of a single run: runs of one script on a quiet machine differ by about this
-/// much.
-const SINGLE_RUN_ERROR: f64 = 0.03;
 
 impl Alone {
     /// From the stage in which it ran alone.
@@ -61,7 +59,6 @@ impl Alone {
                 startup: 0.0,
                 rate: Rate {
                     per_s: 1.0 / seconds.max(1e-3),
-                    error: SINGLE_RUN_ERROR,
                     marks: 0,
                 },
                 unit: RUN,
@@ -140,6 +137,19 @@ pub enum Basis {
     Seconds(f64),
 }
 
+/// Each command alone and beside the others, seconds apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    /// Each alone.
+    pub alone: Vec<Alone>,
+    /// Each beside the others.
+    pub beside: Vec<Beside>,
+    /// Largest fraction of the processors that other programs used in one of its runs.
+    pub others: f64,
+    /// They had not ended after this many seconds, and were stopped.
+    pub gave_up: Option<f64>,
+}
+
 /// The times that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
@@ -151,83 +161,133 @@ pub struct Compared {
     pub together: f64,
     /// Whether the time together was measured to its end, not computed from rates.
     pub measured: bool,
-    /// Relative standard error of `serial / together`.
-    pub error: f64,
-    /// Maximum fraction of the processors that other programs used in one of the stages.
-    pub others: f64,
-}
-
-/// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Together is faster.
-    Worth,
-    /// Together is not faster.
-    NotWorth,
-    /// The difference is within the noise.
-    WithinNoise,
+    /// What the comparisons say of `serial / together`.
+    pub judged: Judged,
 }
 
 /// Work of runs of unknown length: a minute each.
 const MINUTE: f64 = 60.0;
-/// Relative drift of a machine between two stages: the error that remains if each rate is steady.
-const DRIFT: f64 = 0.02;
+
+impl Round {
+    /// The basis on which it can be compared.
+    fn basis(&self) -> Basis {
+        match self.alone.iter().all(|alone| alone.seconds().is_some()) {
+            true => Basis::WholeRuns,
+            false => Basis::Seconds(MINUTE),
+        }
+    }
+
+    /// Seconds one after another and together, and whether the latter were measured.
+    fn times(&self, basis: Basis) -> (f64, f64, bool) {
+        let Basis::Seconds(work) = basis else {
+            let serial = self.alone.iter().filter_map(Alone::seconds).sum();
+            let ended: Option<Vec<f64>> = self.beside.iter().map(|b| b.whole).collect();
+            let together = match &ended {
+                Some(ends) => ends.iter().copied().fold(0.0, f64::max),
+                None => makespan(&self.alone, &self.beside, None),
+            };
+            return (
+                serial,
+                together.max(self.gave_up.unwrap_or(0.0)),
+                ended.is_some(),
+            );
+        };
+        let serial = work * self.alone.len() as f64;
+        (
+            serial,
+            makespan(&self.alone, &self.beside, Some(work)),
+            false,
+        )
+    }
+
+    /// The comparison that it is.
+    #[must_use]
+    pub fn sample(&self) -> Sample {
+        let (serial, together, _) = self.times(self.basis());
+        Sample {
+            ln_gain: (serial / together).ln(),
+            others: self.others,
+        }
+    }
+}
 
 impl Compared {
-    /// From each command alone, and beside the others. `others`: the maximum fraction of the processors that other
-    /// programs used in one of the stages. If they leave it to the next stage, a rate differs by at most this; it
-    /// counts as two standard errors.
+    /// From comparisons of the same commands; `None` if there are none.
     #[must_use]
-    pub fn of(alone: &[Alone], beside: &[Beside], others: f64) -> Self {
-        let errors = alone.iter().zip(beside).map(|(a, b)| {
-            let one = a.rate.error.hypot(b.rate.error);
-            one * one
-        });
-        let mean = errors.sum::<f64>() / alone.len() as f64;
-        let error = (mean + DRIFT * DRIFT + others * others / 4.0).sqrt();
-        let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
-        let ended: Option<Vec<f64>> = beside.iter().map(|b| b.whole).collect();
-        match (wholes, ended) {
-            (Some(wholes), ended) => Self {
-                basis: Basis::WholeRuns,
-                serial: wholes.iter().sum(),
-                together: match &ended {
-                    Some(ends) => ends.iter().copied().fold(0.0, f64::max),
-                    None => makespan(alone, beside, None),
-                },
-                measured: ended.is_some(),
-                error,
-                others,
-            },
-            (None, _) => Self {
-                basis: Basis::Seconds(MINUTE),
-                serial: MINUTE * alone.len() as f64,
-                together: makespan(alone, beside, Some(MINUTE)),
-                measured: false,
-                error,
-                others,
-            },
-        }
+    pub fn of(rounds: &[Round]) -> Option<Self> {
+        let whole = rounds.iter().all(|round| round.basis() == Basis::WholeRuns);
+        let basis = match whole {
+            true => Basis::WholeRuns,
+            false => Basis::Seconds(MINUTE),
+        };
+        let times: Vec<(f64, f64, bool)> = rounds.iter().map(|r| r.times(basis)).collect();
+        let samples = times
+            .iter()
+            .zip(rounds)
+            .map(|((serial, together, _), round)| Sample {
+                ln_gain: (serial / together).ln(),
+                others: round.others,
+            });
+        let judged = Judged::of(&samples.collect::<Vec<_>>())?;
+        let serial = times.iter().map(|(serial, ..)| serial).sum::<f64>() / times.len() as f64;
+        Some(Self {
+            basis,
+            serial,
+            together: serial / judged.mean.exp(),
+            measured: times.iter().all(|(.., measured)| *measured),
+            judged,
+        })
     }
 
     /// How much faster together is: 0.5 means 50 %; negative if it is slower.
     #[must_use]
     pub fn gain(&self) -> f64 {
-        self.serial / self.together - 1.0
+        self.judged.mean.exp() - 1.0
     }
 
-    /// The answer: a difference of less than two standard errors does not count.
+    /// Half the width of the interval of the gain.
+    #[must_use]
+    pub fn noise(&self) -> f64 {
+        self.judged.mean.exp() * self.judged.half.sinh()
+    }
+
+    /// The answer.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let (gain, noise) = (self.gain(), 2.0 * self.error);
-        if gain > noise {
-            Verdict::Worth
-        } else if gain < -noise {
-            Verdict::NotWorth
-        } else {
-            Verdict::WithinNoise
-        }
+        self.judged.verdict()
     }
+}
+
+/// The means of several comparisons: each alone, and beside the others.
+#[must_use]
+pub fn means(rounds: &[Round]) -> (Vec<Alone>, Vec<Beside>) {
+    let Some(first) = rounds.first() else {
+        return Default::default();
+    };
+    let n = rounds.len() as f64;
+    let mean = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).sum::<f64>() / n;
+    let whole = |value: &dyn Fn(&Round) -> Option<f64>| {
+        let all: Option<Vec<f64>> = rounds.iter().map(value).collect();
+        all.map(|all| all.iter().sum::<f64>() / n)
+    };
+    let alone = first.alone.iter().enumerate().map(|(i, alone)| Alone {
+        startup: mean(&|r| r.alone[i].startup),
+        rate: Rate {
+            per_s: mean(&|r| r.alone[i].rate.per_s),
+            ..alone.rate
+        },
+        whole: whole(&|r| r.alone[i].whole),
+        ..*alone
+    });
+    let beside = first.beside.iter().enumerate().map(|(i, beside)| Beside {
+        startup: mean(&|r| r.beside[i].startup),
+        rate: Rate {
+            per_s: mean(&|r| r.beside[i].rate.per_s),
+            ..beside.rate
+        },
+        whole: whole(&|r| r.beside[i].whole),
+    });
+    (alone.collect(), beside.collect())
 }
 
 /// Seconds until all have done their work beside each other; `seconds`: each does the work that takes this long
@@ -286,11 +346,7 @@ mod tests {
     use super::*;
 
     fn rate(per_s: f64) -> Rate {
-        Rate {
-            per_s,
-            error: 0.01,
-            marks: 100,
-        }
+        Rate { per_s, marks: 100 }
     }
 
     fn alone(startup: f64, per_s: f64, total: Option<f64>) -> Alone {
@@ -311,12 +367,27 @@ mod tests {
         }
     }
 
+    fn compared(alone: &[Alone], beside: &[Beside]) -> Compared {
+        let round = Round {
+            alone: alone.to_vec(),
+            beside: beside.to_vec(),
+            others: 0.0,
+            gave_up: None,
+        };
+        Compared::of(&vec![round; 5]).unwrap()
+    }
+
+    fn near(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+    }
+
     #[test]
     fn start_up_is_on_both_sides_of_whole_runs() {
         let solo = alone(20.0, 1.0, Some(20.0));
-        let compared = Compared::of(&[solo; 2], &[with(20.0, 0.5); 2], 0.0);
+        let compared = compared(&[solo; 2], &[with(20.0, 0.5); 2]);
         assert_eq!(compared.basis, Basis::WholeRuns);
-        assert_eq!((compared.serial, compared.together), (80.0, 60.0));
+        near(compared.serial, 80.0);
+        near(compared.together, 60.0);
         assert_eq!(compared.verdict(), Verdict::Worth);
     }
 
@@ -324,31 +395,24 @@ mod tests {
     fn and_on_neither_where_a_length_is_unknown() {
         let known = alone(20.0, 1.0, Some(20.0));
         let endless = alone(3.0, 7.0, None);
-        let compared = Compared::of(&[known, endless], &[with(20.0, 0.5), with(3.0, 3.5)], 0.0);
+        let compared = compared(&[known, endless], &[with(20.0, 0.5), with(3.0, 3.5)]);
         assert_eq!(compared.basis, Basis::Seconds(60.0));
-        assert_eq!((compared.serial, compared.together), (120.0, 120.0));
+        near(compared.serial, 120.0);
+        near(compared.together, 120.0);
         assert_eq!(compared.verdict(), Verdict::WithinNoise);
     }
 
     #[test]
     fn who_is_left_goes_on_at_the_speed_alone() {
         let (short, long) = (alone(0.0, 1.0, Some(10.0)), alone(0.0, 1.0, Some(40.0)));
-        let together = [with(0.0, 0.5), with(0.0, 0.5)];
         // 20 s at half speed for both, then 30 units at full speed.
-        assert_eq!(Compared::of(&[short, long], &together, 0.0).together, 50.0);
-        let slower = [with(0.0, 0.4), with(0.0, 0.4)];
-        let compared = Compared::of(&[short, long], &slower, 0.0);
-        assert!((compared.together - 55.0).abs() < 1e-9);
-        assert_eq!(compared.verdict(), Verdict::NotWorth);
-    }
-
-    #[test]
-    fn what_others_take_is_no_gain() {
-        let solo = alone(0.0, 1.0, Some(60.0));
-        let verdict = |others| Compared::of(&[solo; 2], &[with(0.0, 0.65); 2], others).verdict();
-        assert_eq!(verdict(0.0), Verdict::Worth);
-        assert_eq!(verdict(0.1), Verdict::Worth);
-        assert_eq!(verdict(0.4), Verdict::WithinNoise);
+        near(
+            compared(&[short, long], &[with(0.0, 0.5); 2]).together,
+            50.0,
+        );
+        let slower = compared(&[short, long], &[with(0.0, 0.4); 2]);
+        near(slower.together, 55.0);
+        assert_eq!(slower.verdict(), Verdict::NotWorth);
     }
 
     #[test]
@@ -359,7 +423,7 @@ mod tests {
                 alone(0.0, 1.0 / factor, Some(9.0)),
             ];
             let beside = [with(3.0 * factor, 2.0 / factor), with(0.0, 0.8 / factor)];
-            Compared::of(&solo, &beside, 0.0).gain()
+            compared(&solo, &beside).gain()
         };
         assert!((gain(1.0) - gain(2.0)).abs() < 1e-12);
     }

@@ -134,6 +134,16 @@ pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
     commands
 }
 
+/// For each command the first one that is equal except for its name.
+pub(crate) fn kinds(commands: &[Command]) -> Vec<usize> {
+    let same = |a: &Command, b: &Command| a.argv == b.argv && a.env == b.env;
+    let first = |c: &Command| commands.iter().position(|other| same(other, c));
+    commands
+        .iter()
+        .map(|c| first(c).unwrap_or_default())
+        .collect()
+}
+
 /// Words of a line as sh(1) splits them. What only a shell could do is refused. Brackets are text, which they are to a
 /// shell unless a file matches: lists of sizes, `[64,64]`, are more frequent than such files.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {

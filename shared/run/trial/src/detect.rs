@@ -23,9 +23,9 @@ pub struct Form {
 }
 
 /// From fine to coarse: the first of equal scores wins. A count may have separators of thousands, `1,010/10,000`.
-pub const FORMS: [Form; 6] = [
+pub const FORMS: [Form; 7] = [
     Form {
-        regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
+        regex: r#"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)["']?\s*[:=]?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?"#,
         unit: "samples",
     },
     // The last fraction of a line: an epoch stands before the step. `tqdm`, `[50/200]`, `50/200`.
@@ -33,8 +33,13 @@ pub const FORMS: [Form; 6] = [
         regex: r"(?:^|.*[^0-9.,_']|.*[,_'])(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))",
         unit: "steps",
     },
+    // A bar in words: `37 of 600`.
     Form {
-        regex: r"(?i)\b(?:global[ _]?step|steps?|iterations?|iters?|it|batch)\b\s*[:=#]?\s*\[?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
+        regex: r"\b(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)) of (?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\b",
+        unit: "steps",
+    },
+    Form {
+        regex: r#"(?i)\b(?:global[ _]?step|steps?|iterations?|iters?|it|batch)\b["']?\s*[:=#]?\s*\[?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?"#,
         unit: "steps",
     },
     Form {
@@ -50,12 +55,21 @@ pub const FORMS: [Form; 6] = [
 
 /// The counter of epochs, which says how often a counter within an epoch starts over.
 const EPOCHS: Form = Form {
-    regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?",
+    regex: r#"(?i)\bepochs?["']?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?"#,
     unit: "epochs",
 };
 /// Unused counters of [`FORMS`], made once: a queue creates a detector for each job that it starts, and compiling the
 /// expressions takes 4 ms.
 static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| FORMS.map(Counter::new).into());
+/// The number of all steps, as trainers print it beside the step or once at the beginning: `"max_steps": 600`,
+/// `Total optimization steps = 600`. It is no count of what is done.
+static TOTAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    // The expression is a constant, and a test reads it.
+    Regex::new(
+        r#"(?i)\b(?:total|max|num)(?:[ _](?:train(?:ing)?|optimization))?[ _](?:steps|iterations|iters)\b["']?\s*[:=]\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))"#,
+    )
+    .ok()
+});
 const PROTOCOL: Form = Form {
     regex: "",
     unit: "samples",
@@ -144,6 +158,8 @@ pub struct Detector {
     counters: Vec<Counter>,
     epochs: Option<f64>,
     names_epochs: bool,
+    /// Number of all steps, if a line says so apart from a count.
+    steps: Option<f64>,
     /// Lines by form: the text with every number replaced.
     shapes: Vec<(String, Counter)>,
     lines: u64,
@@ -163,6 +179,7 @@ impl Default for Detector {
             counters: COUNTERS.clone(),
             epochs: None,
             names_epochs: false,
+            steps: None,
             shapes: Vec::new(),
             lines: 0,
         }
@@ -182,10 +199,11 @@ impl Detector {
             None => {}
         }
         let plain = without_colours(line);
-        let text = String::from_utf8_lossy(&plain);
+        let mut text = String::from_utf8_lossy(&plain).into_owned();
         if text.trim().is_empty() {
             return;
         }
+        self.take_total(&mut text);
         self.lines += 1;
         if self.lines == SETTLED
             && let Some(form) = self.best().map(|best| best.form)
@@ -202,6 +220,18 @@ impl Detector {
         }
         if self.lines < SETTLED || !self.shapes.is_empty() {
             self.shape(at, &text);
+        }
+    }
+
+    /// Takes the number of all steps out of a line.
+    fn take_total(&mut self, text: &mut String) {
+        let Some(groups) = TOTAL.as_ref().and_then(|regex| regex.captures(text)) else {
+            return;
+        };
+        let found = groups.get(0).map(|all| all.range());
+        self.steps = groups.name("of").and_then(|of| jobs::number(of.as_str()));
+        if let Some(range) = found {
+            text.replace_range(range, " ");
         }
     }
 
@@ -249,7 +279,13 @@ impl Detector {
             Form {
                 unit: "percent", ..
             } => 100.0,
-            _ => best.of?,
+            _ => match (best.of, self.steps) {
+                // It counts all steps, whatever epochs there are.
+                (None, Some(steps)) if best.form.unit == "steps" && best.falls == 0 => {
+                    return Some(steps);
+                }
+                (of, _) => of?,
+            },
         };
         match (self.names_epochs, self.epochs) {
             // `Epoch 3/10` is the last fraction of its line as well.
@@ -316,7 +352,7 @@ mod tests {
 
     #[test]
     fn lines_as_people_write_them() {
-        let cases: [(&[&str], Seen); 13] = [
+        let cases: [(&[&str], Seen); 17] = [
             (
                 &["step 1,010/10,000 loss 0.5", "step 1,020/10,000 loss 0.4"],
                 ("steps", 1020.0, Some(10_000.0)),
@@ -393,6 +429,32 @@ mod tests {
                 ("lines", 5.0, None),
             ),
             (&["loading", "12 files", "ready"], ("nothing", 0.0, None)),
+            (
+                &["37 of 600, loss 0.3", "38 of 600, loss 0.2"],
+                ("steps", 38.0, Some(600.0)),
+            ),
+            (
+                &[
+                    r#"{"loss": 0.3, "step": 7}"#,
+                    r#"{"loss": 0.31, "step": 9}"#,
+                ],
+                ("steps", 9.0, None),
+            ),
+            (
+                &[
+                    r#"{"epoch": 0.1, "max_steps": 40, "step": 7}"#,
+                    r#"{"epoch": 0.2, "max_steps": 40, "step": 9}"#,
+                ],
+                ("steps", 9.0, Some(40.0)),
+            ),
+            (
+                &[
+                    "Total optimization steps = 600",
+                    "{'step': 1}",
+                    "{'step': 2}",
+                ],
+                ("steps", 2.0, Some(600.0)),
+            ),
         ];
         for (lines, wanted) in cases {
             assert_eq!(found(lines), wanted, "{lines:?}");

@@ -11,20 +11,30 @@
 //! - [`run()`] ends every process that it has started, however it ends.
 
 pub mod answer;
+mod bench;
 mod command;
+mod comparing;
+pub mod contrast;
 pub mod detect;
+mod error;
 mod marks;
 mod others;
+mod paired;
 mod run;
+mod shared;
 mod stage;
 mod trial;
 mod words;
+mod work;
 mod workload;
 
 pub use command::{Command, CommandError, distinct};
+pub use error::TrialError;
 pub use marks::{Marks, Rate};
-pub use run::{TrialError, check, free_folder, run};
+pub use run::{check, free_folder, run};
+pub use shared::Waits;
 pub use stage::{Ended, Stage, Track};
-pub use trial::{Failed, Group, Pair, Told, Trial, TrialSettings};
-pub use words::{cost, table, told, verdict};
+pub use trial::{Failed, Group, Pair, Told, Trial, TrialSettings, Work};
+pub use words::{cost, next, table, told, verdict, worked};
+pub use work::work;
 pub use workload::workload;

@@ -24,7 +24,9 @@ impl Watch {
     /// Fraction of all processors that other programs used. Call it while jobs still run or have ended by themselves:
     /// processes that are killed are missing from the count.
     pub(crate) fn end(self) -> Option<f64> {
-        let busy = process::machine()?.busy_s - self.machine.busy_s;
+        let now = process::machine()?;
+        // Niced programs as well: in a session of their own they get as much as these commands.
+        let busy = now.busy_s + now.niced_s - self.machine.busy_s - self.machine.niced_s;
         let all = self.at.elapsed().as_secs_f64() * self.machine.processors as f64;
         let others = (busy - (process::family_cpu_seconds()? - self.ours_s)) / all;
         Some(others.clamp(0.0, 1.0))
@@ -47,7 +49,8 @@ mod tests {
             .spawn()
             .unwrap();
         std::thread::sleep(std::time::Duration::from_secs(1));
-        let busy = process::machine().unwrap().busy_s - watch.machine.busy_s;
+        let (now, then) = (process::machine().unwrap(), watch.machine);
+        let busy = now.busy_s + now.niced_s - then.busy_s - then.niced_s;
         let all = watch.at.elapsed().as_secs_f64() * watch.machine.processors as f64;
         let others = watch.end().unwrap();
         sh.wait().unwrap();

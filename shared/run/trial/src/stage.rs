@@ -15,6 +15,8 @@ pub struct Ended {
     pub exit: Exit,
     /// The last lines that it printed.
     pub tail: String,
+    /// Whether it failed for lack of memory.
+    pub lacked_memory: bool,
 }
 
 /// A command of a stage.
@@ -67,6 +69,8 @@ impl Track {
 pub struct Limits {
     /// Seconds of progress to observe, for every command at the same time.
     pub window: f64,
+    /// Seconds for which the stage goes on if all commands will have ended by then.
+    pub ahead: f64,
     /// Seconds after which the stage ends in any case.
     pub limit: f64,
 }
@@ -140,7 +144,7 @@ impl Stage {
 
     /// Whether all commands will end soon: then waiting for their whole runs costs little.
     fn nearly_done(&self, now: f64) -> bool {
-        let soon = now + self.limits.window;
+        let soon = now + self.limits.ahead;
         soon <= self.limits.limit
             && self.tracks.iter().all(|track| {
                 track.ended.is_some() || track.expected_end().is_some_and(|end| end <= soon)
@@ -152,19 +156,24 @@ impl Track {
     /// The same command again, beside others: its counter and the distance of its marks are known.
     #[must_use]
     pub fn beside_others(&self) -> Self {
-        let rate = self.rate(0.0, f64::INFINITY);
+        Self {
+            detector: self.detector.same(),
+            ended: None,
+            interval: self.mean_interval(),
+        }
+    }
+
+    /// Mean time between two of its marks, in seconds; 0 if it is not known.
+    #[must_use]
+    pub fn mean_interval(&self) -> f64 {
         let span = self
             .first()
             .zip(self.last())
             .map(|((first, _), last)| last - first);
         let count = self.detector.best().map_or(0, |best| best.marks.count());
-        Self {
-            detector: self.detector.same(),
-            ended: None,
-            interval: match rate.and(span) {
-                Some(span) if count > 1 => span / (count - 1) as f64,
-                _ => 0.0,
-            },
+        match span {
+            Some(span) if count > 1 => span / (count - 1) as f64,
+            _ => 0.0,
         }
     }
 
@@ -183,6 +192,7 @@ mod tests {
 
     const LIMITS: Limits = Limits {
         window: 10.0,
+        ahead: 10.0,
         limit: 60.0,
     };
 
@@ -202,6 +212,7 @@ mod tests {
                         at: now,
                         exit: Exit::Code(0),
                         tail: String::new(),
+                        lacked_memory: false,
                     });
                 } else if now >= start + step * f64::from(steps[k] + 1) {
                     steps[k] += 1;
@@ -248,6 +259,7 @@ mod tests {
             at: 35.0,
             exit: Exit::Code(0),
             tail: String::new(),
+            lacked_memory: false,
         });
         assert!(stage.is_over(35.1));
     }

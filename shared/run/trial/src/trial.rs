@@ -6,6 +6,7 @@ use jobs::Exit;
 use units::TaskId;
 
 use crate::answer::{Alone, Beside, Compared};
+use crate::shared::Waits;
 use crate::{Command, Ended, Track};
 
 /// Settings of a trial.
@@ -30,11 +31,17 @@ pub struct Trial {
     pub all: Group,
     /// Pairs of three or four commands, if all together does not gain.
     pub pairs: Vec<Pair>,
+    /// Commands that wait for each other.
+    pub waits: Vec<Waits>,
+    /// Files that two or more of the commands write.
+    pub files: Vec<PathBuf>,
 }
 
 /// Commands that ran together.
 #[derive(Debug, Clone)]
 pub struct Group {
+    /// Each alone: the mean of the comparisons.
+    pub alone: Vec<Alone>,
     /// Each beside the others.
     pub beside: Vec<Beside>,
     /// The two times.
@@ -61,12 +68,31 @@ pub enum Told<'a> {
     Place(String),
     /// A stage begins: its number from 1, the total, and the commands that run.
     Begins(usize, usize, Vec<&'a Command>),
+    /// These commands run once more.
+    Again(Vec<&'a Command>),
     /// A command was measured alone.
     Alone(&'a Command, &'a Alone),
     /// What happened to a command beside its progress and its end.
     Happened(String),
     /// Seconds of the stage so far, with the last line of each command's output.
     Now(f64, String),
+}
+
+/// What became of commands that ran to their end.
+#[derive(Debug)]
+pub struct Work {
+    /// The commands.
+    pub commands: Vec<Command>,
+    /// How each ended.
+    pub ended: Vec<Ended>,
+    /// Where the output of each is.
+    pub logs: Vec<PathBuf>,
+    /// Seconds of everything.
+    pub seconds: f64,
+    /// What the comparisons showed, if there were any.
+    pub compared: Option<Compared>,
+    /// Seconds after which one ran after another, if together was not worth it.
+    pub in_turns: Option<f64>,
 }
 
 /// A failed command.

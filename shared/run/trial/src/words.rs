@@ -1,33 +1,31 @@
 //! Messages of a trial.
 
 use std::fmt::Write as _;
-
-use units::TaskId;
+use std::path::PathBuf;
 
 use crate::Command;
-use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
-use crate::trial::{Failed, Pair, Told, Trial, TrialSettings, status};
+use crate::answer::{Alone, Basis, Compared};
+use crate::contrast::{LOADED, Verdict};
+use crate::shared::Waits;
+use crate::trial::{Pair, Told, Trial, TrialSettings, Work, status};
 
-/// Number of lines of a failed command's output that are shown: the end of a traceback with its cause.
-const TAIL_LINES: usize = 12;
+/// Number of shared files that are named.
+const FILES: usize = 5;
 /// Seconds below which the whole comparison is too short for a plan.
 const SHORT: f64 = 2.0;
-/// Fraction of the processors used by other programs above which a message says so: its contribution to the noise is
-/// then as large as the rest.
-const TOLD_OTHERS: f64 = 0.05;
-
 /// The cost of the trial, before anything starts.
 #[must_use]
 pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
-        1 => format!("{} alone", commands[0].id),
-        n => format!("each of {n} commands alone"),
+        1 => format!("First {} alone", commands[0].id),
+        n => format!("First each of {n} commands alone"),
     };
     let stages = distinct + 1;
     let about = settings.window * stages as f64;
     format!(
-        "{stages} runs: {who}, then {} together. About {about:.0} s and {stages} start-ups; a command \
-         that prints no progress is waited for until it ends, at most {} s (--limit).",
+        "{who}, then {} together and alone in turns. About {about:.0} s and {stages} start-ups; a command that is \
+         short or prints no progress runs to its end, twice or more alone and together, each time at most {} s \
+         (--limit).",
         match commands.len() {
             2 => "both".to_owned(),
             n => format!("all {n}"),
@@ -46,6 +44,15 @@ pub fn told(told: &Told<'_>) -> String {
             [a, b] => format!("[{number}/{of}] {} and {} together", a.id, b.id),
             all => format!("[{number}/{of}] {} together", all.len()),
         },
+        Told::Again(commands) => {
+            let names: Vec<&str> = commands.iter().map(|c| c.id.as_str()).collect();
+            let how = if names.len() == 1 {
+                "alone"
+            } else {
+                "together"
+            };
+            format!("      again: {} {how}", names.join(" and "))
+        }
         Told::Alone(command, alone) => format!("      {}: {}", command.id, facts(alone)),
         Told::Happened(text) => text.clone(),
         Told::Now(seconds, far) => format!("      {seconds:.0} s: {far}"),
@@ -99,12 +106,8 @@ pub fn table(trial: &Trial) -> String {
         "speed together",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    for ((command, (alone, _)), beside) in trial
-        .commands
-        .iter()
-        .zip(&trial.alone)
-        .zip(&trial.all.beside)
-    {
+    let measured = trial.all.alone.iter().zip(&trial.all.beside);
+    for (command, (alone, beside)) in trial.commands.iter().zip(measured) {
         let part = 100.0 * beside.rate.per_s / alone.rate.per_s;
         rows.push([
             command.id.to_string(),
@@ -143,7 +146,7 @@ pub fn table(trial: &Trial) -> String {
 pub fn verdict(trial: &Trial) -> String {
     let compared = &trial.all.compared;
     let gain = 100.0 * compared.gain();
-    let noise = 200.0 * compared.error;
+    let noise = 100.0 * compared.noise();
     let seconds = format!(
         "together {}{:.1} s, one after another {:.1} s",
         if trial.all.gave_up { "more than " } else { "" },
@@ -164,14 +167,95 @@ pub fn verdict(trial: &Trial) -> String {
         ),
     };
     format!(
-        "{answer}\n{}{}",
+        "{answer}\n{}{}{}",
         meaning(trial, compared),
+        shared(trial),
         pairs(&trial.pairs)
     )
 }
 
+/// Locks and files that the commands share.
+fn shared(trial: &Trial) -> String {
+    let wait = |waits: &Waits| match &waits.what {
+        Some(file) => format!(
+            "\n{} waits for the others {:.0} % of the time: they lock {file}. Without the lock the answer may differ.",
+            waits.id,
+            100.0 * waits.part
+        ),
+        None => format!(
+            "\n{} goes on only when the others do not: they wait for each other (a lock, a port, a file?).",
+            waits.id
+        ),
+    };
+    let file = |path: &PathBuf| {
+        format!(
+            "\nMore than one of them writes {}: give each its own, or a folder of its own ('sh -c \"cd a && ...\"').",
+            path.display()
+        )
+    };
+    let waits = trial.waits.iter().map(wait);
+    waits
+        .chain(trial.files.iter().take(FILES).map(file))
+        .collect()
+}
+
+/// What to do with the answer; `workload`: the file that was written, `folder`: its folder.
+#[must_use]
+pub fn next(trial: &Trial, workload: &str, folder: &str) -> String {
+    let commands: Vec<String> = trial
+        .commands
+        .iter()
+        .map(|c| format!("'{}'", c.text().replace('\'', "'\\''")))
+        .collect();
+    let step = match trial.all.compared.verdict() {
+        Verdict::Worth => format!(
+            "next: mt run {}   runs them together to their end\n      mt run {workload}   measures shares, for \
+             commands that run many times",
+            commands.join(" ")
+        ),
+        Verdict::NotWorth => "next: run them one after another".to_owned(),
+        Verdict::WithinNoise => {
+            "next: run them one after another, or together if that is easier: there is little to gain".to_owned()
+        }
+    };
+    format!("{step}\nwhat the commands printed is in {folder}")
+}
+
+/// How the commands of a run ended, a line for each, and what the run showed.
+#[must_use]
+pub fn worked(work: &Work) -> String {
+    let mut text = String::new();
+    for ((command, ended), log) in work.commands.iter().zip(&work.ended).zip(&work.logs) {
+        let how = match ended.exit {
+            jobs::Exit::Code(0) => "done".to_owned(),
+            exit => format!("failed ({})", status(exit)),
+        };
+        let _infallible = writeln!(
+            text,
+            "{}: {how} after {:.1} s, {}",
+            command.id,
+            ended.at,
+            log.display()
+        );
+    }
+    let seconds = work.seconds;
+    let Some(compared) = &work.compared else {
+        return format!("{text}Everything took {seconds:.1} s.");
+    };
+    let (gain, noise) = (100.0 * compared.gain(), 100.0 * compared.noise());
+    let count = compared.judged.count;
+    let by =
+        format!("{gain:+.0} % (± {noise:.0} %) together by {count} comparisons within the run");
+    match work.in_turns {
+        Some(from) => format!(
+            "{text}Everything took {seconds:.1} s, one after another from {from:.1} s on: {by}."
+        ),
+        None => format!("{text}Everything took {seconds:.1} s, together: {by}."),
+    }
+}
+
 /// Results of pairs, one line each, the best first.
-fn pairs(pairs: &[Pair]) -> String {
+pub(crate) fn pairs(pairs: &[Pair]) -> String {
     let mut all: Vec<&Pair> = pairs.iter().collect();
     let gain = |pair: &Pair| {
         pair.compared
@@ -203,10 +287,10 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
         let all: Vec<String> = list.iter().map(|s| format!("{s:.1}")).collect();
         all.join(" + ")
     };
-    let alone: Vec<f64> = trial.alone.iter().map(|(a, _)| a.startup).collect();
+    let alone: Vec<f64> = trial.all.alone.iter().map(|a| a.startup).collect();
     let mut text = match compared.basis {
         Basis::WholeRuns => {
-            let ran = trial.alone.iter().all(|(alone, _)| alone.whole.is_some());
+            let ran = trial.all.alone.iter().all(|alone| alone.whole.is_some());
             let how = |measured: bool| if measured { "measured" } else { "predicted" };
             format!(
                 "Both are whole runs with their start-up (alone {} s); together is {}, one after another {}.",
@@ -226,112 +310,19 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
             startups(alone)
         ),
     };
+    text += &match compared.judged.count {
+        1 => "\nIt was compared only once.".to_owned(),
+        n => format!("\nThe mean and the error are those of {n} comparisons, seconds apart."),
+    };
     if compared.serial < SHORT {
         text += "\nSuch short runs are not worth planning for: their start-up decides.";
     }
-    if compared.others > TOLD_OTHERS {
+    if compared.judged.others > LOADED {
         text += &format!(
-            "\nOther programs took up to {:.0} % of the processors meanwhile: try again in a quiet moment for a \
-             sharper answer.",
-            100.0 * compared.others
+            "\nOther programs took up to {:.0} % of the processors all the time: the answer is for a machine as busy as \
+             that.",
+            100.0 * compared.judged.others
         );
     }
     text
-}
-
-/// A command that failed: how, its last lines, and what to change.
-pub(crate) fn failed(failed: &Failed) -> String {
-    let Failed {
-        id,
-        text,
-        beside,
-        ended,
-        log,
-        pairs: in_pairs,
-    } = failed;
-    let what = if *beside {
-        format!("Not together: beside the others {id} fails, and alone it did not")
-    } else {
-        format!("{id} fails")
-    };
-    let mut out = format!("{what}: {} after {:.1} s", status(ended.exit), ended.at);
-    let lines: Vec<&str> = ended
-        .tail
-        .lines()
-        .filter(|l| !l.trim().is_empty())
-        .collect();
-    if lines.is_empty() {
-        out += "; it printed nothing";
-    }
-    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
-        let shown = line
-            .rsplit('\r')
-            .find(|part| !part.is_empty())
-            .unwrap_or(line);
-        out += &format!("\n  | {shown}");
-    }
-    out += &format!(
-        "\n{}\nall that it printed: {}",
-        advice(failed),
-        log.display()
-    );
-    if !beside {
-        out += &format!("\nits command: {text}");
-    }
-    out + &pairs(in_pairs)
-}
-
-/// Advice, from the last lines.
-fn advice(failed: &Failed) -> String {
-    let tail = failed.ended.tail.to_ascii_lowercase();
-    let has = |word: &str| tail.contains(word);
-    let id = &failed.id;
-    if has("out of memory") || has("memoryerror") || has("cannot allocate memory") {
-        return if failed.beside {
-            "Their memory does not suffice for all at once: run them one after another, or give them smaller \
-             batches or models and try again."
-                .to_owned()
-        } else {
-            "Its memory does not suffice even alone: give it a smaller batch or model.".to_owned()
-        };
-    }
-    if has("no module named") {
-        return "Install the module, or name the python of the environment that has it \
-                (venv/bin/python train.py)."
-            .to_owned();
-    }
-    if has("usage:") || has("arguments are required") {
-        return format!(
-            "Give its arguments within the quotes: '{} --option value'.",
-            failed.text
-        );
-    }
-    if has("cuda_visible_devices") || has("invalid device ordinal") || has("no cuda gpus") {
-        return "It requests GPUs that it does not see; this compares commands that share one device: request one GPU, or run it where there are more."
-            .to_owned();
-    }
-    if has("address already in use") {
-        return "Two of them use one port: give each its own.".to_owned();
-    }
-    if failed.beside {
-        return format!(
-            "They conflict over something that both use (a file, a port, memory); see what {id} says."
-        );
-    }
-    "Fix that first: run the command by itself until it works, then try again.".to_owned()
-}
-
-/// A command that cannot be judged, and what to do.
-pub(crate) fn unknown(id: &TaskId, why: Unknown, beside: bool, seconds: f64) -> String {
-    let when = if beside { " beside the others" } else { "" };
-    match why {
-        Unknown::Silent => format!(
-            "Cannot tell: {id} printed no progress in {seconds:.0} s{when} and did not end.\n\
-             Print a line that counts, for example print(f\"step {{step}}\"), or give it as long as it takes to \
-             end: --limit SECONDS."
-        ),
-        Unknown::Stuck => format!(
-            "Cannot tell: {id} printed only one step of progress in {seconds:.0} s{when}.\nGive it the time of two epochs: --limit SECONDS, or print more often."
-        ),
-    }
 }

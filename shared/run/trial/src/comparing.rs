@@ -1,0 +1,319 @@
+//! Compares commands: in turns within one run of them, or by repeated runs.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::answer::{Alone, Beside, Compared, Round, Unknown, beside, means};
+use crate::bench::{Bench, Log};
+use crate::command::kinds;
+use crate::contrast::{Sample, more};
+use crate::error::TrialError;
+use crate::others::Watch;
+use crate::paired::{Gap, Pairing};
+use crate::shared::Waits;
+use crate::stage::Limits;
+use crate::trial::{Group, Told, TrialSettings};
+use crate::{Command, Stage, Track};
+
+/// How much longer than one after another the commands may take together before they are stopped.
+const PATIENCE: f64 = 1.2;
+/// Fraction of the window for a command alone at first. It shows what the command counts, its start-up and its speed;
+/// the comparison is made later.
+const FIRST: f64 = 0.4;
+/// Windows of a comparison within one run are this fraction of the window: a second or so, and at least [`SHORTEST`].
+const PART: f64 = 1.0 / 16.0;
+/// Seconds: processor time is counted in hundredths of them.
+const SHORTEST: f64 = 0.5;
+/// Comparisons for which the shortest run must be long enough, if they are made within one run.
+const ROOM: f64 = 4.0;
+/// Windows that comparisons within one run, and of repeated runs, may take in all.
+const WITHIN: f64 = 1.5;
+const REPEATED: f64 = 3.0;
+/// From which part of the time of its first run a copy must take longer to have waited for the other's end, and up to
+/// which part of it the other may have taken.
+const WAITED: f64 = 1.7;
+const UNDISTURBED: f64 = 1.2;
+
+/// The commands of a trial, and what is known of them.
+pub(crate) struct Trying<'a> {
+    pub(crate) bench: Bench<'a>,
+    pub(crate) settings: &'a TrialSettings,
+    pub(crate) commands: &'a [Command],
+    /// For each command the first one that is equal except for its name.
+    pub(crate) kinds: Vec<usize>,
+    /// Each alone, and what it counted.
+    pub(crate) known: Vec<(Alone, Track)>,
+    pub(crate) waits: Vec<Waits>,
+}
+
+impl Trying<'_> {
+    /// Runs a command alone; also the fraction of the processors that others used.
+    pub(crate) fn alone(
+        &mut self,
+        index: usize,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<((Alone, Track), f64), TrialError> {
+        let command = &self.commands[index];
+        let limits = Limits {
+            window: FIRST * self.settings.window,
+            ahead: self.settings.window,
+            limit: self.settings.limit,
+        };
+        let mut stage = Stage::new(vec![Track::default()], limits);
+        let watch = Watch::begin();
+        let seconds = self.bench.play(&[command], &mut stage, Log::Alone, tell)?;
+        let others = watch.and_then(Watch::end).unwrap_or(0.0);
+        let track = stage.tracks.remove(0);
+        let alone = Alone::of(&track).map_err(|why| TrialError::Unknown {
+            id: command.id.clone(),
+            why,
+            beside: false,
+            seconds,
+        })?;
+        Ok(((alone, track), others))
+    }
+
+    /// Compares some of the commands: within one run of them if they print progress for long enough, else by repeated
+    /// runs.
+    pub(crate) fn group(
+        &mut self,
+        members: &[usize],
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<Group, TrialError> {
+        let commands = self.commands;
+        let who: Vec<&Command> = members.iter().map(|&i| &commands[i]).collect();
+        let alone: Vec<Alone> = members.iter().map(|&i| self.known[i].0).collect();
+        let tracks: Vec<Track> = members
+            .iter()
+            .map(|&i| self.known[i].1.beside_others())
+            .collect();
+        let pairing = Pairing {
+            commands: &who,
+            alone: &alone,
+            kinds: &kinds(&who.iter().copied().cloned().collect::<Vec<_>>()),
+            window: (PART * self.settings.window).max(SHORTEST),
+        };
+        let wholes: Vec<Option<f64>> = alone.iter().map(Alone::seconds).collect();
+        let needed = |a: &Alone| a.startup + ROOM * pairing.cost(&tracks);
+        let is_long = |(a, whole): (&Alone, &Option<f64>)| whole.is_none_or(|s| s > needed(a));
+        let within = alone.iter().all(|a| !a.is_silent()) && alone.iter().zip(&wholes).all(is_long);
+        let mut rounds = Vec::new();
+        let mut joint = 0.0;
+        if within {
+            (rounds, joint) = self.within(&pairing, tracks, tell)?;
+        }
+        if rounds.is_empty() {
+            (rounds, joint) = self.repeated(members, &alone, tell)?;
+        }
+        let (alone, beside) = means(&rounds);
+        let none = || TrialError::Unknown {
+            id: who[0].id.clone(),
+            why: Unknown::Silent,
+            beside: true,
+            seconds: 0.0,
+        };
+        Ok(Group {
+            alone,
+            beside,
+            compared: Compared::of(&rounds).ok_or_else(none)?,
+            gave_up: rounds.iter().all(|round| round.gave_up.is_some()),
+            joint,
+        })
+    }
+
+    /// Comparisons within one run; none if a command ended too early. Also the seconds in which all trained.
+    fn within(
+        &mut self,
+        pairing: &Pairing<'_>,
+        tracks: Vec<Track>,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<(Vec<Round>, f64), TrialError> {
+        let who = pairing.commands;
+        let limit = self.settings.limit + pairing.alone.iter().map(|a| a.startup).sum::<f64>();
+        let window = pairing.length(&tracks);
+        let mut stage = Stage::new(
+            tracks,
+            Limits {
+                window,
+                ahead: 0.0,
+                limit,
+            },
+        );
+        self.bench.begin(who, Log::Together)?;
+        let mut rounds = Vec::new();
+        while !stage.is_over(self.bench.now()) {
+            self.bench.turn(who, &mut stage, tell)?;
+        }
+        let from = self.bench.now();
+        let trains = stage.joint().is_some() && stage.tracks.iter().all(|t| t.ended.is_none());
+        let least = 2.0 * pairing.cost(&stage.tracks);
+        let allowed = from + least.max(WITHIN * self.settings.window);
+        while trains
+            && more(
+                &rounds.iter().map(Round::sample).collect::<Vec<Sample>>(),
+                self.bench.now() > allowed,
+            )
+        {
+            match pairing.compare(&mut self.bench, &mut stage, rounds.len(), tell)? {
+                Ok(round) => rounds.push(round),
+                Err(Gap::Ended) => break,
+                Err(Gap::Waits(index)) => {
+                    self.waits.push(Waits {
+                        id: who[index].id.clone(),
+                        what: None,
+                        part: 1.0,
+                    });
+                    break;
+                }
+            }
+        }
+        let joint = self.bench.now() - from;
+        self.bench.close(tell);
+        match self.bench.failure(who, &stage, Log::Together) {
+            Some(failed) => Err(failed),
+            None => Ok((rounds, joint)),
+        }
+    }
+
+    /// Comparisons of repeated runs: alone, together, together, alone, ... so that a steady drift of the machine cancels.
+    fn repeated(
+        &mut self,
+        members: &[usize],
+        first: &[Alone],
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<(Vec<Round>, f64), TrialError> {
+        let began = Instant::now();
+        let mut rounds: Vec<Round> = Vec::new();
+        let mut joint = 0.0;
+        let samples = |rounds: &[Round]| rounds.iter().map(Round::sample).collect::<Vec<_>>();
+        while more(
+            &samples(&rounds),
+            began.elapsed().as_secs_f64() > REPEATED * self.settings.window,
+        ) {
+            let mut alone = first.to_vec();
+            let mut others = 0.0f64;
+            if !rounds.is_empty() && rounds.len().is_multiple_of(2) {
+                others = self.again(members, &mut alone, tell)?;
+            }
+            if !rounds.is_empty() {
+                tell(Told::Again(
+                    members.iter().map(|&i| &self.commands[i]).collect(),
+                ));
+            }
+            let (beside, taken, gave_up, seconds) = self.beside(members, &alone, tell)?;
+            joint += seconds;
+            others = others.max(taken);
+            if rounds.len() % 2 == 1 {
+                others = others.max(self.again(members, &mut alone, tell)?);
+            }
+            rounds.push(Round {
+                alone,
+                beside,
+                others,
+                gave_up,
+            });
+        }
+        Ok((rounds, joint))
+    }
+
+    /// Each kind of command alone once more; the largest fraction of the processors that others used.
+    fn again(
+        &mut self,
+        members: &[usize],
+        alone: &mut [Alone],
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<f64, TrialError> {
+        let mut found: BTreeMap<usize, Alone> = BTreeMap::new();
+        let mut others = 0.0f64;
+        for (&index, place) in members.iter().zip(alone) {
+            let kind = self.kinds[index];
+            if let Some(alone) = found.get(&kind) {
+                *place = *alone;
+                continue;
+            }
+            tell(Told::Again(vec![&self.commands[kind]]));
+            let ((alone, _), taken) = self.alone(kind, tell)?;
+            others = others.max(taken);
+            found.insert(kind, alone);
+            *place = alone;
+        }
+        Ok(others)
+    }
+
+    /// Some of the commands together once: each beside the others, the fraction of the processors that others used,
+    /// when they were stopped because sharing had lost, and the seconds in which all trained.
+    fn beside(
+        &mut self,
+        members: &[usize],
+        alone: &[Alone],
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<(Vec<Beside>, f64, Option<f64>, f64), TrialError> {
+        let commands = self.commands;
+        let who: Vec<&Command> = members.iter().map(|&i| &commands[i]).collect();
+        let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
+        let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
+        let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
+        // Silent commands are waited for until sharing has lost.
+        let limit = self.settings.limit;
+        let patience = serial.map_or(limit + startup, |serial| serial * PATIENCE);
+        let tracks = members.iter().map(|&i| self.known[i].1.beside_others());
+        let limits = Limits {
+            window: self.settings.window,
+            ahead: self.settings.window,
+            limit: limit.max(patience),
+        };
+        let mut stage = Stage::new(tracks.collect(), limits);
+        let watch = Watch::begin();
+        let seconds = self.bench.play(&who, &mut stage, Log::Together, tell)?;
+        let others = watch.and_then(Watch::end).unwrap_or(0.0);
+        let gave_up = serial.is_some_and(|serial| seconds >= serial * PATIENCE)
+            && stage.tracks.iter().any(|track| track.ended.is_none());
+        let found = beside(&stage, alone).into_iter().zip(alone).zip(&who);
+        let beside: Result<Vec<Beside>, TrialError> = found
+            .map(|((one, alone), command)| match one {
+                Some(one) => Ok(one),
+                None if gave_up => Ok(Beside {
+                    startup: alone.startup,
+                    rate: alone.rate,
+                    whole: None,
+                }),
+                None => Err(TrialError::Unknown {
+                    id: command.id.clone(),
+                    why: Unknown::Silent,
+                    beside: true,
+                    seconds,
+                }),
+            })
+            .collect();
+        self.waits.extend(waited(&stage, alone, &who));
+        let until = stage.first_end().min(seconds);
+        let joint = (until - stage.joint().unwrap_or(0.0)).max(0.0);
+        Ok((beside?, others, gave_up.then_some(seconds), joint))
+    }
+}
+
+/// Commands that began only when another had ended, although they were started together.
+fn waited(stage: &Stage, alone: &[Alone], who: &[&Command]) -> Option<Waits> {
+    let wholes = stage
+        .tracks
+        .iter()
+        .zip(alone)
+        .map(|(t, a)| Some((t.whole()?, a.whole?)));
+    let wholes: Vec<(f64, f64)> = wholes.collect::<Option<_>>()?;
+    let undisturbed = wholes
+        .iter()
+        .any(|(whole, alone)| *whole <= UNDISTURBED * alone);
+    let last = wholes
+        .iter()
+        .position(|(whole, alone)| *whole >= WAITED * alone)?;
+    let first_end = stage.first_end();
+    // Without output, only its length says so.
+    let idle = stage.tracks[last]
+        .first()
+        .is_none_or(|(at, _)| at >= first_end);
+    (undisturbed && idle).then(|| Waits {
+        id: who[last].id.clone(),
+        what: None,
+        part: 1.0,
+    })
+}
