@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret try-errors rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -95,6 +95,9 @@ regret: #- Measure what plans are worth, on mixes that nothing was tuned on and 
 	$(MAKE) -s build EXAMPLE=regret
 	hash=$$($(RELEASE)/examples/regret --inputs | sha256sum | cut -d' ' -f1) && \
 		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash"
+
+try-errors: build #- Try TRIALS short scripts (108 if absent) whose truth is known, quiet and beside neighbours, and count false answers
+	PATH="$(RELEASE):$$PATH" python3 examples/scripts/errors.py $(or $(TRIALS),108)
 
 rivals: #- The same on half of the mixes, beside Optuna's samplers with as many samples (installs Optuna and PyTorch)
 	$(MAKE) -s build EXAMPLE=regret
