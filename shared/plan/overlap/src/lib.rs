@@ -19,6 +19,7 @@
 //!   with any idling.
 //! * The same input gives the same answer, unless a time limit ends the search.
 
+mod anneal;
 mod anytime;
 mod batches;
 mod bounds;
@@ -30,6 +31,7 @@ mod federation;
 mod full;
 mod gpu;
 mod half;
+mod held;
 mod instance;
 mod plan;
 mod player;

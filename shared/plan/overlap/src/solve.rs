@@ -1,3 +1,4 @@
+mod anneal;
 mod estimate;
 mod one_at_a_time;
 mod outcome;

@@ -10,7 +10,7 @@ mod starts;
 
 use std::collections::BTreeMap;
 
-use doc::{PhaseKind, Proof, RatesKind, Timeline};
+use doc::{PhaseKind, Proof, RatesKind, ScheduleClass, Timeline};
 
 use crate::judge::Judge;
 use crate::plan;
@@ -59,6 +59,12 @@ fn search(timeline: &Timeline, j: &mut Judge) {
                 format!("{:?}", search.proof),
                 format!("proven: {}", timeline.proven),
             );
+        }
+        let only_plain = timeline.proven_among == Some(ScheduleClass::NeverWaiting);
+        if timeline.proven && only_plain && !timeline.holds.is_empty() {
+            let truth =
+                "not proven: the plan waits, and was compared with schedules that never wait";
+            j.contradiction("proof", format!("{:?}", search.proof), truth);
         }
         if search.seconds.is_some() {
             j.unjudged("seconds", "how long a search took cannot be repeated");

@@ -37,7 +37,9 @@ pub struct Timeline {
     pub lower_bound_s: f64,
     /// `makespan_s / lower_bound_s - 1`.
     pub gap: f64,
-    /// Whether no schedule of the class `proven_among` is faster.
+    /// Whether no schedule of the class `proven_among` is faster. Never of a plan that waits if the
+    /// class has only schedules that never wait; in the other classes, the plan may wait for more
+    /// than the schedules that it was compared with.
     pub proven: bool,
     /// The schedules that the proof is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

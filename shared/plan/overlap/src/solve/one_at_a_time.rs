@@ -121,7 +121,7 @@ fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
 
 /// The makespan, and the necessary holds: without any of them the round would end later. Fewer holds are easier to
 /// carry out, and removing one may even shorten the round.
-fn needed(
+pub(super) fn needed(
     instance: &Instance,
     rates: &mut RateCache<'_>,
     order: &Order,

@@ -4,7 +4,8 @@ use units::search::Certificate;
 use crate::round::{Holds, Order};
 use crate::schedule::Schedule;
 
-/// Schedules covered by a certificate, from few to all. Each class includes the previous one.
+/// Schedules covered by a certificate, from few to all. Each class includes the previous one. The best round found may
+/// wait in further ways, for a task that is downloaded later or for a transfer: it then ends before all of its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Schedules {
     /// Nothing waits: a transfer starts as soon as it is next in the order and the link is free, and compute as soon
@@ -38,7 +39,7 @@ pub struct Outcome {
     /// Why the search stopped, and which schedules its proof covers. Its bound is the makespan if that is proven to
     /// be the minimum of the class, otherwise `lower_bound_s`. [`units::search::Stop::Heuristic`]: all orders were
     /// tried or excluded, but under the assumption that co-runners never speed a task up, which was not verified
-    /// because there are too many sets.
+    /// because there are too many sets. A round that waits is not proven among [`Schedules::NeverWaiting`].
     pub certificate: Certificate<Schedules>,
     /// Nodes and plays evaluated.
     pub points: u64,

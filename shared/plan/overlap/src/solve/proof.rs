@@ -5,7 +5,7 @@ use units::search::{Certificate, SAME, Stop};
 use super::outcome::{Outcome, Schedules};
 use super::{Search, meets};
 use crate::bounds::Floor;
-use crate::round::{Order, overlap_off_cached, play};
+use crate::round::{Holds, Order, overlap_off_cached, play};
 
 impl Outcome {
     /// This outcome, or the round of `other` if that is shorter. `other` searched some of the same batch sizes, so
@@ -16,7 +16,9 @@ impl Outcome {
             return Self { points, ..self };
         }
         let lower_bound_s = self.lower_bound_s.min(other.schedule.makespan_s);
-        let bound = if self.proven() {
+        let Certificate { stop, class, .. } = self.certificate;
+        let stop = compared(stop, class, &other.holds);
+        let bound = if stop.is_proof() {
             other.schedule.makespan_s
         } else {
             lower_bound_s
@@ -24,12 +26,23 @@ impl Outcome {
         Self {
             lower_bound_s,
             certificate: Certificate {
+                stop,
                 bound: Some(bound),
-                ..self.certificate
+                class,
             },
             points,
             ..other
         }
+    }
+}
+
+/// Why the search stopped. It proves nothing of a round that waits if it compared it only with rounds that never
+/// wait: the search over holds ran out of nodes, or was not tried.
+fn compared(stop: Stop, class: Schedules, holds: &Holds) -> Stop {
+    if stop.is_proof() && class == Schedules::NeverWaiting && !holds.is_empty() {
+        Stop::Budget
+    } else {
+        stop
     }
 }
 
@@ -57,6 +70,7 @@ impl Search<'_, '_> {
             Stop::BoundMet => Schedules::Any,
             _ => self.class,
         };
+        let stop = compared(stop, class, &self.holds);
         let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
             schedule.makespan_s
         } else {

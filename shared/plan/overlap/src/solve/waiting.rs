@@ -22,7 +22,7 @@ impl Search<'_, '_> {
     /// Searches for holds. If co-running slows tasks down by more than overlap gains, a round ends sooner if some
     /// compute waits: first two together, then the third.
     ///
-    /// First by descent from the best round that never waits. Then, with few tasks, by branch and bound over orders
+    /// First by descent from the best round that never waits, and by annealing over orders and holds together. Then, with few tasks, by branch and bound over orders
     /// and holds, which proves the result for [`Schedules::Waiting`], and on a full-duplex link also for
     /// [`Schedules::Alternating`]. If rates do not depend on co-runners, starting earlier never delays another task,
     /// so never waiting is optimal ([`Schedules::Any`]).
@@ -43,6 +43,9 @@ impl Search<'_, '_> {
         self.hold_by_descent(&levels, &order);
         if n > SMALL_TASKS {
             self.alternate_by_descent(&levels);
+        }
+        if n > UNPRICED_TASKS {
+            self.anneal(&levels);
         }
         if !self.complete || n > EXACT_TASKS || total > ALL_COMBINATIONS {
             return;

@@ -238,7 +238,8 @@ fn compute_ends(
     Ok(ends)
 }
 
-fn permutations(n: usize) -> Vec<Vec<usize>> {
+/// Every order of `0..n`.
+pub fn permutations(n: usize) -> Vec<Vec<usize>> {
     fn grow(n: usize, prefix: &mut Vec<usize>, out: &mut Vec<Vec<usize>>) {
         if prefix.len() == n {
             out.push(prefix.clone());
