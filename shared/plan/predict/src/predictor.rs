@@ -4,7 +4,7 @@ use units::corun::{MAX_TASKS, Setting, look_at};
 use units::{Batch, Share};
 
 use crate::base::Base;
-use crate::crowd::Line;
+use crate::crowd::{Line, Measured};
 use crate::features::CorunInputs;
 use crate::model::Regressors;
 use crate::pool::{Pool, Weights};
@@ -85,19 +85,13 @@ impl Predictor {
             return;
         }
         self.by_models(active, out);
+        for (a, out) in active.iter().zip(&mut *out) {
+            *out = self.at_most_solo(a, *out);
+        }
         let Some(line) = self.line(active.len()) else {
             return;
         };
-        let (mut alone, mut by_line) = ([0.0; MAX_TASKS], [0.0; MAX_TASKS]);
-        for (a, alone) in active.iter().zip(&mut alone) {
-            self.means(&[*a], std::slice::from_mut(alone));
-        }
-        line.rates(
-            active,
-            &alone,
-            |few, out| self.by_models(few, out),
-            &mut by_line,
-        );
+        let by_line = self.by_line(line, active);
         for ((a, by_line), out) in active.iter().zip(by_line).zip(out) {
             let moved = *out * (by_line / *out).powf(self.line_weight);
             *out = self.at_most_solo(a, moved);
@@ -136,6 +130,27 @@ impl Predictor {
         }
     }
 
+    /// Rates of all tasks by the line through smaller co-runs.
+    fn by_line(&self, line: Line, active: &[Setting]) -> [f64; MAX_TASKS] {
+        let pace = |a: &Setting| &self.base.laws[a.task].pace;
+        let measured = Measured {
+            alone: &|a| {
+                let mut alone = [0.0];
+                self.means(&[*a], &mut alone);
+                alone[0]
+            },
+            busy: &|a| pace(a).busy(a.batch.as_f64(), a.share.fraction(), 0.0),
+            together: &|few, out| self.by_models(few, out),
+        };
+        let mut widest = [active[0]; MAX_TASKS];
+        for (wide, a) in widest.iter_mut().zip(active) {
+            let range = self.base.domain.as_ref().and_then(|d| d.range(a.task));
+            let share = range.map_or(a.share, |(_, largest)| largest.max(a.share));
+            *wide = Setting { share, ..*a };
+        }
+        line.rates(active, &widest[..active.len()], &measured)
+    }
+
     /// Whether each task of a co-run is predicted by its own model alone.
     pub(crate) fn task_by_task(&self, active: &[Setting]) -> bool {
         self.unseen(active).is_none()
@@ -153,7 +168,8 @@ impl Predictor {
         Line::to(running, &domain.crowds)
     }
 
-    /// [`Predictor::means`] by the models of the tasks, the process of all tasks and that of sums.
+    /// [`Predictor::means`] by the models of the tasks, the process of all tasks and that of sums; a rate may exceed the
+    /// solo rate.
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let inputs = self.base.inputs(active);
         let (unseen, pooled) = self.beside(active);
@@ -178,7 +194,7 @@ impl Predictor {
                 sums.shift(&inputs, sum)
             });
         for ((a, ln), out) in active.iter().zip(ln_steps).zip(out) {
-            *out = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln - shift));
+            *out = a.batch.as_f64() * math::exp(-ln - shift);
         }
     }
 

@@ -52,7 +52,8 @@ def solo_table(train):
 
 
 def solo(table, task, batch):
-    known = table[task]
+    # A copy that never ran alone has the solo rates of the first one.
+    known = table[task] or table[problems.model_of(task) + ".0"]
     near = min(known, key=lambda b: abs(b - batch))
     return known[near]
 
@@ -87,6 +88,7 @@ def learners():
     from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+    from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -101,6 +103,7 @@ def learners():
         "boosting": lambda _: GradientBoostingRegressor(
             n_estimators=300, learning_rate=0.05, max_depth=3, subsample=0.8, random_state=0),
         "forest": lambda _: RandomForestRegressor(n_estimators=200, random_state=0),
+        "ridge": lambda _: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))),
     }
 
 
@@ -170,7 +173,7 @@ def peers(problem, names, folder):
         "no interference": own,
         "mean slow-down": own * np.where(together, slow, 1.0),
     }
-    if problem.kind.startswith("parva"):
+    if problem.kind.startswith(("parva", "crowd-parva")):
         answers["line"] = line(problem, table)
     if all(len(s) == 1 for s in problem.train + problem.held):
         answers["interpolation"] = interpolation(problem, table)
@@ -203,6 +206,9 @@ def ours(problem, names, folder):
 def errors(problem, predicted):
     """Relative error of every row, percent; of the ratio to the same mix at 100 % for mixes."""
     rows = [row for sample in problem.held for row in sample]
+    if problem.kind.endswith("-sum"):
+        # Each task has an equal part of the sum, so the mean of these ratios is that of the sums.
+        return [100 * abs(mean(v) - 1) for v in of_samples(problem, predicted) for _ in v]
     if not problem.kind.startswith("mixes"):
         return [100 * abs(p / r[3] - 1) for p, r in zip(predicted, rows)]
     out, at = [], 0
@@ -214,6 +220,24 @@ def errors(problem, predicted):
                 out.append(100 * abs(predicted[b] / predicted[a] / measured - 1))
         at += 3 * m
     return out
+
+
+def of_samples(problem, values):
+    """Values over measured rates, by sample."""
+    at, out = 0, []
+    for sample in problem.held:
+        out.append([values[at + j] / row[3] for j, row in enumerate(sample)])
+        at += len(sample)
+    return out
+
+
+def held_within(problem, found):
+    """Whether each measured rate lies in its 90 % interval; for sums, whether the sum lies in that of fully correlated
+    errors."""
+    if not problem.kind.endswith("-sum"):
+        return [abs(p - m) <= HALF_WIDTH * e for (p, e), m in zip(found, measured_rates(problem))]
+    rates, widths = (of_samples(problem, [f[k] for f in found]) for k in (0, 1))
+    return [abs(mean(p) - 1) <= HALF_WIDTH * mean(e) for p, e in zip(rates, widths) for _ in p]
 
 
 def relative(problem, rates, table):
@@ -357,8 +381,7 @@ def add(of, problem, answers, found):
             for share in (50, 14):
                 of[name, share] += [e for e, of_ in zip(each, shares) if of_ == share]
             of[name, "ranked"] += rankings(problem, predicted, solos)
-    measured = measured_rates(problem)
-    inside = [abs(p - m) <= HALF_WIDTH * e for (p, e), m in zip(found, measured)]
+    inside = held_within(problem, found)
     of["inside"] += inside
     of["ours", "hold"] += [100 * v for v in by_unit(problem, inside)]
 

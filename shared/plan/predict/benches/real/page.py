@@ -10,7 +10,7 @@ import math
 import platform
 
 SIMPLE = ("line", "interpolation")
-PEERS = ("gp", "boosting", "forest", "mean slow-down", "no interference") + SIMPLE
+PEERS = ("gp", "boosting", "forest", "ridge", "mean slow-down", "no interference") + SIMPLE
 
 
 def mean(v):
@@ -220,6 +220,8 @@ CHOSEN = """\
   `mixes-solos` of three days, 2026-11-24 among them: the number of co-runs that weights are chosen by.
 - Meanwhile the rows of pairs, jobs, mixes and ParvaGPU were watched; those of draws were not.
 - ParvaGPU: the line to more tasks has the slope of the last two numbers.
+- Crowds (more tasks than were learnt together): the growth of the queue and the root of the share were chosen on
+  ParvaGPU, a draw of mixes of 2026-11-27 and the totals of an H200, before other triples and crowds of it were seen.
 - A look at the rows that no draw changes: a solo step between two measured shares is linear in one over the share
   (`curves`; this had the least error of five interpolations); intervals learnt from few parts that were held out
   entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals

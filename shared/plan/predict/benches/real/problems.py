@@ -21,6 +21,14 @@ What is assumed of each source:
   of two and more jobs with at most three copies of a model; 60 % of them are learnt. In `mixes-solos` the
   runs of single jobs at 50 and 14 % are learnt too, as mt-profile measures some by default.
 - parva: copies of a model, all at the whole of one MIG slice; throughput is that of each copy.
+- crowd-parva: the same, but all numbers above those learnt are predicted.
+- crowd-mixes: pairs of the same mixes (in `-3` and `-4` also mixes of three and four) and single jobs are learnt, all
+  larger mixes at 100 and 50 % predicted. Here the rate of a job at 14 % is taken not to depend on the others (seven of
+  these fit on the device), so that all rates follow from the ratios: the sum of relative rates at 100 % is 1.50 for
+  pairs, 2.03 for four and 2.49 for seven jobs.
+- crowd-h200: alone and pairs of eight trainings at 100, 60 and 30 % under MPS are learnt, copies of one predicted.
+  `crowd-h200-sum`: totals of four and of all eight relative to alone (`H200_SUMS`), one window each: errors are those
+  of totals, each counted once for every task.
 - curves: the same models alone; a slice of g of 7 is worth the share g/7.
 """
 
@@ -173,7 +181,7 @@ def alone(mixes_of, name):
     return list(runs.values())
 
 
-def parva(folder, _seeds, _day):
+def parva(folder, _seeds, _day, above=False):
     for file in sorted(os.listdir(folder)):
         if not file.endswith(".csv"):
             continue
@@ -201,7 +209,85 @@ def parva(folder, _seeds, _day):
                 known = {t for s in train if len(s) > 1 for t, _, _, _ in s}
                 if held and len(known) >= 2:
                     yield Problem(f"parva-{most}-to-{most + 1}", f"parva-{most}.{model}.{g}",
-                                  train, [s for s in held if len(s) == most + 1])
+                                  train, [s for s in held if above or len(s) == most + 1])
+
+
+def crowd_parva(folder, seeds, day):
+    """Two or three processes are learnt, all larger numbers predicted."""
+    for problem in parva(folder, seeds, day, above=True):
+        yield problem._replace(kind="crowd-" + problem.kind[:7], name="crowd-" + problem.name)
+
+
+def crowd_mixes(path, seeds, day):
+    jobs = collections.defaultdict(list)
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            jobs[int(row["mix"])].append(row)
+    alone_at = {50.0: collections.defaultdict(list), 14.0: collections.defaultdict(list)}
+    for mix in jobs.values():
+        if len(mix) == 1:
+            for share, of in alone_at.items():
+                key = mix[0]["model"], int(mix[0]["batch"])
+                of[key].append(float(mix[0][f"rate{share:.0f}_over_rate100"]))
+    part = {share: {k: sum(v) / len(v) for k, v in of.items()} for share, of in alone_at.items()}
+
+    def samples(mix):
+        copies, runs = collections.Counter(), ([], [], [])
+        for row in mix:
+            task, batch = f"{row['model']}.{copies[row['model']]}", int(row["batch"])
+            copies[row["model"]] += 1
+            r50, r14 = (float(row[f"rate{s}_over_rate100"]) for s in (50, 14))
+            whole = part[14.0][row["model"], batch] / r14
+            for run, share, ratio in zip(runs, (100.0, 50.0, 14.0), (1.0, r50, r14)):
+                run.append((task, batch, share, batch * whole * ratio))
+        return list(runs)
+
+    known = [v for v in jobs.values()
+             if max(collections.Counter(r["model"] for r in v).values()) <= 3
+             and all((r["model"], int(r["batch"])) in part[14.0] for r in v)]
+    solos = [[(f"{model}.{copy}", batch, share, batch * ratio)]
+             for (model, batch), r14 in sorted(part[14.0].items()) for copy in range(3)
+             for share, ratio in ((100.0, 1.0), (50.0, part[50.0][model, batch]), (14.0, r14))]
+    for most in (2, 3, 4):
+        for seed in range(min(seeds, 2)):
+            name = f"crowd-mixes-{most}.{seed}"
+            rng = random.Random(f"{day} {name}")
+            few = rng.sample([v for v in known if 1 < len(v) <= most], 120)
+            more = rng.sample([v for v in known if len(v) > most], 80)
+            yield Problem(f"crowd-mixes-{most}", name, solos + [s for v in few for s in samples(v)],
+                          [s for v in more for s in samples(v)[:2]])
+
+
+# Sum of rates over those alone, by tasks and share of each: one window each.
+H200 = ("rn50", "vitb", "gpt2", "bert", "mbv3", "lstm", "dlrm", "mlp")
+FOUR = ("rn50", "gpt2", "bert", "mbv3")
+H200_SUMS = {(FOUR, 100): 2.40, (FOUR, 60): 2.71, (FOUR, 30): 2.69,
+             (H200, 100): 3.08, (H200, 60): 3.56, (H200, 30): 4.46}
+
+
+def crowd_h200(path, _seeds, _day):
+    windows, kinds = collections.defaultdict(list), {}
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            window = windows[row["window"]]
+            copy = sum(task.startswith(row["task"] + ".") for task, *_ in window)
+            window.append((f"{row['task']}.{copy}", int(row["batch"]), float(row["share"]),
+                           float(row["samples_per_s"])))
+            kinds[row["window"]] = row["kind"]
+    train = [s for k, s in windows.items() if kinds[k] != "copies"]
+    yield Problem("crowd-h200", "crowd-h200", train,
+                  [s for k, s in windows.items() if kinds[k] == "copies"])
+    batch = {task: b for s in train for task, b, _, _ in s}
+    # Rates are not known, only their sum: each task has an equal part of it.
+    solo = {t: mean_of([s[0][3] for s in train if len(s) == 1 and s[0][0] == t and s[0][2] == 100])
+            for t in batch}
+    held = [[(f"{t}.0", batch[f"{t}.0"], float(share), solo[f"{t}.0"] * total / len(tasks))
+             for t in tasks] for (tasks, share), total in H200_SUMS.items()]
+    yield Problem("crowd-h200-sum", "crowd-h200-sum", train, held)
+
+
+def mean_of(v):
+    return sum(v) / len(v)
 
 
 def curves(folder, _seeds, _day):
@@ -231,7 +317,9 @@ def all_problems(data, seeds, day):
             yield from gavel(path, gpu, seeds, day)
         yield from many(path, seeds, day)
     for name, make in (("miso/mig_step_seconds.csv", slices), ("miso/mps_mixes.csv", mixes),
-                       ("parvagpu", parva), ("parvagpu", curves)):
+                       ("parvagpu", parva), ("parvagpu", crowd_parva),
+                       ("miso/mps_mixes.csv", crowd_mixes), ("h200/windows.csv", crowd_h200),
+                       ("parvagpu", curves)):
         if os.path.exists(f"{data}/{name}"):
             yield from make(f"{data}/{name}", seeds, day)
 
