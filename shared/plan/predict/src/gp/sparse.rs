@@ -23,7 +23,7 @@ pub(crate) fn sparse(
         }
     }
     let row = |i: usize| &x[i * d..(i + 1) * d];
-    let points = farthest(n, most, &obs.noise_factor, |a, b| distance(row(a), row(b)));
+    let points = farthest(n, most, &obs.noise_factor, &x);
     let m = points.len();
     let mut kept = obs.subset(&points);
     let stands_for = m as f64 / n as f64;
@@ -82,40 +82,61 @@ fn normal_equations(gp: &Gp, obs: &Observations, x: &[f64]) -> (Vec<f64>, Vec<f6
 }
 }
 
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum()
+/// Observations whose distances from a point are computed at once, one in each place of vector registers.
+const LANES: usize = 8;
+
+wide! {
+/// Lowers `nearest` to the squared distances from `point`, where these are less. `blocks` are the scaled inputs of
+/// [`LANES`] observations each, feature by feature.
+fn approach(nearest: &mut [[f64; LANES]], blocks: &[[f64; LANES]], point: &[f64]) {
+    for (nearest, block) in nearest.iter_mut().zip(blocks.chunks_exact(point.len())) {
+        let mut distance = [0.0; LANES];
+        for (at, x) in point.iter().zip(block) {
+            for (d, x) in distance.iter_mut().zip(x) {
+                *d += (x - at) * (x - at);
+            }
+        }
+        for (n, d) in nearest.iter_mut().zip(distance) {
+            *n = n.min(d);
+        }
+    }
+}
 }
 
-/// Greedy spread-out choice that starts at the first sound observation and skips wrong ones.
-fn farthest(
-    n: usize,
-    most: usize,
-    noise_factor: &[f64],
-    distance: impl Fn(usize, usize) -> f64,
-) -> Vec<usize> {
+/// Greedy spread-out choice of the observations with the scaled inputs `x`, row by row: starts at the first sound
+/// observation and skips wrong ones.
+fn farthest(n: usize, most: usize, noise_factor: &[f64], x: &[f64]) -> Vec<usize> {
     // An outlier (its noise factor is above 1) is often the farthest of all: it would become a point and take
     // the place of a sound one.
     let sound: Vec<usize> = (0..n).filter(|i| noise_factor[*i] <= 1.0).collect();
     let Some(&first) = sound.first() else {
         return (0..n.min(most)).collect();
     };
-    let mut nearest: Vec<f64> = sound.iter().map(|i| distance(*i, first)).collect();
+    let d = x.len() / n;
+    let row = |i: usize| &x[i * d..(i + 1) * d];
+    let mut blocks = vec![[0.0; LANES]; sound.len().div_ceil(LANES) * d];
+    for (k, i) in sound.iter().enumerate() {
+        for (f, v) in row(*i).iter().enumerate() {
+            blocks[k / LANES * d + f][k % LANES] = *v;
+        }
+    }
+    let mut nearest = vec![[f64::INFINITY; LANES]; sound.len().div_ceil(LANES)];
+    approach(&mut nearest, &blocks, row(first));
     let mut chosen = vec![first];
     while chosen.len() < most {
+        let nearest_of = nearest.as_flattened();
         let mut best = 0;
         for k in 1..sound.len() {
-            if nearest[k] > nearest[best] {
+            if nearest_of[k] > nearest_of[best] {
                 best = k;
             }
         }
-        if nearest[best] <= 0.0 {
+        if nearest_of[best] <= 0.0 {
             break;
         }
         let next = sound[best];
         chosen.push(next);
-        for (d, i) in nearest.iter_mut().zip(&sound) {
-            *d = d.min(distance(*i, next));
-        }
+        approach(&mut nearest, &blocks, row(next));
     }
     chosen
 }
