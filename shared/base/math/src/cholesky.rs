@@ -129,11 +129,31 @@ impl Cholesky {
     pub fn inverse(&self) -> Vec<f64> {
         invert(&self.l, self.n)
     }
+
+    /// Diagonal of `A^-1`: bit-identical to that of [`Cholesky::inverse`], in half the time.
+    #[must_use]
+    pub fn inverse_diagonal(&self) -> Vec<f64> {
+        let n = self.n;
+        let width = n.next_multiple_of(LANES);
+        let m = invert_factor(&self.l, n);
+        let squares = |i: usize| {
+            let at = |k: usize| m[k * width + i] * m[k * width + i];
+            let mut sum = 0.0;
+            let mut k = i;
+            // Added in the order of `add_rows`.
+            while k + TOGETHER <= n {
+                sum += (at(k) + at(k + 1)) + (at(k + 2) + at(k + 3));
+                k += TOGETHER;
+            }
+            (k..n).fold(sum, |sum, k| sum + at(k))
+        };
+        (0..n).map(squares).collect()
+    }
 }
 
 crate::wide! {
-/// Lower triangle of the inverse `M^T M` of the matrix with this factor, `M = L^-1`.
-fn invert(factor: &[f64], n: usize) -> Vec<f64> {
+/// The inverse `M = L^-1` of a factor, in rows of a multiple of [`LANES`].
+fn invert_factor(factor: &[f64], n: usize) -> Vec<f64> {
     let width = n.next_multiple_of(LANES);
     let mut m = vec![0.0; n * width];
     for (i, l) in factor.chunks_exact(n).enumerate() {
@@ -150,6 +170,15 @@ fn invert(factor: &[f64], n: usize) -> Vec<f64> {
             *v /= l[i];
         }
     }
+    m
+}
+}
+
+crate::wide! {
+/// Lower triangle of the inverse `M^T M` of the matrix with this factor, `M = L^-1`.
+fn invert(factor: &[f64], n: usize) -> Vec<f64> {
+    let width = n.next_multiple_of(LANES);
+    let m = invert_factor(factor, n);
     let mut inverse = vec![0.0; n * n];
     let mut sum = vec![0.0; width];
     for (i, row) in inverse.chunks_exact_mut(n).enumerate() {
@@ -241,7 +270,9 @@ mod tests {
             let a = spd(n, &v);
             let c = Cholesky::new(a.clone(), n).unwrap();
             let inverse = c.inverse();
+            let diagonal = c.inverse_diagonal();
             for i in 0..n {
+                assert_eq!(diagonal[i].to_bits(), inverse[i * n + i].to_bits());
                 for j in 0..n {
                     let of = |k: usize| c.l[i * n + k] * c.l[j * n + k];
                     assert!(((0..n).map(of).sum::<f64>() - a[i * n + j]).abs() < 1e-10);

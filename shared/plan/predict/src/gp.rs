@@ -202,14 +202,9 @@ impl Gp {
 
     /// Leave-one-out residual and variance (noise included) of every observation.
     pub fn leave_one_out(&self) -> Vec<(f64, f64)> {
-        let n = self.len();
-        let inverse = self.chol.inverse();
-        (0..n)
-            .map(|i| {
-                let q = inverse[i * n + i];
-                (self.alpha[i] / q, 1.0 / q)
-            })
-            .collect()
+        let inverse = self.chol.inverse_diagonal();
+        let each = self.alpha.iter().zip(inverse);
+        each.map(|(a, q)| (a / q, 1.0 / q)).collect()
     }
 }
 

@@ -231,12 +231,8 @@ impl SetGp {
         let factor = Cholesky::new(covariance(&cosines, hyper.noise, factors), n).ok()?;
         let mut weights = y.to_vec();
         factor.solve(&mut weights);
-        let inverse = factor.inverse();
-        let left_out = (0..n).map(|i| {
-            let q = inverse[i * n + i];
-            (weights[i] / q, hyper.signal / q)
-        });
-        let left_out = left_out.collect();
+        let each = weights.iter().zip(factor.inverse_diagonal());
+        let left_out = each.map(|(w, q)| (w / q, hyper.signal / q)).collect();
         Some((
             Self::with_weights(members.clone(), hyper.inverse_length, weights),
             left_out,
