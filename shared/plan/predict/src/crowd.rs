@@ -22,8 +22,8 @@
 //! t_i = T_i (1 + (S_i - 1) mean of sqrt(R_j / W_j) over j != i)
 //! ```
 //!
-//! where `W_j` is the largest share at which a task ran with others, and `T_i` and `S_i` are its solo step and slow-down
-//! if all have these shares. The root is that of the law of a step without a fitted exponent.
+//! where `W_j` is the largest share at which a task ran with others, and `T_i` and `S_i` are its solo step and
+//! slow-down if all have these shares. The root is that of the law of a step without a fitted exponent.
 //!
 //! Errors in percent of the line, of this, and of ridge regression: 3 to 5 processes from 2 on slices of an A100
 //! (ParvaGPU) 12.7, 10.9, 67.7; from 3 7.7, 7.3, 28.2; 3 to 7 trainings at 100 and 50 % from pairs (MISO) 33.1, 13.0,
