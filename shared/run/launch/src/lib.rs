@@ -11,6 +11,7 @@ mod adapt;
 mod elastic;
 pub mod exec;
 mod launch;
+pub mod learn;
 mod open;
 mod round;
 mod script;

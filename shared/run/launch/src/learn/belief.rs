@@ -1,0 +1,315 @@
+//! How long each task trains in a round under any shares: a Gaussian process for each task.
+//!
+//! `ln seconds_i = a_i - b_i ln s_i + c_i load_i + f_i(ln s) + drift_i(t) + noise`, where `load_i` is the sum of the
+//! shares of the others, each weighted by the part of the task's time in which it still runs. The scales of `b`, `c`
+//! and `f` are those of maximal likelihood on 560 simulated rounds of 14 trial mixes of 2 to 8 tasks.
+
+use math::Cholesky;
+use units::Share;
+
+/// Mean and standard deviation over tasks of the exponent of its own share.
+const OWN: (f64, f64) = (-0.25, 0.15);
+/// Mean and standard deviation of the effect of the others' shares, per whole device.
+const LOAD: (f64, f64) = (0.04, 0.035);
+/// Variation with the own share around the power law: standard deviation, length in `ln`.
+const BEND: (f64, f64) = (0.10, 0.21);
+/// Variation with all shares: standard deviation, length in `ln`.
+const JOINT: (f64, f64) = (0.03, 2.0);
+/// Variance of the level: unknown.
+const LEVEL: f64 = 4.0;
+/// Rounds over which drift is forgotten.
+const MEMORY: f64 = 20.0;
+/// Standard deviations of the noise of a round and of drift among which the likelihood chooses.
+const NOISES: [f64; 5] = [0.003, 0.01, 0.025, 0.06, 0.12];
+const DRIFTS: [f64; 3] = [0.01, 0.04, 0.10];
+/// Rounds that are remembered. Later ones replace the earliest; 48 take a millisecond to learn from.
+const KEPT: usize = 48;
+
+/// A round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// Shares of each task.
+    pub shares: Vec<Share>,
+    /// Seconds that each task trained.
+    pub seconds: Vec<f64>,
+    /// Seconds of the round before and after: transfers and waits for them.
+    pub transfers: Vec<f64>,
+}
+
+impl Observed {
+    /// Seconds of the round.
+    #[must_use]
+    pub fn round_s(&self) -> f64 {
+        let each = self.seconds.iter().zip(&self.transfers).map(|(s, more)| s + more);
+        each.fold(0.0, f64::max)
+    }
+}
+
+/// What is known of one task's time under some shares, beside its time under the best.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    /// `ln` seconds under the best shares.
+    pub at_best: f64,
+    /// Mean and standard deviation of `ln` of the ratio.
+    pub ratio: f64,
+    pub sd: f64,
+    /// Standard deviation of what one round would teach of it.
+    pub learnable: f64,
+}
+
+/// One task under the best shares, which every candidate is compared with.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    ln_seconds: f64,
+    point: Point,
+    toward: Vec<f64>,
+}
+
+/// Everything learnt so far.
+#[derive(Debug, Clone)]
+pub(super) struct Belief {
+    tasks: usize,
+    rounds: Vec<(f64, Observed)>,
+    clock: f64,
+    noise: f64,
+    drift: f64,
+    models: Vec<Model>,
+    /// Part of each task's time in which each other still runs.
+    weights: Vec<Vec<f64>>,
+}
+
+#[derive(Debug, Clone)]
+struct Model {
+    /// Of the observations.
+    points: Vec<Point>,
+    factor: Cholesky,
+    /// `K^-1 (y - mean)`.
+    weights: Vec<f64>,
+}
+
+/// Shares as a task sees them.
+#[derive(Debug, Clone)]
+struct Point {
+    own: f64,
+    load: f64,
+    all: Vec<f64>,
+}
+
+impl Point {
+    fn mean(&self) -> f64 {
+        OWN.0 * self.own + LOAD.0 * self.load
+    }
+
+    fn covariance(&self, other: &Self) -> f64 {
+        let bend = (self.own - other.own) / BEND.1;
+        let apart: f64 = self.all.iter().zip(&other.all).map(|(a, b)| (a - b) * (a - b)).sum();
+        LEVEL
+            + OWN.1 * OWN.1 * self.own * other.own
+            + LOAD.1 * LOAD.1 * self.load * other.load
+            + BEND.0 * BEND.0 * math::exp(-0.5 * bend * bend)
+            + JOINT.0 * JOINT.0 * math::exp(-apart.sqrt() / JOINT.1)
+    }
+}
+
+impl Belief {
+    pub(super) fn new(tasks: usize) -> Self {
+        Self {
+            tasks,
+            rounds: Vec::new(),
+            clock: 0.0,
+            noise: NOISES[2],
+            drift: DRIFTS[0],
+            models: Vec::new(),
+            weights: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rounds.is_empty()
+    }
+
+    pub(super) fn has(&self, shares: &[Share]) -> bool {
+        self.tried().any(|tried| tried == shares)
+    }
+
+    pub(super) fn tried(&self) -> impl Iterator<Item = &Vec<Share>> {
+        self.rounds.iter().map(|(_, round)| &round.shares)
+    }
+
+    pub(super) fn learn(&mut self, observed: Observed) {
+        self.rounds.push((self.clock, observed));
+        self.clock += 1.0;
+        if self.rounds.len() > KEPT {
+            self.rounds.remove(0);
+        }
+        let n = self.rounds.len();
+        let mut weights = vec![vec![0.0; self.tasks]; self.tasks];
+        for (_, round) in &self.rounds {
+            for (i, row) in weights.iter_mut().enumerate() {
+                for (j, weight) in row.iter_mut().enumerate() {
+                    let part = (round.seconds[j] / round.seconds[i]).min(1.0);
+                    *weight += if i == j { 0.0 } else { part / n as f64 };
+                }
+            }
+        }
+        self.weights = weights;
+        // The likelihood says little about noise before the third round, and changes slowly later.
+        if n >= 3 && (n < 12 || n.is_multiple_of(8)) {
+            self.estimate_noise();
+        }
+        self.refit();
+    }
+
+    /// Brings everything up to date for the next round.
+    pub(super) fn prepare(&mut self) {
+        self.refit();
+    }
+
+    fn point(&self, task: usize, shares: &[Share]) -> Point {
+        let load = shares.iter().zip(&self.weights[task]);
+        let ln = |(j, share): (usize, &Share)| {
+            let weight = if j == task { 1.0 } else { self.weights[task][j] };
+            weight * share.fraction().ln()
+        };
+        Point {
+            own: shares[task].fraction().ln(),
+            load: load.map(|(share, weight)| share.fraction() * weight).sum(),
+            all: shares.iter().enumerate().map(ln).collect(),
+        }
+    }
+
+    fn model(&self, task: usize, noise: f64, drift: f64) -> Option<(Model, f64)> {
+        let n = self.rounds.len();
+        let points: Vec<Point> = self.rounds.iter().map(|(_, r)| self.point(task, &r.shares)).collect();
+        let mut k = vec![0.0; n * n];
+        for a in 0..n {
+            for b in 0..=a {
+                let apart = (self.rounds[a].0 - self.rounds[b].0).abs();
+                let mut value = points[a].covariance(&points[b]);
+                value += drift * drift * math::exp(-apart / MEMORY);
+                if a == b {
+                    value += noise * noise;
+                }
+                (k[a * n + b], k[b * n + a]) = (value, value);
+            }
+        }
+        let factor = Cholesky::new(k, n).ok()?;
+        let residual: Vec<f64> = self
+            .rounds
+            .iter()
+            .zip(&points)
+            .map(|((_, r), p)| r.seconds[task].ln() - p.mean())
+            .collect();
+        let mut weights = residual.clone();
+        factor.solve(&mut weights);
+        let fit = math::dot(&residual, &weights);
+        let merit = -0.5 * (fit + factor.log_det());
+        Some((Model { points, factor, weights }, merit))
+    }
+
+    fn refit(&mut self) {
+        let models: Option<Vec<Model>> = (0..self.tasks)
+            .map(|task| Some(self.model(task, self.noise, self.drift)?.0))
+            .collect();
+        self.models = models.unwrap_or_default();
+    }
+
+    /// Noise and drift of maximal likelihood, the same for all tasks.
+    fn estimate_noise(&mut self) {
+        let mut most = f64::NEG_INFINITY;
+        for noise in NOISES {
+            for drift in DRIFTS {
+                let merits: Option<Vec<f64>> = (0..self.tasks)
+                    .map(|task| Some(self.model(task, noise, drift)?.1))
+                    .collect();
+                // A weak preference for a few percent of noise and little drift.
+                let doubt = 0.5 * (noise / NOISES[2]).ln().powi(2) + (drift / DRIFTS[0]).ln();
+                let merit = merits.map_or(f64::NEG_INFINITY, |m| m.iter().sum::<f64>() - doubt);
+                if merit > most {
+                    (most, self.noise, self.drift) = (merit, noise, drift);
+                }
+            }
+        }
+    }
+
+    /// Covariances of a point at a time with the observations.
+    fn toward(&self, model: &Model, point: &Point, at: f64) -> Vec<f64> {
+        let each = model.points.iter().zip(&self.rounds);
+        each.map(|(other, (then, _))| {
+            let drift = self.drift * self.drift * math::exp(-(at - then).abs() / MEMORY);
+            point.covariance(other) + drift
+        })
+        .collect()
+    }
+
+    fn ln_seconds(&self, task: usize, shares: &[Share], at: f64) -> f64 {
+        let Some(model) = self.models.get(task) else {
+            return self.rounds.last().map_or(0.0, |(_, r)| r.seconds[task].ln());
+        };
+        let point = self.point(task, shares);
+        point.mean() + math::dot(&self.toward(model, &point, at), &model.weights)
+    }
+
+    /// Expected seconds of the next round.
+    pub(super) fn round(&self, shares: &[Share]) -> f64 {
+        self.round_at(shares, self.clock)
+    }
+
+    /// Expected seconds of the last round under other shares.
+    pub(super) fn round_of_last(&self, shares: &[Share]) -> Option<f64> {
+        let (at, _) = self.rounds.last()?;
+        Some(self.round_at(shares, *at))
+    }
+
+    fn round_at(&self, shares: &[Share], at: f64) -> f64 {
+        let more = self.transfers();
+        let each = (0..self.tasks).map(|task| math::exp(self.ln_seconds(task, shares, at)) + more[task]);
+        each.fold(0.0, f64::max)
+    }
+
+    /// Seconds of each task's transfers in the last round.
+    pub(super) fn transfers(&self) -> &[f64] {
+        self.rounds.last().map_or(&[], |(_, round)| &round.transfers)
+    }
+
+    /// A task's time under the best shares.
+    pub(super) fn standing(&self, task: usize, best: &[Share]) -> Standing {
+        let point = self.point(task, best);
+        let toward = self.models.get(task).map(|model| self.toward(model, &point, self.clock));
+        Standing {
+            ln_seconds: self.ln_seconds(task, best, self.clock),
+            point,
+            toward: toward.unwrap_or_default(),
+        }
+    }
+
+    /// A task's time under some shares beside the best.
+    pub(super) fn beside(&self, task: usize, shares: &[Share], best: &Standing) -> Beside {
+        let at_best = best.ln_seconds;
+        let Some(model) = self.models.get(task) else {
+            return Beside {
+                at_best,
+                ratio: 0.0,
+                sd: 0.0,
+                learnable: 0.0,
+            };
+        };
+        let here = self.point(task, shares);
+        let toward = self.toward(model, &here, self.clock);
+        let ratio = here.mean() + math::dot(&toward, &model.weights) - at_best;
+        // Drift is the same for both, so the ratio does not know it.
+        let mut difference: Vec<f64> = toward.iter().zip(&best.toward).map(|(a, b)| a - b).collect();
+        let there = &best.point;
+        let prior = here.covariance(&here) + there.covariance(there) - 2.0 * here.covariance(there);
+        model.factor.solve_lower(&mut difference);
+        let known = math::dot(&difference, &difference);
+        let variance = (prior - known).max(0.0);
+        let taught = variance / (variance + self.noise * self.noise);
+        Beside {
+            at_best,
+            ratio,
+            sd: variance.sqrt(),
+            learnable: (variance * taught).sqrt(),
+        }
+    }
+}
