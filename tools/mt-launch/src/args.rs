@@ -8,8 +8,8 @@ use crate::verbs::Verb;
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
 ///
-/// Reads plans or timelines (with --controller: workloads) and writes events, one record per line, from
-/// `launch` to `summary`.
+/// Reads plans or timelines (with --controller or --learn: workloads) and writes events, one record per line,
+/// from `launch` to `summary`.
 #[derive(Debug, Parser)]
 #[command(version, after_help = include_str!("help.txt"), args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -49,6 +49,13 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rounds: u32,
+    /// Learn the shares from the rounds themselves: each is work, and a trial only where the remaining rounds
+    /// repay it; a workload starts at 100 % each (70 % for more than three tasks)
+    #[arg(long, conflicts_with_all = ["controller", "adapt", "only", "dry_run"])]
+    pub learn: bool,
+    /// Events of earlier launches to learn from, too, with --learn
+    #[arg(long, value_name = "RUN", requires = "learn", value_hint = ValueHint::FilePath)]
+    pub known: Vec<PathBuf>,
     /// Number of the first round, from 0, if a server counts them
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["controller"])]
     pub round: u32,

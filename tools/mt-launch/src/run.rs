@@ -1,6 +1,7 @@
 use cli::{Console, Exit, Failure, Output};
 use doc::{Any, DeviceKind, Schedule};
 use drive::Where;
+use launch::learn::{self, Course};
 use launch::{Elastic, Launch, LaunchSettings};
 
 use crate::args::Args;
@@ -50,7 +51,13 @@ fn one(
     if let Any::Schedule(schedule) = &document {
         return scheduled(schedule, args, settings, output, console);
     }
-    let planned = Launch::new(document, device).map_err(|f| f.of_source(&source))?;
+    let planned = if let (true, Any::Workload(_)) = (args.learn, &document) {
+        let workload = launch::workload_of(document, device)?;
+        let shares = learn::prior(workload.tasks.len());
+        Launch::of_workload(workload, &shares).map_err(|f| f.of_source(&source))?
+    } else {
+        Launch::new(document, device).map_err(|f| f.of_source(&source))?
+    };
     if !args.only.is_empty() && !planned.holds().is_empty() {
         console.note(
             "--only: the waits of the timeline assume all of its tasks; the launched tasks do not wait",
@@ -69,8 +76,28 @@ fn one(
         output.text(&launch::shell_lines(&planned, rounds, settings))?;
         return Ok(Exit::Done);
     }
+    let course = match args.learn {
+        true => Some(course(&planned, args, console)?),
+        false => None,
+    };
     let how = (rounds, args.seed.seed);
-    launch::run(&planned, settings, how, output, console)
+    launch::run(&planned, settings, how, course, output, console)
+}
+
+/// What is learnt from the rounds of a launch, and from earlier ones.
+fn course(planned: &Launch, args: &Args, console: &Console) -> Result<Course, Failure> {
+    if planned.timeline.is_some() {
+        let text = "--learn: a timeline holds for its own shares; give the plan or the workload";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let tasks = planned.plan.tasks.iter().map(|t| t.id.clone());
+    let shares = planned.assignments().map(|a| a.share);
+    let mut course = Course::new(tasks.collect(), shares.collect(), args.rounds);
+    let learnt = course.remember(&args.known, console)?;
+    if !args.known.is_empty() {
+        console.note(&format!("{learnt} earlier rounds are known"));
+    }
+    Ok(course)
 }
 
 /// Runs a schedule of many jobs on the GPUs of this machine.
@@ -83,8 +110,8 @@ fn scheduled(
 ) -> Result<Exit, Failure> {
     let place = Where::on(args.device.map(DeviceKind::from), &schedule.cluster)
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    if args.dry_run || args.rounds > 1 || args.round > 0 || !args.only.is_empty() {
-        let which = "--dry-run, --rounds, --round and --only";
+    if args.dry_run || args.rounds > 1 || args.round > 0 || !args.only.is_empty() || args.learn {
+        let which = "--dry-run, --rounds, --round, --only and --learn";
         let text = format!("{which} are for plans and timelines, not for schedules");
         return Err(Failure::Usage(text));
     }

@@ -1,3 +1,5 @@
+mod by_hand;
+
 use std::collections::BTreeMap;
 
 use cli::Failure;

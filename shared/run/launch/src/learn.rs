@@ -5,12 +5,14 @@
 //! rounds that remain. It starts no process and reads no clock, so it is judged on virtual time (examples/rounds).
 
 mod belief;
+mod course;
 mod lessons;
 
 use units::Share;
 
 use belief::{Belief, Standing};
 pub use belief::Observed;
+pub use course::Course;
 pub use lessons::Lessons;
 
 /// Smallest share that a round gives: below it tasks of the simulator slow down by more than the others gain.

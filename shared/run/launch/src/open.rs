@@ -14,11 +14,12 @@ use runner::{Recorder, signal_text};
 use units::TaskId;
 
 use crate::launch::Launch;
+use crate::learn::Course;
 use crate::session::{Played, Rounds, log_name};
 use crate::settings::LaunchSettings;
 
 /// Launches `rounds` of one plan or timeline as its workload says: on a device of this machine, or on the simulator,
-/// whose jitter depends on `seed`.
+/// whose jitter depends on `seed`. With a course, what the rounds teach changes the shares of the next.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the device cannot be used or events could not be written;
@@ -27,6 +28,7 @@ pub fn run(
     launch: &Launch,
     settings: &LaunchSettings,
     (rounds, seed): (Range<u32>, u64),
+    course: Option<Course>,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -36,9 +38,11 @@ pub fn run(
     }
     fits(kind, settings)?;
     match kind {
-        DeviceKind::Cpu | DeviceKind::Cuda => real(launch, kind, settings, rounds, output, console),
+        DeviceKind::Cpu | DeviceKind::Cuda => {
+            real(launch, kind, settings, (rounds, course), output, console)
+        }
         DeviceKind::Sim | DeviceKind::Auto => {
-            simulated(launch, settings, (rounds, seed), output, console)
+            simulated(launch, settings, (rounds, seed, course), output, console)
         }
         DeviceKind::Replay => Err(environment(
             "the replay device runs no jobs; use cpu, cuda or sim",
@@ -56,7 +60,7 @@ pub(crate) fn fits(kind: DeviceKind, settings: &LaunchSettings) -> Result<(), Fa
 fn simulated(
     launch: &Launch,
     settings: &LaunchSettings,
-    (rounds, seed): (Range<u32>, u64),
+    (rounds, seed, course): (Range<u32>, u64, Option<Course>),
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -91,6 +95,7 @@ fn simulated(
         settings: &settings,
         host: Box::new(host),
         logs: std::path::PathBuf::new(),
+        course,
     };
     let played = session.play(rounds, provenance, &mut recorder);
     recorder.finish()?;
@@ -106,7 +111,7 @@ fn real(
     launch: &Launch,
     kind: DeviceKind,
     settings: &LaunchSettings,
-    rounds: Range<u32>,
+    (rounds, course): (Range<u32>, Option<Course>),
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -136,6 +141,7 @@ fn real(
         host,
         cpus,
         logs,
+        course,
     };
     let mut recorder = Recorder::new(
         output,

@@ -11,6 +11,7 @@ use units::{Seconds, TaskId};
 
 use crate::adapt::{Adapted, Correction, Hearing};
 use crate::launch::Launch;
+use crate::learn::Course;
 use crate::round::{Context, RoundRun};
 use crate::settings::LaunchSettings;
 use crate::task::rate;
@@ -27,6 +28,8 @@ pub struct Rounds<'a> {
     pub cpus: Vec<Vec<usize>>,
     /// Where the logs of tasks are.
     pub logs: PathBuf,
+    /// What is learnt from the rounds, if shares are to follow it.
+    pub course: Option<Course>,
 }
 
 /// Result of a launch.
@@ -62,10 +65,12 @@ impl Rounds<'_> {
         let mut ok = true;
         let mut signal = None;
         let mut correction = Correction::default();
+        self.learn((rounds.start, journal), sink);
         for number in rounds.clone() {
             let mut hearing = Hearing {
                 inner: &mut *sink,
                 noise: &mut correction.noise,
+                course: self.course.as_mut(),
             };
             let context = Context {
                 launch: &self.launch,
@@ -78,11 +83,15 @@ impl Rounds<'_> {
             let host = self.host.as_mut();
             let over = Runner::new(host, &mut hearing, supervision, journal).run(&mut round);
             let (event, outcome) = round.outcome();
+            if let Some(course) = &mut self.course {
+                course.hear(&event);
+            }
             sink.event(&journal.event(self.host.now(), event));
             ok &= outcome.ok;
             signal = over.signal;
             if number + 1 < rounds.end && outcome.ok {
                 self.adapt(&mut correction, (number, journal), &outcome.tasks, sink);
+                self.learn((number + 1, journal), sink);
             }
             correction.noise.next_round();
             add(&mut totals, outcome.tasks);
@@ -140,6 +149,28 @@ impl Rounds<'_> {
         };
         sink.event(&journal.event(self.host.now(), replan));
         self.launch = *launch;
+    }
+
+    /// Gives a round the shares that the rounds so far suggest.
+    fn learn(&mut self, (round, journal): (u32, Journal), sink: &mut dyn Sink) {
+        let Some((choice, reason)) = self.course.as_mut().map(Course::next) else {
+            return;
+        };
+        if self.launch.assignments().map(|a| a.share).eq(choice.shares.iter().copied()) {
+            return;
+        }
+        match self.launch.with_shares(&choice.shares) {
+            Ok(launch) => {
+                let replan = EventPayload::Replan {
+                    round: Some(round),
+                    reason,
+                    planned: Some(launch.planned()),
+                };
+                sink.event(&journal.event(self.host.now(), replan));
+                self.launch = launch;
+            }
+            Err(error) => sink.note(&format!("the shares stay as they are: {error}")),
+        }
     }
 }
 

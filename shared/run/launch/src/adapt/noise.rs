@@ -9,6 +9,8 @@ use efficiency::{Moments, NoiseScale};
 use runner::{Sink, State};
 use units::TaskId;
 
+use crate::learn::Course;
+
 /// Norms of gradients, by task and round: a block for each progress event, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct LiveNoise {
@@ -94,15 +96,19 @@ pub(crate) fn at_end(workload: &Workload, end: usize) -> Workload {
     moved
 }
 
-/// A sink that records the norms of the events passed through it.
+/// A sink that learns from the events passed through it: norms of gradients, and lengths of phases.
 pub(crate) struct Hearing<'a> {
     pub(crate) inner: &'a mut dyn Sink,
     pub(crate) noise: &'a mut LiveNoise,
+    pub(crate) course: Option<&'a mut Course>,
 }
 
 impl Sink for Hearing<'_> {
     fn event(&mut self, event: &RunEvent) {
         self.noise.hear(event);
+        if let Some(course) = &mut self.course {
+            course.hear(&event.payload);
+        }
         self.inner.event(event);
     }
 

@@ -1,0 +1,87 @@
+//! Launches whose batch sizes and shares no search has found.
+
+use cli::Failure;
+use doc::{Answer, ByHand, Given, Plan, PlanTask, Workload};
+use predict::PredictError;
+use units::Share;
+
+use super::{Launch, of_model};
+
+impl Launch {
+    /// The tasks of a workload at their reference batch sizes, under these shares.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] names the tasks of which it is not known how much they train in a round.
+    pub fn of_workload(workload: Workload, shares: &[Share]) -> Result<Self, Failure> {
+        let mut faults = Vec::new();
+        for (i, task) in workload.tasks.iter().enumerate() {
+            if task.samples.is_none() && !task.job.as_ref().is_some_and(|j| j.progress.none) {
+                faults.push(format!(
+                    "$.tasks[{i}]: task {} has no `samples`, so the end of its round is unknown; give how \
+                     many it trains on in a round, or `progress.none` if it ends by itself",
+                    task.id
+                ));
+            }
+        }
+        if workload.device.gpus > 1 {
+            faults.push(format!(
+                "$.device.gpus: {} GPUs, but only the shares of one are learnt; give 1, or make a plan first \
+                 (mt-profile, mt-fit, mt-solve)",
+                workload.device.gpus
+            ));
+        }
+        if !faults.is_empty() {
+            return Err(Failure::Input(faults.join("\n")));
+        }
+        let planned = |task: &doc::Task| PlanTask {
+            id: task.id.clone(),
+            gpu: None,
+            samples: task.samples,
+            load: None,
+            update_bytes: task.update_bytes,
+        };
+        let given = workload.tasks.iter().zip(shares).map(|(task, share)| Given {
+            batch: Some(task.reference()),
+            share: Some(*share),
+            ..Given::default()
+        });
+        let plan = Plan {
+            id: workload.id.clone(),
+            link: workload.link,
+            tasks: workload.tasks.iter().map(planned).collect(),
+            answer: Answer::ByHand(ByHand {
+                given: given.collect(),
+                rv: None,
+            }),
+            rates: Vec::new(),
+            model: None,
+            workload: Some(workload.clone()),
+            provenance: Vec::new(),
+        };
+        Self::of(plan, None, workload).map_err(of_model)
+    }
+
+    /// The same tasks at the same batch sizes, under other shares, one for each task of the plan. What a search found
+    /// does not hold for them, so nothing is predicted.
+    ///
+    /// # Errors
+    /// Those of [`Launch::of`].
+    pub(crate) fn with_shares(&self, shares: &[Share]) -> Result<Self, PredictError> {
+        let given = self.assignments().zip(shares).map(|(task, share)| Given {
+            batch: Some(task.batch),
+            share: Some(*share),
+            ..Given::default()
+        });
+        let plan = Plan {
+            answer: Answer::ByHand(ByHand {
+                given: given.collect(),
+                rv: None,
+            }),
+            rates: Vec::new(),
+            model: None,
+            workload: Some(self.workload.clone()),
+            ..self.plan.clone()
+        };
+        Self::of(plan, None, self.workload.clone())
+    }
+}
