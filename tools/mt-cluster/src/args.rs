@@ -44,12 +44,13 @@ pub struct PlanArgs {
     #[arg(long, default_value = "hare",
           value_parser = ["hare", "hare-literal", "fifo", "srtf", "homo", "allox", "all"])]
     pub policy: String,
-    /// Stop the search after this many seconds; results may then differ from run to run
+    /// Stop the search after this many seconds; without --effort, up to 64 tasks are searched for as long,
+    /// unless proven. Results may then differ from run to run
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<f64>,
-    /// Starts of tasks to simulate in the local search
-    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
-    pub effort: u64,
+    /// Starts of tasks to simulate in the local search; default: 4000000
+    #[arg(long, value_name = "N")]
+    pub effort: Option<u64>,
     /// Add modelled switching times between jobs: a new process (restart), the model copied layer by layer
     /// (pipelined), or models that stay resident (hare)
     #[arg(long, value_name = "HOW", value_parser = ["restart", "pipelined", "hare"])]
@@ -84,8 +85,9 @@ pub struct OnlineArgs {
     /// wait, and at most 5 % of the time until the next event
     #[arg(long, value_name = "N")]
     pub effort: Option<u64>,
-    /// Jobs that have waited this many times their shortest duration go first, on up to a quarter of the GPUs; 0: off
-    #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
+    /// Jobs that have waited this many times their shortest duration go first, on up to a quarter of the GPUs, and
+    /// weights grow with waiting until then; 0: neither
+    #[arg(long, value_name = "TIMES", default_value_t = 50.0)]
     pub aging: f64,
     #[command(flatten)]
     pub seed: SeedArgs,

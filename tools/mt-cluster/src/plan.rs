@@ -35,6 +35,7 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
 }
 
 fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
+    let usual = PlanOptions::default();
     Request {
         // `all` is no policy: the portfolio is compared.
         policy: Policy::named(&args.policy).unwrap_or(Policy::Hare),
@@ -42,9 +43,10 @@ fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
         switching: args.switching.as_deref().and_then(Mode::named),
         options: PlanOptions {
             seed: args.seed.seed,
-            starts: args.effort,
+            starts: args.effort.unwrap_or(usual.starts),
             deadline,
-            ..PlanOptions::default()
+            patient: args.effort.is_none(),
+            ..usual
         },
     }
 }

@@ -32,6 +32,7 @@ mod plan;
 mod problem;
 mod schedule;
 mod search;
+mod sequence;
 mod sharing;
 mod state;
 pub mod switching;

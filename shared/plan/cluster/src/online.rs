@@ -49,7 +49,8 @@ pub struct OnlineSettings {
     /// time until the next event.
     pub effort: Option<u64>,
     /// A job that has waited this many times its shortest duration goes before all others, the oldest first and on a
-    /// quarter of the GPUs, so that a stream of short jobs cannot starve it; infinity: never.
+    /// quarter of the GPUs, so that a stream of short jobs cannot starve it. Before, its weight grows while it waits.
+    /// Infinity: neither.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,
@@ -86,7 +87,9 @@ impl Default for OnlineSettings {
     fn default() -> Self {
         Self {
             effort: None,
-            aging: 10.0,
+            // Seldom reached in a backlog that drains, where every job waits for many times its duration. With 300 jobs
+            // on 15 GPUs and the least remaining work first, 20 took 3 % more weighted flow time, 10 over 10 %.
+            aging: 50.0,
             seed: 1,
         }
     }

@@ -8,7 +8,7 @@ use crate::exact::exact;
 use crate::migrate::migrating;
 use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith};
 use crate::state::{Priorities, State};
-use crate::{Problem, Schedule, baselines};
+use crate::{Problem, Schedule, baselines, sequence};
 
 /// Who schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub struct PlanOptions {
     pub nodes: u64,
     /// Stop the search for schedules at this time.
     pub deadline: Option<Instant>,
+    /// Search until the deadline, if there is one, where more time finds more: up to [`SEQUENCE_TASKS`], without gangs.
+    pub patient: bool,
 }
 
 impl Default for PlanOptions {
@@ -99,6 +101,7 @@ impl Default for PlanOptions {
             starts: 4_000_000,
             nodes: 300_000,
             deadline: None,
+            patient: false,
         }
     }
 }
@@ -126,6 +129,12 @@ pub struct Planned {
 /// Up to this many tasks branch and bound is tried; 12 on 3 GPUs take up to some ten thousand nodes,
 /// and beyond about 20 it seldom ends within the budget.
 const EXACT_TASKS: usize = 24;
+/// The same where the user gives time: 31 tasks on 4 GPUs were proven in 200,000 nodes once the optimum was known.
+const PATIENT_EXACT_TASKS: usize = 32;
+/// Up to this many tasks sequences of single tasks are searched, too. Tried with 19 to 31.
+const SEQUENCE_TASKS: usize = 64;
+/// A start in a sequence takes some 5 ns, so that so many of them take less time than a dispatched one.
+const CHEAPER_STARTS: u64 = 16;
 /// With gangs, up to this many GPUs: every set of GPUs is a branch.
 const EXACT_GPUS: usize = 8;
 /// Up to this many rounds times classes the linear program of [`bounds::unrelated`] is solved: it grows with each cut. Of
@@ -157,8 +166,6 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
         mut cost,
         start: (_, start),
     } = constructed(problem, relaxed.as_ref());
-    let mut nodes = 0;
-    let mut proven = false;
     let mut tries = 0;
     let small = problem.volume() <= EXACT_TASKS
         && (!problem.has_gangs() || problem.gpus.len() <= EXACT_GPUS);
@@ -194,15 +201,15 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
             cost = schedule.cost(problem);
         }
     }
-    if small {
-        let found = exact(problem, cost, options.nodes, options.deadline);
-        nodes = found.nodes;
-        proven = found.proven;
-        if let Some(better) = found.schedule {
-            cost = better.cost(problem);
-            schedule = better;
-        }
-    }
+    let mut best = Incumbent { schedule, cost };
+    let refined = refine(problem, options, budget.starts, small, &mut best);
+    let Incumbent { schedule, cost } = best;
+    let Refined {
+        proven,
+        nodes,
+        tries: more,
+    } = refined;
+    tries += more;
     let (bound, lower_bound) = certificate(problem, relaxed.as_ref(), &schedule, proven);
     Planned {
         proven: proven || lower_bound >= cost,
@@ -213,6 +220,78 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
         tries,
         nodes,
     }
+}
+
+/// The best schedule so far.
+struct Incumbent {
+    schedule: Schedule,
+    cost: f64,
+}
+
+impl Incumbent {
+    fn take(&mut self, problem: &Problem, better: Option<Schedule>) {
+        if let Some(schedule) = better {
+            self.cost = schedule.cost(problem);
+            self.schedule = schedule;
+        }
+    }
+}
+
+/// What was done for few tasks.
+#[derive(Default)]
+struct Refined {
+    proven: bool,
+    nodes: u64,
+    tries: u64,
+}
+
+/// Improves the schedule of a problem of few tasks: by sequences of single tasks, then by branch and bound, which prunes
+/// by their result, and by sequences again where that proves nothing and time or starts are left.
+fn refine(
+    problem: &Problem,
+    options: &PlanOptions,
+    first_starts: u64,
+    small: bool,
+    best: &mut Incumbent,
+) -> Refined {
+    let mut refined = Refined::default();
+    let single = !problem.has_gangs() && problem.volume() <= SEQUENCE_TASKS;
+    let sequences = |best: &mut Incumbent, starts: u64, seed: u64| {
+        let budget = Budget {
+            starts: starts.saturating_mul(CHEAPER_STARTS),
+            deadline: options.deadline,
+        };
+        let (found, tries) = sequence::improve(problem, &best.schedule, budget, seed);
+        best.take(problem, found);
+        tries
+    };
+    if single {
+        refined.tries = sequences(best, first_starts, options.seed);
+    }
+    let patient = options.deadline.filter(|_| options.patient && single);
+    if small || patient.is_some() && problem.volume() <= PATIENT_EXACT_TASKS {
+        let (most, until) = match patient {
+            // Half of the remaining time at most: where branch and bound does not end, sequences find more.
+            Some(deadline) => {
+                let now = Instant::now();
+                let half = deadline.saturating_duration_since(now) / 2;
+                (u64::MAX, Some(now + half))
+            }
+            None => (options.nodes, options.deadline),
+        };
+        let found = exact(problem, best.cost, most, until);
+        (refined.nodes, refined.proven) = (found.nodes, found.proven);
+        best.take(problem, found.schedule);
+    }
+    let left = match patient {
+        Some(_) => u64::MAX,
+        None if small => options.starts,
+        None => 0,
+    };
+    if single && !refined.proven && left > 0 {
+        refined.tries += sequences(best, left, options.seed.wrapping_add(1));
+    }
+    refined
 }
 
 /// Whether a plan has more tasks than a schedule lists each for itself.
@@ -249,7 +328,12 @@ fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
 }
 
 fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
-    let apart = plan(&problem.apart(), options);
+    // Some of the time must be left for sharing.
+    let hurried = PlanOptions {
+        patient: false,
+        ..*options
+    };
+    let apart = plan(&problem.apart(), &hurried);
     let state = State::new(problem);
     let mut player = Player::new(problem);
     // Who is restricted to a class without sharing need not be with it.

@@ -22,7 +22,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    fn over(&self, used: u64) -> bool {
+    pub(crate) fn over(&self, used: u64) -> bool {
         used >= self.starts || self.deadline.is_some_and(|d| Instant::now() >= d)
     }
 }

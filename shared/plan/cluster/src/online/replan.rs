@@ -19,11 +19,18 @@ const TRIES_OF_A_PAIR: u64 = 16;
 const STARTS_PER_SECOND: f64 = 1e6;
 const PART_OF_QUIET: f64 = 0.05;
 
-/// In a long backlog nearly every job is overdue: if they all went first, all would run in the order of their arrival.
-/// With 300 jobs on 15 GPUs, twice as many as these can do, a quarter takes 1.32 times the weighted flow time of a plan
-/// (two draws: 1.32 and 1.22; 1.10 both where no job is overdue), and a 95th percentile of the flow times that is 8 and
-/// 10 % lower; a third takes 1.46 times on the first, and a tenth loses that percentile on the second.
+/// If all overdue jobs went first in a long backlog, all would run in the order of their arrival. A quarter of the GPUs
+/// suffices: with 300 jobs on 15 GPUs, twice as many as these can do, a third took a tenth more weighted flow time.
 const PART_OF_AGED: f64 = 0.25;
+
+/// While a job waits its weight grows, by this many times where it has waited longest. Among jobs of similar urgency the
+/// oldest then goes first, which shortens the longest waits. A draw of 300 jobs on 15 GPUs took 1.18 times the weighted
+/// flow time of a plan with a 95th percentile of 11,700 s; without growth 1.09 and 13,000 s. Where the least remaining
+/// work goes first (seven other draws), 2 loses a third of what that percentile gains, and 8 costs 3 % more.
+const GROWTH: f64 = 4.0;
+/// A job that has waited for less than this many times its shortest duration gains less weight, however short the others
+/// have waited: without a backlog nobody needs it.
+const LONG_WAIT: f64 = 10.0;
 
 impl Online {
     /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
@@ -107,15 +114,40 @@ impl Online {
         first.into_iter().take_while(fits).collect()
     }
 
+    /// By what factor the weight of each job has grown by waiting.
+    fn growth(&self, open: impl Fn(&usize) -> bool, now: f64) -> Vec<f64> {
+        let jobs = &self.problem.jobs;
+        if self.next.settings.aging.is_infinite() {
+            return vec![1.0; jobs.len()];
+        }
+        let age = |n: usize| (now - jobs[n].arrival).max(0.0);
+        let waiting = (0..jobs.len()).filter(open);
+        let oldest = waiting.map(age).fold(0.0, f64::max);
+        let factor = |n: usize| {
+            let alone = jobs[n].rounds as f64 * jobs[n].shortest_round;
+            let long = oldest.max(LONG_WAIT * alone);
+            // A job of no length needs no weight.
+            let part = if long > 0.0 {
+                (age(n) / long).min(1.0)
+            } else {
+                0.0
+            };
+            1.0 + GROWTH * part
+        };
+        (0..jobs.len()).map(factor).collect()
+    }
+
     /// Searches priorities for what has not started.
     pub fn replan(&mut self, now: f64) {
         share(&self.problem, &mut self.running, now);
-        let Rest {
-            problem: rest,
-            state,
-        } = rest(&self.problem, self.expected(now));
+        let Rest { problem, state } = rest(&self.problem, self.expected(now));
         let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
         let aged = self.first(open, now);
+        let growth = self.growth(open, now);
+        let mut rest = problem.into_owned();
+        for (job, factor) in rest.jobs.iter_mut().zip(&growth) {
+            job.weight *= factor;
+        }
         let mut player = Player::new(&rest);
         let mut best = (self.next.priorities.clone(), f64::INFINITY);
         promote(&mut best.0, &aged);
@@ -130,7 +162,7 @@ impl Online {
         };
         let mut by_ratio = self.next.priorities.clone();
         by_ratio.order.sort_by(|a, b| {
-            let key = |n| (!open(n), self.remaining_ratio(*n));
+            let key = |n: &usize| (!open(n), self.remaining_ratio(*n) / growth[*n]);
             let (a, b) = (key(a), key(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
