@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret try-errors rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.

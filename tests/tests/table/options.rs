@@ -122,6 +122,8 @@ pub const ROWS: &[Row] = &[
     row("--parts", PIPE, "--parts 1", TRAIN, Refused, &[(Elastic, Ends(0, &["decision 1"]))]),
     row("--others", PIPE, "--others wait", TRAIN, Refused, &[(Elastic, Elsewhere("tools/mt-launch/tests/faults/elastic/parts.rs"))]),
     row("--rounds", PIPE, "--rounds 2", TRAIN, Refused, &[(Rounds, Ends(0, &["\"round\":1"]))]),
+    row("--learn", PIPE, "--learn", TRAIN, Refused, &[(Rounds, Ends(0, &["\"summary\""]))]),
+    row("--known", PIPE, "--known none.ndjson", TRAIN, Refused, &[]),
     row("--round", PIPE, "--round 3", TRAIN, Refused, &[(Rounds, Ends(0, &["\"round\":3"]))]),
     row("--only", PIPE, "--only zebra", TRAIN, Refused, &[(Rounds, Ends(2, &["zebra"]))]),
     row("--attach-mps", LAUNCH, "--attach-mps", TRAIN, Refused, &[]),

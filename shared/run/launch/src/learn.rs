@@ -10,8 +10,8 @@ mod lessons;
 
 use units::Share;
 
-use belief::{Belief, Standing};
 pub use belief::Observed;
+use belief::{Belief, Standing};
 pub use course::Course;
 pub use lessons::Lessons;
 
@@ -114,7 +114,10 @@ impl Learner {
         let took = observed.round_s();
         self.belief.learn(observed);
         self.done += 1;
-        self.saved_s += self.belief.round_of_last(&self.prior).map_or(0.0, |prior| prior - took);
+        self.saved_s += self
+            .belief
+            .round_of_last(&self.prior)
+            .map_or(0.0, |prior| prior - took);
     }
 
     /// Seconds saved so far against the prior, as far as known.
@@ -140,7 +143,9 @@ impl Learner {
         let left = f64::from(self.rounds.saturating_sub(self.done).max(1));
         let weigh = Weighing {
             belief: &self.belief,
-            at_best: (0..best.len()).map(|i| self.belief.standing(i, &best)).collect(),
+            at_best: (0..best.len())
+                .map(|i| self.belief.standing(i, &best))
+                .collect(),
             best_s,
             left,
             allowance_s: self.allowance_s(best_s),
@@ -153,7 +158,8 @@ impl Learner {
                 chosen = weigh.improve(start);
             }
         }
-        let tried = self.belief.has(&chosen.0) || chosen.1 < (LEAST_GAIN + LEAST_PART * left) * best_s;
+        let tried =
+            self.belief.has(&chosen.0) || chosen.1 < (LEAST_GAIN + LEAST_PART * left) * best_s;
         if tried {
             chosen = (best.clone(), 0.0);
         }
@@ -184,7 +190,11 @@ impl Learner {
         let prior_s = self.belief.round(&self.prior);
         let all = f64::from(self.rounds) * prior_s * AT_RISK;
         let saved = self.saved_s;
-        let saved = if saved > 0.0 { REINVESTED * saved } else { saved };
+        let saved = if saved > 0.0 {
+            REINVESTED * saved
+        } else {
+            saved
+        };
         all + saved + (prior_s - best_s)
     }
 }
@@ -206,7 +216,9 @@ impl Weighing<'_> {
     /// it is kept only where it has turned out better.
     fn seconds(&self, shares: &[Share]) -> (f64, f64, f64) {
         let n = shares.len();
-        let each: Vec<_> = (0..n).map(|i| self.belief.beside(i, shares, &self.at_best[i])).collect();
+        let each: Vec<_> = (0..n)
+            .map(|i| self.belief.beside(i, shares, &self.at_best[i]))
+            .collect();
         let more = self.belief.transfers();
         let (mut mean, mut later, mut square) = (0.0, 0.0, 0.0);
         let draws = DRAWS.len();
@@ -262,3 +274,6 @@ impl Weighing<'_> {
 
 /// Odd numbers: each permutes the sixteen draws.
 const STRIDES: [usize; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
+
+#[cfg(test)]
+mod tests;

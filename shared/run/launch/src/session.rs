@@ -156,7 +156,12 @@ impl Rounds<'_> {
         let Some((choice, reason)) = self.course.as_mut().map(Course::next) else {
             return;
         };
-        if self.launch.assignments().map(|a| a.share).eq(choice.shares.iter().copied()) {
+        if self
+            .launch
+            .assignments()
+            .map(|a| a.share)
+            .eq(choice.shares.iter().copied())
+        {
             return;
         }
         match self.launch.with_shares(&choice.shares) {

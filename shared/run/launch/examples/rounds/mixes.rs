@@ -33,7 +33,8 @@ pub(crate) fn draw(index: usize, seed: u64) -> Result<(String, Workload), Failur
         r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpu":"{gpu}"}},"tasks":[{}]}}"#,
         tasks.join(",")
     );
-    let mut documents = doc::Documents::<_, Workload>::new(doc::Frames::new(text.as_bytes(), "mix"));
+    let mut documents =
+        doc::Documents::<_, Workload>::new(doc::Frames::new(text.as_bytes(), "mix"));
     let workload = documents.next().ok_or("no workload")??;
     Ok((format!("{gpu}: {}", models.join(", ")), workload))
 }

@@ -5,8 +5,8 @@ use rand::{Rng, SeedableRng};
 use units::Share;
 
 use super::Failure;
-use launch::learn::{Learner, Observed, Why, prior};
 use super::world::World;
+use launch::learn::{Learner, Observed, Why, prior};
 
 /// One stretch of rounds: how much slower each task is in each of them than without noise and drift.
 pub(crate) type Weather = Vec<Vec<f64>>;
@@ -16,7 +16,10 @@ pub(crate) type Weather = Vec<Vec<f64>>;
 pub(crate) fn weather(tasks: usize, rounds: usize, noise: f64, drifts: bool, seed: u64) -> Weather {
     let mut rng = StdRng::seed_from_u64(seed);
     let phase = rng.random_range(0.0..std::f64::consts::TAU);
-    let (from, which) = (rng.random_range(rounds / 4..=3 * rounds / 4), rng.random_range(0..tasks));
+    let (from, which) = (
+        rng.random_range(rounds / 4..=3 * rounds / 4),
+        rng.random_range(0..tasks),
+    );
     let mut normal = || (0..12).map(|_| rng.random_range(0.0..1.0)).sum::<f64>() - 6.0;
     let mut all = Vec::new();
     for k in 0..rounds {
@@ -24,7 +27,11 @@ pub(crate) fn weather(tasks: usize, rounds: usize, noise: f64, drifts: bool, see
             let mut ln = noise / 100.0 * normal();
             if drifts {
                 ln += 0.1 * (phase + std::f64::consts::TAU * k as f64 / 40.0).sin();
-                ln += if task == which && k >= from { 1.25f64.ln() } else { 0.0 };
+                ln += if task == which && k >= from {
+                    1.25f64.ln()
+                } else {
+                    0.0
+                };
             }
             ln.exp()
         };
@@ -38,8 +45,15 @@ pub(crate) fn longest(ends: &[f64]) -> f64 {
 }
 
 /// Seconds of all rounds with the same shares.
-pub(crate) fn fixed(world: &mut World, shares: &[Share], weather: &Weather) -> Result<f64, Failure> {
-    weather.iter().map(|slower| Ok(longest(&world.round(shares, slower)?))).sum()
+pub(crate) fn fixed(
+    world: &mut World,
+    shares: &[Share],
+    weather: &Weather,
+) -> Result<f64, Failure> {
+    weather
+        .iter()
+        .map(|slower| Ok(longest(&world.round(shares, slower)?)))
+        .sum()
 }
 
 pub(crate) fn equal(tasks: usize, hundredths: u32) -> Vec<Share> {
@@ -62,7 +76,11 @@ pub(crate) fn best(world: &mut World, weather: &Weather) -> Result<(Vec<Share>, 
 }
 
 /// Moves single tasks until no move saves more than a thousandth.
-fn descend(world: &mut World, from: &[Share], weather: &Weather) -> Result<(Vec<Share>, f64), Failure> {
+fn descend(
+    world: &mut World,
+    from: &[Share],
+    weather: &Weather,
+) -> Result<(Vec<Share>, f64), Failure> {
     let mut at = from.to_vec();
     let mut time = fixed(world, &at, weather)?;
     loop {
@@ -84,22 +102,21 @@ fn descend(world: &mut World, from: &[Share], weather: &Weather) -> Result<(Vec<
 }
 
 /// Seconds of all rounds if they are learnt from, and in how many something was tried.
-pub(crate) fn learnt(world: &mut World, weather: &Weather, show: bool) -> Result<(f64, usize), Failure> {
+pub(crate) fn learnt(world: &mut World, weather: &Weather) -> Result<(f64, usize), Failure> {
     let n = world.tasks();
     let mut learner = Learner::new(prior(n), weather.len() as u32);
     let (mut all, mut trials) = (0.0, 0);
-    for (k, slower) in weather.iter().enumerate() {
+    for slower in weather {
         let choice = learner.choose();
         let seconds = world.round(&choice.shares, slower)?;
         all += longest(&seconds);
         trials += usize::from(choice.why == Why::Trial);
-        if show {
-            let shares: Vec<String> = choice.shares.iter().map(|s| format!("{:.0}", s.percent())).collect();
-            eprintln!("    {k:3} {:?} {} took {:.1}, expected {:.1}, best {:.1}, saves {:.1}", choice.why, shares.join("/"),
-                longest(&seconds), choice.expected_s.unwrap_or(0.0), choice.best_s.unwrap_or(0.0), choice.saves_s);
-        }
         let transfers = vec![0.0; n];
-        learner.observe(Observed { shares: choice.shares, seconds, transfers });
+        learner.observe(Observed {
+            shares: choice.shares,
+            seconds,
+            transfers,
+        });
     }
     Ok((all, trials))
 }
@@ -113,7 +130,9 @@ pub(crate) fn random(world: &mut World, weather: &Weather, seed: u64) -> Result<
     for (k, slower) in weather.iter().enumerate() {
         let shares = match k {
             0 => equal(n, 10_000),
-            _ if k <= trials => (0..n).map(|_| Share::from_hundredths(1_000 * rng.random_range(1..=10u32))).collect(),
+            _ if k <= trials => (0..n)
+                .map(|_| Share::from_hundredths(1_000 * rng.random_range(1..=10u32)))
+                .collect(),
             _ => best.0.clone(),
         };
         let took = longest(&world.round(&shares, slower)?);

@@ -35,13 +35,14 @@ impl World {
         self.tasks.len()
     }
 
-    pub(crate) fn simulated(&self) -> usize {
-        self.known.len()
-    }
-
     /// Seconds until each task has trained on its samples; `slower` multiplies its time.
     pub(crate) fn round(&mut self, shares: &[Share], slower: &[f64]) -> Result<Vec<f64>, Failure> {
-        let mut left: Vec<f64> = self.tasks.iter().zip(slower).map(|(t, s)| t.1 * s).collect();
+        let mut left: Vec<f64> = self
+            .tasks
+            .iter()
+            .zip(slower)
+            .map(|(t, s)| t.1 * s)
+            .collect();
         let mut ends = vec![0.0; left.len()];
         let mut now = 0.0;
         loop {

@@ -11,27 +11,14 @@ impl Launch {
     /// The tasks of a workload at their reference batch sizes, under these shares.
     ///
     /// # Errors
-    /// [`Failure::Input`] names the tasks of which it is not known how much they train in a round.
+    /// [`Failure::Input`] if the workload has several GPUs.
     pub fn of_workload(workload: Workload, shares: &[Share]) -> Result<Self, Failure> {
-        let mut faults = Vec::new();
-        for (i, task) in workload.tasks.iter().enumerate() {
-            if task.samples.is_none() && !task.job.as_ref().is_some_and(|j| j.progress.none) {
-                faults.push(format!(
-                    "$.tasks[{i}]: task {} has no `samples`, so the end of its round is unknown; give how \
-                     many it trains on in a round, or `progress.none` if it ends by itself",
-                    task.id
-                ));
-            }
-        }
         if workload.device.gpus > 1 {
-            faults.push(format!(
+            return Err(Failure::Input(format!(
                 "$.device.gpus: {} GPUs, but only the shares of one are learnt; give 1, or make a plan first \
                  (mt-profile, mt-fit, mt-solve)",
                 workload.device.gpus
-            ));
-        }
-        if !faults.is_empty() {
-            return Err(Failure::Input(faults.join("\n")));
+            )));
         }
         let planned = |task: &doc::Task| PlanTask {
             id: task.id.clone(),
@@ -40,11 +27,15 @@ impl Launch {
             load: None,
             update_bytes: task.update_bytes,
         };
-        let given = workload.tasks.iter().zip(shares).map(|(task, share)| Given {
-            batch: Some(task.reference()),
-            share: Some(*share),
-            ..Given::default()
-        });
+        let given = workload
+            .tasks
+            .iter()
+            .zip(shares)
+            .map(|(task, share)| Given {
+                batch: Some(task.reference()),
+                share: Some(*share),
+                ..Given::default()
+            });
         let plan = Plan {
             id: workload.id.clone(),
             link: workload.link,

@@ -1,16 +1,27 @@
 //! How long each task trains in a round under any shares: a Gaussian process for each task.
 //!
-//! `ln seconds_i = a_i - b_i ln s_i + c_i load_i + f_i(ln s) + drift_i(t) + noise`, where `load_i` is the sum of the
-//! shares of the others, each weighted by the part of the task's time in which it still runs. The scales of `b`, `c`
-//! and `f` are those of maximal likelihood on 560 simulated rounds of 14 trial mixes of 2 to 8 tasks.
+//! `ln seconds_i = a_i + own(s_i) + b_i ln s_i + c_i load_i + f_i(ln s) + drift_i(t) + noise`, where `load_i` is the
+//! sum of the shares of the others, each weighted by the part of the task's time in which it still runs. `own` is the
+//! mean curve of all tasks in 560 simulated rounds of 14 trial mixes of 2 to 8 tasks, and the scales of `b`, `c` and
+//! `f` are those of maximal likelihood on them.
 
 use math::Cholesky;
 use units::Share;
 
-/// Mean and standard deviation over tasks of the exponent of its own share.
-const OWN: (f64, f64) = (-0.25, 0.15);
+/// `ln` of a task's time under a share over that under the whole device, the others as they are: mean over the tasks
+/// of the trial mixes. Above 70 % of the device more changes nothing.
+const OWN_CURVE: [(f64, f64); 6] = [
+    (0.1, 0.596),
+    (0.25, 0.197),
+    (0.4, 0.123),
+    (0.55, 0.056),
+    (0.7, 0.0),
+    (1.0, 0.0),
+];
+/// Standard deviation over tasks of the exponent of its own share, beside that curve.
+const OWN: f64 = 0.15;
 /// Mean and standard deviation of the effect of the others' shares, per whole device.
-const LOAD: (f64, f64) = (0.04, 0.035);
+const LOAD: (f64, f64) = (0.05, 0.035);
 /// Variation with the own share around the power law: standard deviation, length in `ln`.
 const BEND: (f64, f64) = (0.10, 0.21);
 /// Variation with all shares: standard deviation, length in `ln`.
@@ -40,7 +51,11 @@ impl Observed {
     /// Seconds of the round.
     #[must_use]
     pub fn round_s(&self) -> f64 {
-        let each = self.seconds.iter().zip(&self.transfers).map(|(s, more)| s + more);
+        let each = self
+            .seconds
+            .iter()
+            .zip(&self.transfers)
+            .map(|(s, more)| s + more);
         each.fold(0.0, f64::max)
     }
 }
@@ -90,21 +105,42 @@ struct Model {
 /// Shares as a task sees them.
 #[derive(Debug, Clone)]
 struct Point {
+    /// `ln` of its own share.
     own: f64,
     load: f64,
     all: Vec<f64>,
+    /// Mean of `ln seconds`, but for the level.
+    mean: f64,
+}
+
+/// The mean curve between its points, and that of the ends beyond them.
+fn own_curve(share: f64) -> f64 {
+    let pairs = OWN_CURVE.windows(2);
+    let between = pairs
+        .map(|pair| (pair[0], pair[1]))
+        .find(|(_, right)| share <= right.0);
+    let Some((left, right)) = between else {
+        return 0.0;
+    };
+    let part = ((share - left.0) / (right.0 - left.0)).max(0.0);
+    left.1 + part * (right.1 - left.1)
 }
 
 impl Point {
     fn mean(&self) -> f64 {
-        OWN.0 * self.own + LOAD.0 * self.load
+        self.mean
     }
 
     fn covariance(&self, other: &Self) -> f64 {
         let bend = (self.own - other.own) / BEND.1;
-        let apart: f64 = self.all.iter().zip(&other.all).map(|(a, b)| (a - b) * (a - b)).sum();
+        let apart: f64 = self
+            .all
+            .iter()
+            .zip(&other.all)
+            .map(|(a, b)| (a - b) * (a - b))
+            .sum();
         LEVEL
-            + OWN.1 * OWN.1 * self.own * other.own
+            + OWN * OWN * self.own * other.own
             + LOAD.1 * LOAD.1 * self.load * other.load
             + BEND.0 * BEND.0 * math::exp(-0.5 * bend * bend)
             + JOINT.0 * JOINT.0 * math::exp(-apart.sqrt() / JOINT.1)
@@ -168,19 +204,30 @@ impl Belief {
     fn point(&self, task: usize, shares: &[Share]) -> Point {
         let load = shares.iter().zip(&self.weights[task]);
         let ln = |(j, share): (usize, &Share)| {
-            let weight = if j == task { 1.0 } else { self.weights[task][j] };
+            let weight = if j == task {
+                1.0
+            } else {
+                self.weights[task][j]
+            };
             weight * share.fraction().ln()
         };
+        let load = load.map(|(share, weight)| share.fraction() * weight).sum();
+        let own = shares[task].fraction();
         Point {
-            own: shares[task].fraction().ln(),
-            load: load.map(|(share, weight)| share.fraction() * weight).sum(),
+            own: own.ln(),
+            load,
             all: shares.iter().enumerate().map(ln).collect(),
+            mean: own_curve(own) + LOAD.0 * load,
         }
     }
 
     fn model(&self, task: usize, noise: f64, drift: f64) -> Option<(Model, f64)> {
         let n = self.rounds.len();
-        let points: Vec<Point> = self.rounds.iter().map(|(_, r)| self.point(task, &r.shares)).collect();
+        let points: Vec<Point> = self
+            .rounds
+            .iter()
+            .map(|(_, r)| self.point(task, &r.shares))
+            .collect();
         let mut k = vec![0.0; n * n];
         for a in 0..n {
             for b in 0..=a {
@@ -204,7 +251,14 @@ impl Belief {
         factor.solve(&mut weights);
         let fit = math::dot(&residual, &weights);
         let merit = -0.5 * (fit + factor.log_det());
-        Some((Model { points, factor, weights }, merit))
+        Some((
+            Model {
+                points,
+                factor,
+                weights,
+            },
+            merit,
+        ))
     }
 
     fn refit(&mut self) {
@@ -244,7 +298,10 @@ impl Belief {
 
     fn ln_seconds(&self, task: usize, shares: &[Share], at: f64) -> f64 {
         let Some(model) = self.models.get(task) else {
-            return self.rounds.last().map_or(0.0, |(_, r)| r.seconds[task].ln());
+            return self
+                .rounds
+                .last()
+                .map_or(0.0, |(_, r)| r.seconds[task].ln());
         };
         let point = self.point(task, shares);
         point.mean() + math::dot(&self.toward(model, &point, at), &model.weights)
@@ -263,19 +320,25 @@ impl Belief {
 
     fn round_at(&self, shares: &[Share], at: f64) -> f64 {
         let more = self.transfers();
-        let each = (0..self.tasks).map(|task| math::exp(self.ln_seconds(task, shares, at)) + more[task]);
+        let each =
+            (0..self.tasks).map(|task| math::exp(self.ln_seconds(task, shares, at)) + more[task]);
         each.fold(0.0, f64::max)
     }
 
     /// Seconds of each task's transfers in the last round.
     pub(super) fn transfers(&self) -> &[f64] {
-        self.rounds.last().map_or(&[], |(_, round)| &round.transfers)
+        self.rounds
+            .last()
+            .map_or(&[], |(_, round)| &round.transfers)
     }
 
     /// A task's time under the best shares.
     pub(super) fn standing(&self, task: usize, best: &[Share]) -> Standing {
         let point = self.point(task, best);
-        let toward = self.models.get(task).map(|model| self.toward(model, &point, self.clock));
+        let toward = self
+            .models
+            .get(task)
+            .map(|model| self.toward(model, &point, self.clock));
         Standing {
             ln_seconds: self.ln_seconds(task, best, self.clock),
             point,
@@ -298,7 +361,11 @@ impl Belief {
         let toward = self.toward(model, &here, self.clock);
         let ratio = here.mean() + math::dot(&toward, &model.weights) - at_best;
         // Drift is the same for both, so the ratio does not know it.
-        let mut difference: Vec<f64> = toward.iter().zip(&best.toward).map(|(a, b)| a - b).collect();
+        let mut difference: Vec<f64> = toward
+            .iter()
+            .zip(&best.toward)
+            .map(|(a, b)| a - b)
+            .collect();
         let there = &best.point;
         let prior = here.covariance(&here) + there.covariance(there) - 2.0 * here.covariance(there);
         model.factor.solve_lower(&mut difference);

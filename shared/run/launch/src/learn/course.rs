@@ -71,7 +71,10 @@ impl Course {
             saved if self.done == 0 || saved.abs() < 0.05 => String::new(),
             saved => format!("; {saved:.1} s saved so far"),
         };
-        let (expected, best) = (choice.expected_s.unwrap_or(0.0), choice.best_s.unwrap_or(0.0));
+        let (expected, best) = (
+            choice.expected_s.unwrap_or(0.0),
+            choice.best_s.unwrap_or(0.0),
+        );
         let why = match choice.why {
             Why::Prior => "nothing is known yet".to_owned(),
             Why::Best => format!("the best so far: {best:.1} s expected{saved}"),

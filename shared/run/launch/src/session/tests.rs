@@ -110,6 +110,7 @@ fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
         launch: launch.clone(),
         settings: &settings,
         logs: PathBuf::new(),
+        course: None,
     };
     let mut kept = Kept::default();
     let provenance = cli::Console::new("test").provenance(Some(7), None);

@@ -223,6 +223,7 @@ fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
         launch: launch.clone(),
         settings: &settings,
         logs: PathBuf::new(),
+        course: None,
     };
     let mut kept = Kept {
         events: Vec::new(),

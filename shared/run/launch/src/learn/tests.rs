@@ -1,0 +1,117 @@
+use doc::{EventPayload, PhaseKind, TaskSummary};
+use units::{Seconds, TaskId};
+
+use super::*;
+
+fn shares(percent: &[u32]) -> Vec<Share> {
+    let each = percent.iter().map(|p| Share::from_hundredths(100 * p));
+    each.collect()
+}
+
+/// Two tasks that share a device by what they ask for; the first has twice the work.
+fn seconds(at: &[Share]) -> Vec<f64> {
+    let (a, b) = (at[0].fraction(), at[1].fraction());
+    vec![
+        100.0 * (0.5 + 0.5 * (a + b) / a),
+        50.0 * (0.5 + 0.5 * (a + b) / b),
+    ]
+}
+
+fn observed(at: &[Share]) -> Observed {
+    Observed {
+        shares: at.to_vec(),
+        seconds: seconds(at),
+        transfers: vec![0.0; at.len()],
+    }
+}
+
+#[test]
+fn rounds_that_learn_are_shorter_and_a_single_one_has_the_prior() {
+    let mut learner = Learner::new(prior(2), 20);
+    let (mut learnt, mut last) = (0.0, 0.0);
+    for k in 0..20 {
+        let choice = learner.choose();
+        assert_eq!(choice.why == Why::Prior, k == 0);
+        let round = observed(&choice.shares);
+        last = round.round_s();
+        learnt += last;
+        learner.observe(round);
+    }
+    let full = observed(&prior(2)).round_s();
+    assert!(learnt < 0.9 * 20.0 * full, "{learnt} of {}", 20.0 * full);
+    assert!(last < 0.85 * full, "{last} of {full}");
+    assert!(learner.saved_s() > 0.0);
+    assert_eq!(Learner::new(prior(2), 1).choose().shares, prior(2));
+}
+
+#[test]
+fn in_the_last_round_nothing_is_tried_that_is_not_expected_to_be_shorter() {
+    let mut learner = Learner::new(prior(2), 3);
+    for _ in 0..2 {
+        learner.observe(observed(&prior(2)));
+    }
+    let choice = learner.choose();
+    assert!(choice.expected_s <= choice.best_s, "{choice:?}");
+}
+
+#[test]
+fn what_is_known_of_earlier_rounds_is_used_at_once() {
+    let better = shares(&[100, 30]);
+    let mut learner = Learner::new(prior(2), 1);
+    for at in [&prior(2), &better] {
+        learner.remember(observed(at));
+    }
+    let choice = learner.choose();
+    assert!(
+        choice.expected_s.unwrap() < seconds(&prior(2))[0],
+        "{choice:?}"
+    );
+}
+
+#[test]
+fn a_round_teaches_only_if_every_task_finished_at_its_first_try() {
+    let id = |name: &str| TaskId::new(name).unwrap();
+    let phase = |name: &str, phase, start, end| EventPayload::Phase {
+        round: 0,
+        task: id(name),
+        phase,
+        start: Seconds::new(start).unwrap(),
+        end: Seconds::new(end).unwrap(),
+        reason: None,
+    };
+    let round = |restarts| EventPayload::Round {
+        round: 0,
+        ok: true,
+        makespan: Seconds::new(9.0).unwrap(),
+        planned_makespan: None,
+        tasks: ["a", "b"]
+            .map(|name| TaskSummary {
+                share: Some(Share::FULL),
+                restarts,
+                ..TaskSummary::new(id(name))
+            })
+            .into(),
+    };
+    let mut lessons = Lessons::new(vec![id("a"), id("b")]);
+    for restarts in [1, 0] {
+        let events = [
+            phase("a", PhaseKind::Download, 0.0, 1.0),
+            phase("a", PhaseKind::Compute, 1.0, 6.0),
+            phase("b", PhaseKind::Compute, 0.0, 4.0),
+            phase("a", PhaseKind::Upload, 7.0, 9.0),
+        ];
+        for event in &events {
+            assert_eq!(lessons.hear(event), None);
+        }
+        let learnt = lessons.hear(&round(restarts));
+        if restarts > 0 {
+            assert_eq!(learnt, None);
+            continue;
+        }
+        let learnt = learnt.unwrap();
+        assert_eq!(learnt.seconds, [5.0, 4.0]);
+        assert_eq!(learnt.transfers, [4.0, 0.0]);
+    }
+    // No phase of this round was heard.
+    assert_eq!(lessons.hear(&round(0)), None);
+}
