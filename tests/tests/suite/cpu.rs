@@ -107,3 +107,30 @@ fn a_script_has_the_environment_of_whoever_calls() {
         folder.run(line).assert_code(0);
     }
 }
+
+/// `mt run` trains at once; `--resume` does the rounds that are left.
+#[test]
+fn rounds_are_learnt_from_and_resumed() {
+    let folder = Folder::new();
+    let workload = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
+      {"id":"a","batch_sizes":[32],"samples":2000,"job":{"argv":["mt-worker","--width","64","--threads","1"]}},
+      {"id":"b","batch_sizes":[32],"samples":1000,"job":{"argv":["mt-worker","--width","64","--threads","1"]}}]}"#;
+    std::fs::write(folder.path().join("w.json"), workload).unwrap();
+    let first = folder.run("mt run w.json --rounds 2");
+    if first.code == Some(3) {
+        testkit::skipped("cgroups", first.stderr);
+        return;
+    }
+    first.assert_code(0);
+    assert!(!first.stderr.contains("mt-profile"), "{first:#?}");
+    let rest = folder.run("mt run w.json --rounds 3 --resume");
+    rest.assert_code(0);
+    assert!(rest.stderr.contains("2 earlier rounds are known"), "{rest:#?}");
+    let events = std::fs::read_to_string(folder.path().join("w-run/run-2.ndjson")).unwrap();
+    let rounds = events.lines().filter(|l| l.contains(r#""event":"round""#));
+    assert_eq!(rounds.collect::<Vec<_>>().len(), 1, "{events}");
+    folder.run("mt-check w-run/run.ndjson w-run/run-2.ndjson").assert_code(0);
+    let measured = folder.run("mt run w.json --measure-first --budget 1 --force");
+    measured.assert_code(0);
+    assert!(measured.stderr.contains("mt-profile"), "{measured:#?}");
+}

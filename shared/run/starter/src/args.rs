@@ -23,6 +23,13 @@ pub struct RunArgs {
     /// Start over in the folder of an earlier run; its documents are removed
     #[arg(long, conflicts_with = "resume")]
     pub force: bool,
+    /// Rounds to train. Shares of later rounds follow what the earlier ones took
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: u32,
+    /// Measure and plan before anything is trained, as the options of measuring and a simulated device also do
+    #[arg(long)]
+    pub measure_first: bool,
     /// Objective of the profile and of the plan; default: progress if it is known what samples are worth,
     /// else round
     #[arg(long, value_enum, value_name = "OBJECTIVE")]

@@ -1,5 +1,7 @@
 //! The pipe in one command: each tool writes its document into a folder.
 
+mod rounds;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,7 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
         });
     }
     let folder = folder(args)?;
+    let learns = rounds::learns(args, &folder, console);
     let signals = Signals::install(&cli::ending_signals())
         .map_err(|error| Failure::Environment(error.to_string()))?;
     let mut chain = Chain {
@@ -54,15 +57,23 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
             &folder,
             signals,
             console,
-            if args.no_launch { 5 } else { 6 },
+            match (learns, args.no_launch) {
+                (true, _) => 2,
+                (false, true) => 5,
+                (false, false) => 6,
+            },
         ),
         folder: &folder,
     };
-    chain.plan()?;
-    let mut shown = vec![chain.at("plan.json"), chain.at("timeline.json")];
-    let mut launched = Ok(());
-    if !args.no_launch {
-        launched = chain.launch(&mut shown);
+    let (mut shown, mut launched) = (Vec::new(), Ok(()));
+    if learns {
+        launched = chain.learn(&mut shown);
+    } else {
+        chain.plan()?;
+        shown.extend([chain.at("plan.json"), chain.at("timeline.json")]);
+        if !args.no_launch {
+            launched = chain.launch(&mut shown);
+        }
     }
     // A failed launch is reported as well: the events say why.
     let page = chain.at("report.html");
@@ -221,15 +232,24 @@ impl Chain<'_> {
 
     /// One launch of a document; its events are in a separate file.
     fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
-        let numbered = (2..).map(|n| format!("run-{n}.ndjson"));
-        let mut names = std::iter::once("run.ndjson".to_owned()).chain(numbered);
-        let events = names.find(|name| !self.folder.join(name).exists());
+        let events = names().find(|name| !self.folder.join(name).exists());
         let events = self.at(&events.unwrap_or_default());
+        let what = self.at(what);
+        self.launch_into(&what, events, more, shown)
+    }
+
+    /// One launch of a file whose events are written to `events`.
+    fn launch_into(
+        &mut self,
+        what: &str,
+        events: String,
+        more: &[&str],
+        shown: &mut Vec<String>,
+    ) -> Result<(), Failure> {
         let logs = self.args.logs.clone();
         let logs = logs.unwrap_or_else(|| self.folder.join("logs"));
         let logs = logs.display().to_string();
-        let what = self.at(what);
-        let mut words = vec![what.as_str(), "-o", &events, "--logs", &logs];
+        let mut words = vec![what, "-o", &events, "--logs", &logs];
         words.extend(["--keep-env", WHOLE_ENVIRONMENT]);
         let device = self.args.device.map(word);
         words.extend(device.iter().flat_map(|device| ["--device", device]));
@@ -253,6 +273,12 @@ impl Chain<'_> {
     fn read(&self, name: &str) -> Result<Option<Any>, Failure> {
         read(&self.folder.join(name), self.console)
     }
+}
+
+/// Names of the events of one launch after another.
+fn names() -> impl Iterator<Item = String> {
+    let numbered = (2..).map(|n| format!("run-{n}.ndjson"));
+    std::iter::once("run.ndjson".to_owned()).chain(numbered)
 }
 
 fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
