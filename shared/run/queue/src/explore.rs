@@ -1,108 +1,118 @@
-//! Finds how many jobs to run together: starts more and measures how much the others lose.
+//! How many jobs to run together on a kind of device, under which cap, by what they lose beside each other.
 //!
-//! A job's progress is compared with its own progress at another time (copies of a template may differ in size, so
-//! rates of different jobs are comparable only in the mean). With `n` jobs each progresses at `r(n)` times its rate
-//! alone, so all together achieve `n r(n)`. Going from `n` to `m` jobs gains
+//! With `n` jobs each progresses at `r(n)` times its rate alone, so all together achieve `n r(n)`. [`crate::fit`]
+//! compares situations by the jobs that were seen in several. A job that starts up does not use the device yet, so
+//! `n` counts the jobs that have reported progress. Jobs whose output shows no progress are compared by whole runs.
 //!
-//! ```text
-//! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
-//! ```
+//! The cap of an MPS client is fixed when it starts. So caps are tried by what starts next anyway, and never by
+//! starting a job again.
 //!
-//! A job that starts up does not use the device yet, so `n` and `m` count the jobs that have reported progress. A job
-//! whose output shows no progress is measured by whole runs: the mean duration with `n` jobs is compared with that
-//! with `m`.
-//!
-//! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of it. A mix
-//! of templates fits if these fractions sum to at most 1. The level of a template rises as long as that gains: from 1
-//! to 2, to 4 if the others lose next to nothing, then by half of itself, then by half of the previous step.
+//! What is learnt holds for a mix, the set of templates that run together. A mix that is new begins with the levels of
+//! its templates: a copy of a template takes `1 / level` of the device, and all together at most all of it.
 //!
 //! On processors no experiment is needed: `processors` observes the load.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::book::Id;
-use crate::learnt::Learnt;
-use crate::meter::{Ended, Meter, mean, ratio};
+use crate::fit::{Seen, fit};
+use crate::learnt::{Learnt, Tried};
+use crate::meter::{At, Meter};
 use crate::processors::{Look, Processors};
+use crate::search::{self, Aim, START, Table};
 
 /// A job without a mark for this long after its start is assumed to print no progress, and is not waited for:
 /// starting Python with a framework takes up to 10 s.
 const SILENT: f64 = 15.0;
-/// Number of whole runs with each number of jobs that are compared if there are no marks.
-const RUNS: u32 = 2;
-/// Minimum gain of a step up. Rates of one job in two windows of two seconds differ by about 2 % on a quiet machine
-/// (`mt try`, examples/scripts/RESULTS.md); more jobs also use more memory.
-const LEAST_GAIN: f64 = 1.04;
-/// Ratio of rates from which the device is far from full, so that the next step may double the level: each step takes as
-/// long as a job takes to start.
-const NO_LOSS: f64 = 0.9;
-/// Largest level that is doubled: with simulated jobs of a minute and more, doubling further overshot, and what it had
-/// started ran on.
-const DOUBLES: usize = 2;
-/// Seconds after which not all of the started jobs need to report at the same time: others have ended meanwhile.
-const TOGETHER: f64 = 5.0;
+/// Number of ended jobs whose rates are kept: the rates of a few tens are enough, and each fit reads them.
+const KEPT: usize = 80;
+/// Seconds between two fits: rates need two seconds themselves.
+const PAUSE: f64 = 1.0;
+/// The same while nothing is tried.
+const LONG_PAUSE: f64 = 5.0;
+/// Seconds that a whole run counts as, when runs are compared because there are no rates.
+const RUN: f64 = 20.0;
+/// Weight of the last run in the mean duration of a template's jobs.
+const LAST: f64 = 0.3;
+/// Least part of its life that a job is taken to use the device.
+const LEAST_WORK: f64 = 0.75;
+/// A promise is kept with this much to spare, as a fraction of a job's time alone: rates drift by some percent.
+const DOUBT: f64 = 0.03;
+/// Between the templates of a mix, in its name.
+const AND: &str = " + ";
 
 /// A running job.
 #[derive(Debug, Clone)]
 struct Runner {
     template: String,
+    device: usize,
+    cap: u32,
     started: f64,
     /// Whether it has reported progress since it was started.
     begun: bool,
     meter: Meter,
-    /// Number of running jobs since its start, itself included; 0: not yet known; `None`: the number changed.
-    beside: Option<usize>,
+    /// What ran on its device since its start, itself included, if that was always the same.
+    beside: Beside,
 }
 
-/// A step up that is being tried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Beside {
+    Unknown,
+    Always(At),
+    Changed,
+}
+
+/// A job that has ended.
 #[derive(Debug, Clone)]
-struct Test {
+struct Past {
     template: String,
-    target: usize,
-    /// Jobs before it, and of these the number that reported progress.
-    from: usize,
-    reported: usize,
-    /// Jobs that it started; empty: not started yet.
-    new: BTreeSet<Id>,
-    /// When it was decided, then when the last of them reported progress.
-    since: f64,
+    meter: Meter,
+    /// Its whole run, if it was done and the situation was always the same.
+    run: Option<(At, f64)>,
 }
 
-/// Finds the levels.
+/// Finds numbers and caps.
 #[derive(Debug, Clone, Default)]
 pub struct Explorer {
     learnt: BTreeMap<String, Learnt>,
+    /// Mixes whose number was settled by an earlier server.
+    fixed: BTreeSet<String>,
     runners: BTreeMap<Id, Runner>,
-    ended: Ended,
-    /// Running jobs at the last decision.
-    number: usize,
-    test: Option<Test>,
-    /// Sum of seconds and number of whole runs, by template and number of jobs.
-    runs: BTreeMap<(String, usize), (f64, u32)>,
-    /// Templates whose jobs are too short for rates: they are compared by whole runs.
-    short: BTreeSet<String>,
+    ended: VecDeque<Past>,
+    /// Mean seconds from a job's start to its first report, by template.
+    startups: BTreeMap<String, f64>,
+    /// Names of mixes; their positions are in [`At::mix`].
+    mixes: Vec<String>,
+    /// What is run of each mix, and whether that is a trial.
+    aims: BTreeMap<String, (Aim, bool)>,
+    tables: BTreeMap<usize, Table>,
+    /// Mean logarithm of the rate of each template.
+    means: BTreeMap<String, f64>,
+    /// When the last fit was made, and whether something was measured since.
+    fitted: f64,
+    stale: bool,
     /// Largest level.
     most: usize,
     /// Observations of the processors, if jobs run on them.
     processors: Option<Processors>,
 }
 
-/// Seconds after which a step up that started nothing is given up: no waiting job fits any more.
-const PATIENCE: f64 = 5.0;
-
 impl Explorer {
     /// Starts from what was learnt; no level exceeds `most`.
     #[must_use]
     pub fn new(learnt: BTreeMap<String, Learnt>, most: usize) -> Self {
+        let settled = learnt.iter().filter(|(_, learnt)| learnt.step == 0);
         Self {
+            fixed: settled.map(|(mix, _)| mix.clone()).collect(),
             learnt,
             most,
+            fitted: f64::NEG_INFINITY,
             ..Self::default()
         }
     }
 
     /// From now on, no level exceeds `most`.
-    pub fn limit(&mut self, most: usize) {
+    pub const fn limit(&mut self, most: usize) {
         self.most = most;
     }
 
@@ -112,22 +122,63 @@ impl Explorer {
         &self.learnt
     }
 
-    /// Copies of a template that fill the device, including the step up that is being tried.
-    #[must_use]
-    pub fn level(&self, template: &str) -> usize {
-        let tested = self.test.as_ref().filter(|t| t.template == template);
-        let first = self.processors.as_ref().map_or(1, Processors::first_level);
-        let level = self.learnt.get(template).map_or(first, |l| l.level);
-        tested
-            .map_or(level, |t| t.target)
-            .clamp(1, self.most.max(1))
+    /// What has been learnt of a template.
+    pub(crate) fn learnt_mut(&mut self, template: &str) -> &mut Learnt {
+        let level = self.first();
+        let first = || Learnt {
+            level,
+            ..Learnt::default()
+        };
+        self.learnt.entry(template.to_owned()).or_insert_with(first)
     }
 
-    /// The step up that is being tried: its template, jobs before it, and its level.
+    /// Level of an unknown template.
+    fn first(&self) -> usize {
+        (self.processors.as_ref()).map_or(START, Processors::first_level)
+    }
+
+    /// Copies of a template, or jobs of a mix, that fill the device.
     #[must_use]
-    pub fn testing(&self) -> Option<(&str, usize, usize)> {
-        let test = self.test.as_ref()?;
-        Some((&test.template, test.from, test.target))
+    pub fn level(&self, mix: &str) -> usize {
+        let aim = self.aims.get(mix).map(|(aim, _)| aim.number);
+        let level = aim.or(self.learnt.get(mix).map(|l| l.level));
+        level.unwrap_or(self.first()).clamp(1, self.most.max(1))
+    }
+
+    /// Cap, percent, of a job of a template that starts now on a device, where at most `most` jobs can run together.
+    #[must_use]
+    pub fn cap(&self, device: usize, template: &str, most: usize) -> u32 {
+        if self.processors.is_some() {
+            return 100;
+        }
+        let mix = self.mix(device, Some(template));
+        let aim = self.aims.get(&mix).map(|(aim, _)| *aim);
+        let aim = aim.unwrap_or_else(|| match self.learnt.get(&mix) {
+            Some(learnt) => Aim {
+                number: learnt.level,
+                cap: learnt.cap.unwrap_or(Aim::of(learnt.level).cap),
+            },
+            None => Aim::of(self.fill(device, template)),
+        });
+        // Where fewer can run than would be best, each may have more.
+        let most = most.min(self.most);
+        match aim.number <= most {
+            true => aim.cap,
+            false => Aim::of(most).cap.max(aim.cap),
+        }
+    }
+
+    /// The number of jobs that a device will hold with this one, if more like it follow.
+    fn fill(&self, device: usize, template: &str) -> usize {
+        let running = self.on(device).count();
+        let rest = 1.0 - self.parts(device);
+        running + ((rest * self.level(template) as f64).floor().max(1.0) as usize)
+    }
+
+    /// The trials under way: the mix and what is tried of it.
+    pub fn testing(&self) -> impl Iterator<Item = (&str, usize, u32)> {
+        let trials = self.aims.iter().filter(|(_, (_, trial))| *trial);
+        trials.map(|(mix, (aim, _))| (&**mix, aim.number, aim.cap))
     }
 
     /// Jobs run on this many processors, and [`Explorer::look`] reports their load.
@@ -141,39 +192,238 @@ impl Explorer {
         self
     }
 
-    /// Number of processors that jobs run on, if these are observed.
-    #[must_use]
-    pub fn processors(&self) -> Option<usize> {
-        self.processors.as_ref().map(Processors::first_level)
-    }
-
     /// Fraction of the processors, above all of them, that jobs may begin to use, according to measured idle time.
     #[must_use]
     pub fn spare(&self) -> f64 {
         self.processors.as_ref().map_or(0.0, Processors::spare)
     }
 
-    /// The highest level of a template that is known.
+    /// The highest level that is known.
     #[must_use]
     pub fn highest(&self) -> usize {
-        let tested = self.test.as_ref().map_or(1, |test| test.target);
-        let levels = self.learnt.values().map(|learnt| learnt.level);
-        levels
+        let aims = self.aims.keys().map(|mix| self.level(mix));
+        let levels = self.learnt.keys().map(|mix| self.level(mix));
+        aims.chain(levels)
             .max()
             .unwrap_or(1)
-            .max(tested)
-            .clamp(1, self.most.max(1))
+            .max(self.first().min(self.most.max(1)))
     }
 
-    /// Number of running jobs.
+    /// Whether a job of a template is too much beside those that run on a device, `parts` of it.
+    pub(crate) fn is_full(
+        &self,
+        device: usize,
+        running: usize,
+        parts: f64,
+        template: &str,
+    ) -> bool {
+        let mix = self.mix(device, Some(template));
+        if mix.contains(AND) && !self.aims.contains_key(&mix) && !self.learnt.contains_key(&mix) {
+            return parts + 1.0 / self.level(template) as f64 > 1.0 + 1e-9;
+        }
+        let reporting = self.on(device).filter(|runner| runner.begun).count();
+        running >= self.places(&mix, template) || reporting > self.level(&mix)
+    }
+
+    /// Jobs that may run so that as many as the level says use the device: those that start up do not yet.
+    fn places(&self, mix: &str, template: &str) -> usize {
+        let level = self.level(mix);
+        // Fewer are only seen if no more run than that.
+        let trial = self.aims.get(mix).is_some_and(|(_, trial)| *trial);
+        if trial
+            && self
+                .learnt
+                .get(mix)
+                .is_some_and(|learnt| level < learnt.level)
+        {
+            return level;
+        }
+        let seconds = self.learnt.get(template).and_then(|learnt| learnt.seconds);
+        let startup = self.startups.get(template).copied();
+        let works = seconds.zip(startup).map_or(1.0, |(all, startup)| {
+            (1.0 - startup / all).clamp(LEAST_WORK, 1.0)
+        });
+        ((level as f64 / works).round() as usize).min(self.most.max(1))
+    }
+
+    /// More jobs than any level lets run on a device.
+    pub(crate) fn highest_places(&self) -> usize {
+        (self.highest() as f64 / LEAST_WORK).ceil() as usize
+    }
+
+    /// Jobs on a device.
+    fn on(&self, device: usize) -> impl Iterator<Item = &Runner> {
+        self.runners.values().filter(move |r| r.device == device)
+    }
+
+    fn parts(&self, device: usize) -> f64 {
+        let all = self
+            .on(device)
+            .map(|r| 1.0 / self.level(&r.template) as f64);
+        all.sum()
+    }
+
+    /// The name of the mix on a device, with one more template.
+    pub(crate) fn mix(&self, device: usize, more: Option<&str>) -> String {
+        let all = self.on(device).map(|r| &*r.template).chain(more);
+        let all: BTreeSet<&str> = all.collect();
+        all.into_iter().collect::<Vec<_>>().join(AND)
+    }
+
+    /// Progress, in jobs alone, that one more job adds to those that run.
+    pub(crate) fn gain(&self, running: usize, mix: &str) -> f64 {
+        let total = |number: usize| {
+            let tried = self.learnt.get(mix)?.tried.iter();
+            let tried = tried.filter(|t| t.at_once == number);
+            tried.map(|t| t.gives).max_by(f64::total_cmp)
+        };
+        let usual = |number: usize| (number as f64).powf(USUAL);
+        match (total(running), total(running + 1)) {
+            (Some(before), Some(after)) => after - before,
+            _ => usual(running + 1) - usual(running),
+        }
+    }
+
+    /// Work per second of a job of a template in a mix of so many, as far as known: by the nearest number measured.
+    pub(crate) fn rate_in(&self, mix: &str, number: usize, template: &str) -> Option<f64> {
+        let usual = |from: usize| (number.max(1) as f64 / from as f64).powf(USUAL - 1.0);
+        let table = self.mixes.iter().position(|name| name == mix);
+        let table = table.and_then(|mix| self.tables.get(&mix));
+        let nearest = table.and_then(|table| {
+            let known = table
+                .iter()
+                .filter(|((at, _), worth)| *at > 0 && search::is_known(*at, worth));
+            known.min_by_key(|((at, _), _)| at.abs_diff(number))
+        });
+        match (nearest, self.means.get(template)) {
+            (Some(((at, _), worth)), Some(mean)) => Some((mean + worth.log).exp() * usual(*at)),
+            _ => Some(self.rate(template)? * usual(self.learnt.get(template)?.level)),
+        }
+    }
+
+    /// Jobs that a device will hold with one of this template: more, while that is still tried.
+    pub(crate) fn outlook(&self, device: usize, template: &str) -> usize {
+        let mix = self.mix(device, Some(template));
+        let trial = self.aims.get(&mix).is_none_or(|(_, trial)| *trial);
+        self.level(&mix) * if trial { 2 } else { 1 }
+    }
+
+    /// Work per second of a job of a template at the best number, if known.
+    pub(crate) fn rate(&self, template: &str) -> Option<f64> {
+        self.learnt.get(template)?.rate
+    }
+
+    /// Number of jobs that run on a device.
     #[must_use]
-    pub fn running(&self) -> usize {
-        self.runners.len()
+    pub fn running(&self, device: usize) -> usize {
+        self.on(device).count()
     }
 
-    /// Running jobs.
-    pub fn ids(&self) -> impl Iterator<Item = Id> {
-        self.runners.keys().copied()
+    /// Whether a running job reports progress by now, or will report none.
+    pub(crate) fn has_begun(&self, id: Id, now: f64) -> bool {
+        let runner = self.runners.get(&id);
+        runner.is_some_and(|runner| !Self::is_starting(runner, now))
+    }
+
+    /// Template of a running job.
+    pub(crate) fn template(&self, id: Id) -> Option<&str> {
+        self.runners.get(&id).map(|runner| &*runner.template)
+    }
+
+    /// Bytes of memory that a job of the largest known template uses.
+    pub(crate) fn largest(&self) -> Option<u64> {
+        self.learnt.values().filter_map(|learnt| learnt.peak).max()
+    }
+
+    /// Whether, beside `number - 1` others, no job is slowed down by more than this many percent, as far as was
+    /// measured. The next number after those measured is tried if the slow-down, growing as it did, stays below.
+    pub(crate) fn keeps(&self, device: usize, template: &str, number: usize, percent: u32) -> bool {
+        if number < 2 {
+            return true;
+        }
+        if self.processors.is_some() {
+            // Jobs on processors of their own do not slow each other down.
+            return number <= self.first();
+        }
+        let mix = self.mix(device, Some(template));
+        let Some(learnt) = self.learnt.get(&mix) else {
+            return false;
+        };
+        let slow = |t: &Tried| t.at_once as f64 / t.gives - 1.0;
+        let of = |number: usize| {
+            let tried = learnt.tried.iter().filter(|t| t.at_once == number);
+            tried.map(slow).max_by(f64::total_cmp)
+        };
+        let allowed = f64::from(percent) / 100.0 - DOUBT;
+        // Every figure is relative to a job alone.
+        if of(1).is_none() {
+            return false;
+        }
+        let expected = of(number).or(match number {
+            2 => Some(0.0),
+            _ => of(number - 1).map(|slow| slow * (number - 1) as f64 / (number - 2) as f64),
+        });
+        expected.is_some_and(|slow| slow <= allowed)
+    }
+
+    /// Why a promise that a job is slowed down by at most so many percent, if one was made, keeps it from starting here.
+    pub(crate) fn slowed(
+        &self,
+        device: usize,
+        template: &str,
+        percent: Option<u32>,
+    ) -> Option<String> {
+        let running = self.running(device);
+        if running == 0 {
+            return None;
+        }
+        let tried = self.learnt.get(&self.mix(device, Some(template)));
+        let tried = tried.and_then(|l| l.tried.iter().find(|t| t.at_once == running + 1));
+        let promised = match percent {
+            Some(percent) => format!("{percent} % at most were promised"),
+            None => "a job that runs was promised less".to_owned(),
+        };
+        Some(match tried {
+            Some(t) => format!(
+                "{} at once were slower by {:.0} %, measured on {} jobs, and {promised}",
+                t.at_once,
+                (t.at_once as f64 / t.gives - 1.0) * 100.0,
+                t.jobs
+            ),
+            None => format!(
+                "{} at once were not measured yet, and {promised}",
+                running + 1
+            ),
+        })
+    }
+
+    /// Percent by which a running job is slower than alone so far; `None`: not measured. A job that never ran alone is
+    /// compared by what its situations did to others of its template.
+    pub(crate) fn slower(&self, id: Id) -> Option<f64> {
+        let runner = self.runners.get(&id)?;
+        let of = |at: &At| self.tables.get(&at.mix)?.get(&(at.number, at.cap));
+        let own = self.mixes.iter().position(|mix| *mix == runner.template)?;
+        let alone = self.tables.get(&own)?;
+        let alone = alone.iter().find(|((number, _), _)| *number == 1)?.1;
+        let (mut seconds, mut worth) = (0.0, 0.0);
+        for (at, _, lasted) in runner.meter.rates() {
+            seconds += lasted;
+            worth += lasted * (of(&at)?.log - alone.log).exp();
+        }
+        (worth > 0.0).then(|| (seconds / worth - 1.0) * 100.0)
+    }
+
+    /// Whether jobs run on processors.
+    #[must_use]
+    pub const fn is_on_processors(&self) -> bool {
+        self.processors.is_some()
+    }
+
+    /// Jobs that run on a device.
+    pub fn ids(&self, device: usize) -> impl Iterator<Item = Id> {
+        let all = self.runners.iter();
+        all.filter(move |(_, r)| r.device == device)
+            .map(|(id, _)| *id)
     }
 
     /// Load of the processors and of the jobs since the previous observation.
@@ -186,19 +436,17 @@ impl Explorer {
         processors.look(look, &active, &mut self.learnt, self.most);
     }
 
-    /// A job was started.
-    pub fn started(&mut self, id: Id, template: &str, now: f64) {
-        let first = Learnt {
-            level: self.level(template),
-            ..Learnt::default()
-        };
-        self.learnt.entry(template.to_owned()).or_insert(first);
+    /// A job was started on a device under a cap in percent.
+    pub fn started(&mut self, id: Id, template: &str, (device, cap): (usize, u32), now: f64) {
+        self.learnt_mut(template);
         let runner = Runner {
             template: template.to_owned(),
+            device,
+            cap,
             started: now,
             begun: false,
             meter: Meter::default(),
-            beside: Some(0),
+            beside: Beside::Unknown,
         };
         self.runners.insert(id, runner);
     }
@@ -211,14 +459,44 @@ impl Explorer {
         let Some(runner) = self.runners.get_mut(&id) else {
             return;
         };
+        let device = runner.device;
         if !std::mem::replace(&mut runner.begun, true) {
-            self.cut();
+            let (template, startup) = (runner.template.clone(), at - runner.started);
+            let mean = self.startups.entry(template).or_insert(startup);
+            *mean += LAST * (startup - *mean);
+            self.cut(device);
         }
-        let number = self.reported();
-        let quiet = !self.runners.values().any(|r| Self::is_starting(r, at));
+        let now = self.situation(device, |r| r.begun);
+        let quiet = !self.on(device).any(|r| Self::is_starting(r, at));
         if let Some(runner) = self.runners.get_mut(&id) {
-            runner.meter.mark(number, quiet, at, work);
+            runner.meter.mark(now, quiet, at, work);
         }
+        self.stale = true;
+    }
+
+    /// What uses a device: those of its jobs that count.
+    fn situation(&mut self, device: usize, counts: impl Fn(&Runner) -> bool) -> At {
+        let (mut templates, mut caps, mut number) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for runner in self.on(device).filter(|r| counts(r)) {
+            templates.insert(&*runner.template);
+            caps.insert(runner.cap);
+            number += 1;
+        }
+        let cap = match (caps.len(), caps.first()) {
+            (1, Some(cap)) => *cap,
+            _ => 0,
+        };
+        let name = templates.into_iter().collect::<Vec<_>>().join(AND);
+        let mix = self.number_of(name);
+        At { mix, number, cap }
+    }
+
+    fn number_of(&mut self, name: String) -> usize {
+        let known = self.mixes.iter().position(|mix| *mix == name);
+        known.unwrap_or_else(|| {
+            self.mixes.push(name);
+            self.mixes.len() - 1
+        })
     }
 
     /// A job has ended; `done`: it did all of its work.
@@ -229,80 +507,42 @@ impl Explorer {
         if let Some(processors) = &mut self.processors {
             processors.ended(id, &runner.template);
         }
-        self.cut();
-        if runner.begun {
-            self.ended.push(runner.template.clone(), runner.meter);
+        self.cut(runner.device);
+        let seconds = now - runner.started;
+        if done && self.processors.is_none() {
+            let learnt = self.learnt_mut(&runner.template);
+            let mean = learnt.seconds.unwrap_or(seconds);
+            learnt.seconds = Some(mean + LAST * (seconds - mean));
         }
-        if let (true, Some(number)) = (done, runner.beside) {
-            let run = self.runs.entry((runner.template, number)).or_default();
-            *run = (run.0 + (now - runner.started), run.1 + 1);
+        let run = match (done, runner.beside) {
+            (true, Beside::Always(at)) => Some((at, seconds)),
+            _ => None,
+        };
+        self.stale = true;
+        self.ended.push_back(Past {
+            template: runner.template,
+            meter: runner.meter,
+            run,
+        });
+        if self.ended.len() > KEPT {
+            self.ended.pop_front();
         }
     }
 
     /// A job ran out of memory with `number - 1` others: this many copies are too many.
     pub fn too_many(&mut self, template: &str, number: usize) {
-        self.test = None;
-        let learnt = self.learnt.entry(template.to_owned()).or_default();
-        learnt.level = learnt.level.min(number.saturating_sub(1)).max(1);
-        learnt.step = 0;
+        let level = number.saturating_sub(1).max(1).min(self.level(template));
+        self.aims.remove(template);
+        let learnt = self.learnt_mut(template);
+        (learnt.level, learnt.step) = (level, 0);
+        self.fixed.insert(template.to_owned());
     }
 
-    /// Number of running jobs that have reported progress.
-    fn reported(&self) -> usize {
-        self.runners.values().filter(|r| r.begun).count()
-    }
-
-    /// The number of jobs that report progress changes.
-    fn cut(&mut self) {
-        for runner in self.runners.values_mut() {
+    /// The number of jobs that report progress on a device changes.
+    fn cut(&mut self, device: usize) {
+        for runner in self.runners.values_mut().filter(|r| r.device == device) {
             runner.meter.cut();
         }
-    }
-
-    /// Templates and meters of the jobs that run, and of those of the same templates that ended last.
-    fn meters(&self) -> impl Iterator<Item = (&str, &Meter)> {
-        let running = self.runners.values().map(|r| (&*r.template, &r.meter));
-        let templates: BTreeSet<&str> = self.runners.values().map(|r| &*r.template).collect();
-        let ended = self.ended.iter();
-        running.chain(ended.filter(move |(template, _)| templates.contains(template)))
-    }
-
-    /// The largest number of jobs above `from` and up to `to` with which the rate of one is known.
-    fn known(&self, from: usize, to: usize) -> Option<usize> {
-        let known = |number: usize| self.meters().any(|(_, m)| m.rate(number).is_some());
-        (from + 1..=to).rev().find(|number| known(*number))
-    }
-
-    /// All decided starts and replacements have been made. `blocked`: the template of a job that waits only because
-    /// of its level; `full`: the running fractions sum to at most 1, so the jobs run at the current levels.
-    pub fn settle(&mut self, now: f64, blocked: Option<&str>, full: bool) {
-        if let Some(processors) = &mut self.processors {
-            processors.settle(blocked.is_some());
-            return;
-        }
-        let number = self.runners.values().count();
-        for runner in self.runners.values_mut() {
-            match runner.beside {
-                Some(0) => runner.beside = Some(number),
-                Some(n) if n != number => runner.beside = None,
-                _ => {}
-            }
-        }
-        self.number = number;
-        if self.test.is_some() {
-            self.conclude(now);
-        } else if let (Some(template), true) = (blocked, full) {
-            self.begin(template, now);
-        }
-    }
-
-    /// Whether whole runs of every running template are known with this many jobs.
-    fn knows_runs(&self, number: usize) -> bool {
-        let known = |r: &Runner| {
-            let run = self.runs.get(&(r.template.clone(), number));
-            run.is_some_and(|(_, count)| *count >= RUNS)
-        };
-        self.number > 0 && self.runners.values().all(known)
     }
 
     /// Whether a job may still begin to report its progress.
@@ -310,109 +550,138 @@ impl Explorer {
         !runner.begun && now - runner.started < SILENT
     }
 
-    fn begin(&mut self, template: &str, now: f64) {
-        let learnt = self.learnt.get(template).cloned().unwrap_or_default();
-        let target = (learnt.level + learnt.step).min(self.most);
-        if target <= learnt.level || self.number == 0 {
+    /// All decided starts on a device have been made; `blocked`: how many jobs wait, if one of them only because of
+    /// the number.
+    pub fn settle(&mut self, device: usize, now: f64, blocked: Option<usize>) {
+        if let Some(processors) = &mut self.processors {
+            processors.settle(blocked.is_some());
             return;
         }
-        let short = self
-            .runners
-            .values()
-            .any(|r| self.short.contains(&r.template));
-        // Before the first report nothing tells whether it will be measured by reports.
-        let silent =
-            self.runners.values().any(|r| Self::is_starting(r, now)) && self.reported() == 0;
-        let known = self.known(0, self.number).filter(|_| !short && !silent);
-        if known.is_none() && !self.knows_runs(self.number) {
-            return;
+        let here = self.situation(device, |_| true);
+        for runner in self.runners.values_mut().filter(|r| r.device == device) {
+            runner.beside = match runner.beside {
+                Beside::Unknown => Beside::Always(here),
+                Beside::Always(at) if at == here => continue,
+                _ => Beside::Changed,
+            };
         }
-        self.test = Some(Test {
-            template: template.to_owned(),
-            target,
-            from: self.number,
-            reported: known.unwrap_or(0),
-            new: BTreeSet::new(),
-            since: now,
-        });
+        let pause = match self.testing().next() {
+            Some(_) => PAUSE,
+            None => LONG_PAUSE,
+        };
+        if self.stale && now - self.fitted >= pause {
+            self.refit(now);
+        }
+        if here.number > 0 {
+            self.aim(here, blocked.unwrap_or(0));
+        }
     }
 
-    fn conclude(&mut self, now: f64) {
-        let Some(test) = &mut self.test else { return };
-        if test.new.is_empty() {
-            let new = self.runners.iter().filter(|(_, r)| r.started >= test.since);
-            test.new = new.map(|(id, _)| *id).collect();
-            // Nothing was started: there is nothing to compare.
-            if test.new.is_empty() && now - test.since > PATIENCE {
-                self.test = None;
-            }
-            return;
+    /// Compares all situations again.
+    fn refit(&mut self, now: f64) {
+        (self.fitted, self.stale) = (now, false);
+        let (seen, templates) = self.seen();
+        let (worths, means) = fit(&seen);
+        self.tables.clear();
+        for (at, worth) in worths {
+            let table = self.tables.entry(at.mix).or_default();
+            table.insert((at.number, at.cap), worth);
         }
-        let new: Vec<&Runner> = (test.new.iter())
-            .filter_map(|id| self.runners.get(id))
-            .collect();
-        let (by_reports, ended) = (test.reported > 0, new.is_empty());
-        if by_reports && new.iter().any(|r| Self::is_starting(r, now)) {
-            test.since = now;
-            return;
+        for (template, mean) in templates.iter().zip(means) {
+            let table = self.mixes.iter().position(|mix| mix == template);
+            let table = table.and_then(|mix| self.tables.get(&mix));
+            let best = table.and_then(|table| search::worth(table, search::best(table)?));
+            self.means.insert(template.clone(), mean);
+            self.learnt_mut(template).rate = Some((mean + best.unwrap_or(0.0)).exp());
         }
-        let Some((numbers, ratio)) = self.found(now) else {
-            if by_reports && ended {
-                let templates: Vec<String> =
-                    self.runners.values().map(|r| r.template.clone()).collect();
-                self.short.extend(templates);
-            }
-            if ended {
-                self.test = None;
-            }
-            return;
-        };
-        self.decide(numbers * ratio, ratio >= NO_LOSS);
     }
 
-    fn decide(&mut self, gain: f64, no_loss: bool) {
-        let Some(test) = self.test.take() else { return };
-        let learnt = self.learnt.entry(test.template).or_default();
-        if gain >= LEAST_GAIN {
-            learnt.level = test.target;
-            learnt.speedup *= gain;
-        } else {
-            learnt.halving = true;
+    /// Everything that was measured, and the templates by number.
+    fn seen(&self) -> (Vec<Seen>, Vec<String>) {
+        let running = self.runners.values().map(|r| (&r.template, &r.meter, None));
+        let ended = self.ended.iter().map(|p| (&p.template, &p.meter, p.run));
+        let (mut all, mut templates) = (Vec::new(), Vec::<String>::new());
+        for (job, (name, meter, run)) in running.chain(ended).enumerate() {
+            let template = templates.iter().position(|t| t == name).unwrap_or_else(|| {
+                templates.push(name.clone());
+                templates.len() - 1
+            });
+            let before = all.len();
+            let seen = |at, log, seconds| Seen {
+                template,
+                job,
+                at,
+                log,
+                seconds,
+            };
+            all.extend(meter.rates().map(|(at, rate, s)| seen(at, rate.ln(), s)));
+            if let (true, Some((at, seconds))) = (all.len() == before, run) {
+                all.push(seen(at, -seconds.max(1e-3).ln(), RUN));
+            }
         }
-        learnt.step = match learnt.halving {
-            true => learnt.step / 2,
-            false if no_loss && test.target <= DOUBLES => test.target,
-            // Half more: what a step too far has started continues until it ends.
-            false => (test.target / 2).max(1),
-        };
+        (all, templates)
     }
 
-    /// What the test shows: number of jobs after it over that before it, and the ratio of the rates of a job; `None`: not
-    /// yet known.
-    fn found(&self, now: f64) -> Option<(f64, f64)> {
-        let test = self.test.as_ref()?;
-        if test.reported > 0 {
-            let all = test.reported + test.new.len();
-            let number = self.known(test.reported, all)?;
-            if number < all && now - test.since < TOGETHER {
-                return None;
-            }
-            let rates = ratio(self.meters(), test.reported, number)?;
-            return Some((number as f64 / test.reported as f64, rates));
-        }
-        if !self.knows_runs(self.number) {
-            return None;
-        }
-        let templates: BTreeSet<&String> = self.runners.values().map(|r| &r.template).collect();
-        let mean_run = |template: &String, number: usize| {
-            let (sum, count) = self.runs.get(&(template.clone(), number))?;
-            (*count >= RUNS).then(|| sum / f64::from(*count))
+    /// What to run of a mix from now on.
+    fn aim(&mut self, here: At, left: usize) {
+        let Some(mix) = self.mixes.get(here.mix).cloned() else {
+            return;
         };
-        let ratios: Option<Vec<f64>> = templates
-            .into_iter()
-            .map(|t| Some(mean_run(t, test.from)? / mean_run(t, self.number)?))
-            .collect();
-        let rates = mean(&ratios?)?;
-        Some((self.number as f64 / test.from as f64, rates))
+        if self.fixed.contains(&mix) {
+            return;
+        }
+        // A mix begins with as many as its parts allow.
+        let first = match self.learnt.get(&mix) {
+            Some(learnt) => Aim {
+                number: learnt.level,
+                cap: learnt.cap.unwrap_or(Aim::of(learnt.level).cap),
+            },
+            None => Aim::of(here.number),
+        };
+        let table = self.tables.get(&here.mix).cloned().unwrap_or_default();
+        let (now, _) = *self.aims.get(&mix).unwrap_or(&(first, true));
+        let (next, trial) = search::next(&table, now, left, self.most.max(1));
+        let Some(best) = search::best(&table) else {
+            self.aims.insert(mix, (next, trial));
+            return;
+        };
+        self.aims.insert(mix.clone(), (next, trial));
+        let cap = (!trial && next.number > 2).then_some(next.cap);
+        let learnt = self.learnt_mut(&mix);
+        learnt.level = best;
+        // What is not settled when the last jobs run is tried again by the next sweep.
+        if left > 0 {
+            learnt.step = usize::from(trial);
+        }
+        learnt.cap = cap.or(learnt.cap.filter(|_| best == next.number));
+        learnt.tried = tried(&table);
+        let reached = learnt.tried.iter().filter(|t| t.at_once == best);
+        let reached = reached.map(|t| t.gives).max_by(f64::total_cmp);
+        learnt.speedup = reached.unwrap_or(1.0);
     }
+}
+
+/// Throughput of so many jobs is about this power of their number, if nothing is known: two do 1.6 times as much.
+const USUAL: f64 = 0.7;
+
+/// What was tried, for people and for the store.
+fn tried(table: &Table) -> Vec<Tried> {
+    let known = table
+        .iter()
+        .filter(|((number, _), worth)| search::is_known(*number, worth));
+    let known: Vec<_> = known.collect();
+    // Without a job alone, the least number counts as the usual throughput of so many.
+    let base = known.first().map_or(0.0, |((number, _), worth)| {
+        worth.log - (USUAL - 1.0) * (*number as f64).ln()
+    });
+    known
+        .into_iter()
+        .map(|((number, cap), worth)| Tried {
+            at_once: *number,
+            cap: *cap,
+            gives: *number as f64 * (worth.log - base).exp(),
+            jobs: worth.jobs,
+            seconds: worth.seconds,
+        })
+        .collect()
 }

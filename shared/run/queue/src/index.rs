@@ -136,6 +136,11 @@ impl Index {
         self.ready.get(kind).into_iter().flatten().copied()
     }
 
+    /// Number of waiting jobs that are not held.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.values().map(BTreeSet::len).sum()
+    }
+
     /// The last waiting job of a kind, the one about half way to it, and the first.
     pub(crate) fn spread(&self, kind: &Kind) -> Option<[Id; 3]> {
         let all = self.ready.get(kind)?;

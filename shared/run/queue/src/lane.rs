@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::book::Id;
 use crate::devices::{Device, Sight};
 use crate::explore::Explorer;
 use crate::index::Kind;
@@ -38,42 +39,314 @@ pub enum Wait {
 
 /// Tolerance for sums of fractions.
 pub(crate) const SLACK: f64 = 1e-9;
+/// Seconds without growth after which a running job's peak is believed: a training allocates in its first steps, and
+/// what an evaluation adds later is learnt when it happens.
+const FLAT: f64 = 3.0;
+/// Growth that does not count as such.
+const GROWTH: f64 = 1.02;
+/// Margin above the peak of jobs that have ended, and above one that was only believed: copies of a sweep differ by the
+/// size of their models, and allocators round up.
+const MARGINS: (f64, f64) = (1.05, 1.1);
+/// Factor by which a figure grows when a job ran out of memory: the allocation that failed is not in its peak.
+const SHORTAGE: f64 = 1.25;
+
+/// Each job that ends takes this part of what it did not need from a figure that a shortage has raised.
+const RELAXES: u64 = 3;
 
 /// Resources of a device in use while decisions are made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room {
     pub(crate) jobs: usize,
-    pub(crate) memory: u64,
+    /// Bytes that its jobs need, and bytes of these that they do not use yet.
+    memory: u64,
+    growth: u64,
     pub(crate) parts: f64,
     /// One of them must run alone.
     pub(crate) alone: bool,
+    /// Nothing is known of the memory of one of them, which runs alone until it is.
+    unknown: bool,
+    /// Percent by which the jobs may be slowed down, of the strictest promise.
+    promise: Option<u32>,
 }
 
 /// A device and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) device: Device,
-    pub(crate) sight: Option<Sight>,
-    pub(crate) explorer: Explorer,
+    /// Position of its kind.
+    pub(crate) kind: usize,
+    sight: Option<Sight>,
+    /// Most bytes that each running job was seen to use, and when that last grew.
+    held: BTreeMap<Id, (u64, f64)>,
+}
+
+/// How much memory a job needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Bytes(u64),
+    /// Nothing is known of its template; the largest template needs this, if any is known.
+    Unknown(Option<u64>),
 }
 
 impl Lane {
-    pub(crate) fn new(device: Device, most: usize, learnt: Option<&Learned>) -> Self {
-        let learnt = learnt.cloned().unwrap_or_default();
-        let mut explorer = Explorer::new(learnt, device.clients.min(most));
-        if let Some(cores) = device.cores {
-            explorer = explorer.on_processors(cores);
-        }
+    pub(crate) const fn new(device: Device, kind: usize) -> Self {
         Self {
             device,
+            kind,
             sight: None,
-            explorer,
+            held: BTreeMap::new(),
         }
     }
 
     /// Why nothing can start on it, if it cannot be used.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.sight.as_ref()?.lost.as_deref()
+    }
+
+    /// Whether its memory is observed.
+    pub(crate) const fn is_seen(&self) -> bool {
+        self.sight.is_some()
+    }
+
+    pub(crate) fn has_strangers(&self) -> bool {
+        let sight = self.sight.as_ref();
+        sight.is_some_and(|sight| !sight.strangers.is_empty())
+    }
+
+    /// Bytes that are free and that no running job will grow into.
+    pub(crate) fn spare(&self, room: &Room) -> u64 {
+        let free = self
+            .sight
+            .as_ref()
+            .map_or(self.device.total, |sight| sight.free);
+        free.saturating_sub(room.growth)
+    }
+
+    /// What is seen of it now. Believes the memory of jobs that no longer grow.
+    pub(crate) fn sees(&mut self, sight: Sight, explorer: &mut Explorer, now: f64) {
+        for (id, used) in &sight.used {
+            let Some(template) = explorer.template(*id).map(str::to_owned) else {
+                continue;
+            };
+            let held = self.held.entry(*id).or_insert((0, now));
+            if *used as f64 > held.0 as f64 * GROWTH || !explorer.has_begun(*id, now) {
+                held.1 = now;
+            }
+            held.0 = held.0.max(*used);
+            let (peak, since) = *held;
+            let learnt = explorer.learnt_mut(&template);
+            let flat = now - since >= FLAT;
+            if learnt.peak.map_or(flat && peak > 0, |known| peak > known) {
+                learnt.peak = Some(peak);
+            }
+        }
+        self.sight = Some(sight);
+    }
+
+    /// A job has gone from it, and had used this much at most.
+    pub(crate) fn gone(
+        &mut self,
+        id: Id,
+        template: &str,
+        peak: Option<u64>,
+        explorer: &mut Explorer,
+    ) {
+        let seen = self.held.remove(&id).map(|(peak, _)| peak);
+        if let (Some(peak), true) = (peak.max(seen), self.sight.is_some()) {
+            let learnt = explorer.learnt_mut(template);
+            learnt.peak = match learnt.peak {
+                // What a shortage added was a guess.
+                Some(known) if learnt.short && known > peak => {
+                    Some(known - (known - peak) / RELAXES)
+                }
+                known => known.max(Some(peak)),
+            };
+            learnt.ended = true;
+        }
+    }
+
+    /// A job ran out of memory: its template needs more than was known. Whether that is the first time.
+    pub(crate) fn short(
+        &self,
+        id: Id,
+        template: &str,
+        peak: Option<u64>,
+        explorer: &mut Explorer,
+    ) -> bool {
+        if self.sight.is_none() {
+            return false;
+        }
+        let total = self.device.total;
+        let seen = self.held.get(&id).map(|(peak, _)| *peak);
+        let learnt = explorer.learnt_mut(template);
+        let known = learnt.peak.max(seen).max(peak).unwrap_or(total / 2);
+        learnt.peak = Some(((known as f64 * SHORTAGE) as u64).min(total));
+        !std::mem::replace(&mut learnt.short, true)
+    }
+
+    fn need(&self, kind: &Kind, explorer: &Explorer) -> Need {
+        let learnt = explorer.learnt().get(&kind.template);
+        let peak =
+            learnt.and_then(|l| Some((l.peak?, if l.ended { MARGINS.0 } else { MARGINS.1 })));
+        let peak = peak.map(|(peak, margin)| (peak as f64 * margin) as u64);
+        match (peak, kind.memory) {
+            (None, 0) if self.sight.is_none() => Need::Bytes(0),
+            (None, 0) => Need::Unknown(explorer.largest()),
+            (peak, declared) => Need::Bytes(peak.unwrap_or(0).max(declared)),
+        }
+    }
+
+    /// Number of jobs that could run together if more like this one followed, as far as memory goes.
+    pub(crate) fn holds(&self, room: &Room, kind: &Kind, explorer: &Explorer) -> usize {
+        let need = match self.need(kind, explorer) {
+            Need::Bytes(bytes) => bytes,
+            Need::Unknown(largest) => largest.unwrap_or(0),
+        };
+        let more = self.spare(room).checked_div(need).unwrap_or(u64::MAX);
+        room.jobs.saturating_add(more.max(1) as usize)
+    }
+
+    /// Bytes that a job needs, for people.
+    pub(crate) fn needs(&self, kind: &Kind, explorer: &Explorer) -> u64 {
+        match self.need(kind, explorer) {
+            Need::Bytes(bytes) => bytes,
+            Need::Unknown(largest) => largest.unwrap_or(self.device.total),
+        }
+    }
+
+    /// Counts a job, one that runs or one that will be started.
+    pub(crate) fn take(
+        &self,
+        room: &mut Room,
+        (kind, promise): (&Kind, Option<u32>),
+        id: Option<Id>,
+        explorer: &Explorer,
+    ) {
+        let sight = self.sight.as_ref();
+        let used = id.and_then(|id| sight?.used.get(&id).copied()).unwrap_or(0);
+        let need = match self.need(kind, explorer) {
+            Need::Bytes(bytes) => bytes,
+            Need::Unknown(largest) => {
+                room.unknown |= self.guess().is_none();
+                largest.or(self.guess()).unwrap_or(0)
+            }
+        };
+        room.jobs += 1;
+        room.memory = room.memory.saturating_add(need.max(used));
+        room.growth = room.growth.saturating_add(need.saturating_sub(used));
+        room.parts += self.part(&kind.template, explorer);
+        // A job that was promised whole GPUs shares none of them.
+        room.alone |= kind.alone || kind.gpus > 0;
+        room.promise = match (room.promise, promise) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// On processors, what a job is assumed to need before any was seen: half of what each processor has. Jobs there
+    /// often take a second, so waiting until the first one's memory is known would cost more than it saves.
+    fn guess(&self) -> Option<u64> {
+        self.device
+            .cores
+            .map(|cores| self.device.total / (2 * cores.max(1) as u64))
+    }
+
+    /// Fraction of the device that a job of a template takes.
+    fn part(&self, template: &str, explorer: &Explorer) -> f64 {
+        1.0 / explorer.level(template) as f64
+    }
+
+    /// Whether a job can be started beside the running ones; if not, why. `most`: bytes that jobs may request.
+    pub(crate) fn fits(
+        &self,
+        at: usize,
+        room: &Room,
+        (kind, promise): (&Kind, Option<u32>),
+        most: u64,
+        explorer: &Explorer,
+    ) -> Result<(), Wait> {
+        if self.lost().is_some() {
+            return Err(Wait::Device);
+        }
+        if room.jobs > 0 && (kind.alone || room.alone || kind.gpus > 0) {
+            return Err(Wait::Alone);
+        }
+        if room.jobs >= self.device.clients {
+            return Err(Wait::Most);
+        }
+        self.has_memory(room, kind, most, explorer)?;
+        let percent = match (promise, room.promise) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let is_kept = |percent| explorer.keeps(at, &kind.template, room.jobs + 1, percent);
+        if !percent.is_none_or(is_kept) {
+            return Err(Wait::Promise);
+        }
+        match self.is_full(at, room, &kind.template, explorer) {
+            true => Err(Wait::Turn),
+            false => Ok(()),
+        }
+    }
+
+    fn has_memory(
+        &self,
+        room: &Room,
+        kind: &Kind,
+        most: u64,
+        explorer: &Explorer,
+    ) -> Result<(), Wait> {
+        let need = match self.need(kind, explorer) {
+            Need::Bytes(bytes) => bytes,
+            Need::Unknown(largest) => match (largest.or(self.guess()), room.jobs) {
+                (Some(bytes), _) => bytes,
+                (None, 0) => 0,
+                (None, _) => return Err(Wait::Memory),
+            },
+        };
+        if room.unknown || room.memory.saturating_add(need.max(kind.memory)) > most && room.jobs > 0
+        {
+            return Err(Wait::Memory);
+        }
+        if room.memory.saturating_add(kind.memory) > most {
+            return Err(Wait::Memory);
+        }
+        // A device that nothing else uses gives all that there is: what does not fit there fits nowhere.
+        let is_free = room.jobs == 0 && !self.has_strangers();
+        if self.sight.is_some() && need > self.spare(room) && !is_free {
+            return Err(Wait::Memory);
+        }
+        Ok(())
+    }
+
+    /// Whether no job at all could be started beside the running ones, and why.
+    pub(crate) fn is_closed(&self, room: &Room, explorer: &Explorer) -> Option<Wait> {
+        if room.jobs >= self.device.clients {
+            return Some(Wait::Most);
+        }
+        let full = match explorer.is_on_processors() {
+            true => room.parts > 1.0 + explorer.spare() - SLACK,
+            false => room.jobs >= explorer.highest_places(),
+        };
+        (room.jobs > 0 && full).then_some(Wait::Turn)
+    }
+
+    /// Whether a job of this template is too much beside the running ones.
+    ///
+    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than that:
+    /// otherwise a training on all processors would wait until every small job has ended. Beyond that, jobs begin only
+    /// as far as measured idle time says ([`Explorer::spare`]): jobs that compute all the time would only take turns,
+    /// and each would end later. But none begins beside a training on all processors: threads that spin while waiting
+    /// for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
+    fn is_full(&self, at: usize, room: &Room, template: &str, explorer: &Explorer) -> bool {
+        if !explorer.is_on_processors() {
+            return room.jobs > 0 && explorer.is_full(at, room.jobs, room.parts, template);
+        }
+        let most = match self.part(template, explorer) < 1.0 {
+            false => 1.0,
+            true => 1.0 + explorer.spare(),
+        };
+        room.parts > most - SLACK
     }
 
     /// What a user must know of its memory when a job that needs `need` bytes waits.
@@ -101,70 +374,4 @@ impl Lane {
             gb(need)
         )
     }
-
-    pub(crate) fn take(&self, room: &mut Room, kind: &Kind) {
-        room.jobs += 1;
-        room.memory = room.memory.saturating_add(kind.memory);
-        room.parts += self.part(&kind.template);
-        room.alone |= kind.alone;
-    }
-
-    /// Fraction of the device that a job of a template takes.
-    fn part(&self, template: &str) -> f64 {
-        1.0 / self.explorer.level(template) as f64
-    }
-
-    /// Whether a job can be started beside the running ones; if not, why. `memory`: bytes that jobs may request.
-    pub(crate) fn fits(&self, room: &Room, kind: &Kind, memory: u64) -> Result<(), Wait> {
-        if self.lost().is_some() {
-            return Err(Wait::Device);
-        }
-        if room.jobs > 0 && (kind.alone || room.alone || kind.gpus > 0) {
-            return Err(Wait::Alone);
-        }
-        if room.jobs >= self.device.clients {
-            return Err(Wait::Most);
-        }
-        if room.memory.saturating_add(kind.memory) > memory {
-            return Err(Wait::Memory);
-        }
-        if self.is_full(room.parts, self.part(&kind.template)) {
-            return Err(Wait::Turn);
-        }
-        Ok(())
-    }
-
-    /// Whether no job at all could be started beside the running ones, and why.
-    pub(crate) fn is_closed(&self, room: &Room) -> Option<Wait> {
-        if room.jobs >= self.device.clients {
-            return Some(Wait::Most);
-        }
-        let least = match self.explorer.processors() {
-            Some(_) => 0.0,
-            None => 1.0 / self.explorer.highest() as f64,
-        };
-        let full = room.jobs > 0 && self.is_full(room.parts, least);
-        full.then_some(Wait::Turn)
-    }
-
-    /// Whether a job of this size is too much beside others of these sizes.
-    ///
-    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than that:
-    /// otherwise a training on all processors would wait until every small job has ended. Beyond that, jobs begin only
-    /// as far as measured idle time says ([`Explorer::spare`]): jobs that compute all the time would only take turns,
-    /// and each would end later. But none begins beside a training on all processors: threads that spin while waiting
-    /// for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
-    fn is_full(&self, others: f64, part: f64) -> bool {
-        if self.explorer.processors().is_none() {
-            return others > 0.0 && others + part > 1.0 + SLACK;
-        }
-        let most = match part < 1.0 {
-            false => 1.0,
-            true => 1.0 + self.explorer.spare(),
-        };
-        others > most - SLACK
-    }
 }
-
-/// What was learnt of the templates on one kind of device.
-pub(crate) type Learned = BTreeMap<String, crate::learnt::Learnt>;

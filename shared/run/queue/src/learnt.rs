@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Knowledge about a template on a device.
+/// Knowledge about a template, or about a set of templates that run together, on a kind of device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learnt {
     /// Number of copies that fill the device.
     pub level: usize,
-    /// The next step up; 0: more gained nothing.
+    /// The next step up; 0: the number is settled, and is not tried again.
     pub step: usize,
     /// A step has gained nothing, so each further one is half as long.
     pub halving: bool,
@@ -17,6 +17,51 @@ pub struct Learnt {
     /// Number of processors that one job keeps busy, if it runs on processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wants: Option<f64>,
+    /// Cap of each job at this level, percent; absent: none was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
+    /// Most bytes of memory that a job was seen to use, with what a shortage has added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
+    /// The peak is that of jobs that have ended: it was not only believed while one ran.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ended: bool,
+    /// A job has run out of memory, and its figure was raised.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub short: bool,
+    /// Work per second of a job at this level, in the unit that jobs report; compares kinds of device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Seconds that a job of it took from start to end, the last ones weighing most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// What was tried, and what it gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
+}
+
+/// A number at once and a cap that were tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tried {
+    /// Jobs at once.
+    pub at_once: usize,
+    /// Cap of each, percent; 0 if they had different ones.
+    pub cap: u32,
+    /// Throughput relative to that of the smallest number that was measured, times this number.
+    pub gives: f64,
+    /// Jobs that were measured.
+    pub jobs: usize,
+    /// Seconds of all of them together.
+    pub seconds: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(on: &bool) -> bool {
+    !*on
 }
 
 impl Default for Learnt {
@@ -28,6 +73,13 @@ impl Default for Learnt {
             halving: false,
             speedup: 1.0,
             wants: None,
+            cap: None,
+            peak: None,
+            ended: false,
+            short: false,
+            rate: None,
+            seconds: None,
+            tried: Vec::new(),
         }
     }
 }

@@ -1,19 +1,20 @@
 //! Which jobs run.
 //!
-//! The policy sees the [`Book`], the progress of jobs and the current time; it starts no process and reads no
-//! clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
+//! The policy sees the [`Book`], the progress of jobs, the state of devices and the current time; it starts no process
+//! and reads no clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
+
+mod choose;
+mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::Share;
-
-use crate::after::{Turn, turn};
 use crate::book::{Book, Demand, Entry, Id, Outcome, Record};
 use crate::devices::{Device, Sight, Spot};
-use crate::failures::{Failures, Verdict};
-use crate::index::{Kind, Position};
+use crate::explore::Explorer;
+use crate::failures::Failures;
+use crate::index::Kind;
+use crate::lane::Lane;
 pub use crate::lane::Wait;
-use crate::lane::{Lane, Room, SLACK};
 use crate::learnt::Learnt;
 use crate::processors::Look;
 
@@ -74,15 +75,13 @@ impl From<Outcome> for Gone {
     }
 }
 
-/// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
-/// starts before it.
-const PASSED: f64 = 60.0;
-
 /// The policy.
 #[derive(Debug)]
 pub struct Policy {
     limits: Limits,
     lanes: Vec<Lane>,
+    /// What is learnt of each kind of device, with its name.
+    kinds: Vec<(String, Explorer)>,
     /// Where the running jobs are.
     spots: BTreeMap<Id, Spot>,
     /// Since when later jobs have overtaken it.
@@ -96,33 +95,6 @@ pub struct Policy {
     rest: Wait,
 }
 
-/// Resources in use while decisions are made.
-struct Rooms {
-    jobs: usize,
-    lanes: Vec<Room>,
-    /// Number of jobs of each named group.
-    groups: BTreeMap<String, usize>,
-}
-
-impl Rooms {
-    /// Whether as many jobs of a group run as a user allows.
-    fn is_full_for(&self, book: &Book, group: &str) -> bool {
-        let running = self.groups.get(group).copied().unwrap_or(0);
-        let most = book.wishes.groups.get(group);
-        most.is_some_and(|&most| running >= most)
-    }
-}
-
-/// What is chosen to be done.
-#[derive(Default)]
-struct Choice {
-    starts: Vec<(Id, Spot)>,
-    /// Jobs that will never start, and why.
-    skips: Vec<(Id, String)>,
-    /// For each device, the template of the first job that waits only because of its level.
-    blocked: Vec<Option<String>>,
-}
-
 impl Policy {
     /// A policy for these devices, with limits, and with what was learnt before of each kind of device.
     #[must_use]
@@ -131,13 +103,25 @@ impl Policy {
         limits: Limits,
         learnt: &BTreeMap<String, BTreeMap<String, Learnt>>,
     ) -> Self {
-        let lanes = devices.into_iter().map(|device| {
-            let learnt = learnt.get(&device.kind);
-            Lane::new(device, limits.most, learnt)
-        });
+        let (mut lanes, mut kinds) = (Vec::new(), Vec::<(String, Explorer)>::new());
+        for device in devices {
+            let known = kinds.iter().position(|(name, _)| *name == device.kind);
+            let kind = known.unwrap_or_else(|| {
+                let learnt = learnt.get(&device.kind).cloned().unwrap_or_default();
+                let explorer = Explorer::new(learnt, device.clients.min(limits.most));
+                let explorer = match device.cores {
+                    Some(cores) => explorer.on_processors(cores),
+                    None => explorer,
+                };
+                kinds.push((device.kind.clone(), explorer));
+                kinds.len() - 1
+            });
+            lanes.push(Lane::new(device, kind));
+        }
         Self {
             limits,
-            lanes: lanes.collect(),
+            lanes,
+            kinds,
             spots: BTreeMap::new(),
             passed: BTreeMap::new(),
             failures: Failures::default(),
@@ -156,25 +140,23 @@ impl Policy {
     /// What it has learnt of templates, by kind of device.
     #[must_use]
     pub fn learnt(&self) -> BTreeMap<String, BTreeMap<String, Learnt>> {
-        let mut all: BTreeMap<String, BTreeMap<String, Learnt>> = BTreeMap::new();
-        for lane in &self.lanes {
-            let of_kind = all.entry(lane.device.kind.clone()).or_default();
-            for (template, learnt) in lane.explorer.learnt() {
-                of_kind.insert(template.clone(), learnt.clone());
-            }
-        }
-        all
+        let all = self.kinds.iter();
+        all.map(|(kind, explorer)| (kind.clone(), explorer.learnt().clone()))
+            .collect()
     }
 
     /// The experiments under way, as messages.
     #[must_use]
     pub fn tries(&self) -> Vec<String> {
-        let tests = self.lanes.iter().filter_map(|lane| lane.explorer.testing());
-        tests
-            .map(|(template, from, to)| {
-                format!("whether more than {from} at once do more, up to {to} of {template}")
-            })
-            .collect()
+        let all = self
+            .kinds
+            .iter()
+            .flat_map(|(_, explorer)| explorer.testing());
+        all.map(|(mix, number, cap)| match cap {
+            100 => format!("{number} at once of {mix}"),
+            _ => format!("{number} at once, each under {cap} %, of {mix}"),
+        })
+        .collect()
     }
 
     /// The limits.
@@ -186,8 +168,9 @@ impl Policy {
     /// Other limits, from now on.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
-        for lane in &mut self.lanes {
-            lane.explorer.limit(lane.device.clients.min(limits.most));
+        for lane in &self.lanes {
+            let most = lane.device.clients.min(limits.most);
+            self.kinds[lane.kind].1.limit(most);
         }
     }
 
@@ -199,9 +182,28 @@ impl Policy {
     }
 
     /// What is seen of a device now.
-    pub fn sees(&mut self, device: usize, sight: Sight, _now: f64) {
+    pub fn sees(&mut self, device: usize, sight: Sight, now: f64) {
         if let Some(lane) = self.lanes.get_mut(device) {
-            lane.sight = Some(sight);
+            lane.sees(sight, &mut self.kinds[lane.kind].1, now);
+            self.spread();
+        }
+    }
+
+    /// A job needs about as much memory on another kind of GPU: that holds until it is seen there.
+    fn spread(&mut self) {
+        let mut gpus: Vec<&mut Explorer> = self.kinds.iter_mut().map(|(_, e)| e).collect();
+        gpus.retain(|explorer| !explorer.is_on_processors());
+        if gpus.len() < 2 {
+            return;
+        }
+        let peaks = gpus.iter().flat_map(|explorer| explorer.learnt());
+        let peaks: Vec<(String, u64)> = peaks
+            .filter_map(|(template, learnt)| Some((template.clone(), learnt.peak?)))
+            .collect();
+        for (template, peak) in peaks {
+            for explorer in &mut gpus {
+                explorer.learnt_mut(&template).peak.get_or_insert(peak);
+            }
         }
     }
 
@@ -214,34 +216,49 @@ impl Policy {
     /// Why a job waits, as a sentence for users; empty if it does not wait.
     #[must_use]
     pub fn why(&self, book: &Book, id: Id) -> String {
-        let wait = self.wait(book, id);
-        let entry = book.entries.get(&id);
-        entry
-            .zip(wait)
-            .map_or_else(String::new, |(entry, wait)| self.explain(book, entry, wait))
+        let told = book.entries.get(&id).zip(self.wait(book, id));
+        told.map_or_else(String::new, |(entry, wait)| self.explain(book, entry, wait))
     }
 
     fn explain(&self, book: &Book, entry: &Entry, wait: Wait) -> String {
         let demand = book.demand(entry);
-        match wait {
-            Wait::Paused => "the queue is paused".to_owned(),
-            Wait::Held => "it is held (mt pause --off releases it)".to_owned(),
-            Wait::Turn => "more at once would not increase throughput".to_owned(),
-            Wait::Most => "as many jobs run as may".to_owned(),
-            Wait::Alone => "it must run alone, or another job does".to_owned(),
-            Wait::Reserved => "the place is reserved for an earlier job".to_owned(),
-            Wait::After => "another job must be done before".to_owned(),
-            Wait::Group => "as many jobs of its group run as may".to_owned(),
+        let only = demand.only.as_deref();
+        let fixed = match wait {
+            Wait::Paused => "the queue is paused",
+            Wait::Held => "it is held (mt pause --off releases it)",
+            Wait::Turn => "more at once would not increase throughput",
+            Wait::Most => "as many jobs run as may",
+            Wait::Alone => "it must run alone, or another job does",
+            Wait::Reserved => "the place is reserved for an earlier job",
+            Wait::After => "another job must be done before",
+            Wait::Group => "as many jobs of its group run as may",
             Wait::Promise => {
-                "it, or a job beside it, would be slowed down by more than was promised".to_owned()
+                let template = &entry.job.template;
+                let percent = demand.at_most_slower;
+                let told = self.allowed(only).filter_map(|at| {
+                    let name = self.lanes[at].device.label(at);
+                    Some(format!(
+                        "{name}: {}",
+                        self.explorer(at).slowed(at, template, percent)?
+                    ))
+                });
+                return told.collect::<Vec<_>>().join("; ");
             }
             Wait::Memory | Wait::Device => {
-                let need = Kind::of(entry, &demand).memory;
-                let lanes = self.allowed(demand.only.as_deref());
-                let told: Vec<String> = lanes.map(|at| self.lanes[at].told(at, need)).collect();
-                told.join("; ")
+                let kind = Kind::of(entry, &demand);
+                let told = self.allowed(only).map(|at| {
+                    let lane = &self.lanes[at];
+                    lane.told(at, lane.needs(&kind, self.explorer(at)))
+                });
+                return told.collect::<Vec<_>>().join("; ");
             }
-        }
+        };
+        fixed.to_owned()
+    }
+
+    /// What is learnt of the kind of a device.
+    fn explorer(&self, at: usize) -> &Explorer {
+        &self.kinds[self.lanes[at].kind].1
     }
 
     /// Whether a job may use a device.
@@ -290,54 +307,57 @@ impl Policy {
         let (id, template) = (entry.job.id, &entry.job.template);
         self.passed.remove(&id);
         self.spots.insert(id, spot.clone());
+        let cap = spot.share.percent().round() as u32;
         for &at in &spot.devices {
-            let Some(lane) = self.lanes.get_mut(at) else {
+            let Some(lane) = self.lanes.get(at) else {
                 continue;
             };
-            lane.explorer.started(id, template, now);
-            if lane.explorer.running() > 1 {
-                self.beside.extend(lane.explorer.ids());
+            let explorer = &mut self.kinds[lane.kind].1;
+            explorer.started(id, template, (at, cap), now);
+            if explorer.running(at) > 1 {
+                self.beside.extend(explorer.ids(at));
             }
         }
     }
 
     /// A job had done this much of its work at a time.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
-        for lane in lanes_of(&mut self.lanes, self.spots.get(&id)) {
-            lane.explorer.progress(id, at, work);
+        for kind in self.kinds_of(id) {
+            self.kinds[kind].1.progress(id, at, work);
         }
     }
 
     /// Load of the processors and of the jobs since the previous observation.
     pub fn look(&mut self, look: &Look) {
-        for lane in &mut self.lanes {
-            lane.explorer.look(look);
+        for (_, explorer) in &mut self.kinds {
+            explorer.look(look);
         }
     }
 
-    /// The processes of a running job have gone; returns the record for the journal. A job that ran out of memory
-    /// and was not alone all the time waits again, to run alone; one that may be started only once has failed. The
-    /// other may have ended between the allocation that failed and the exit.
+    /// Percent by which a running job is slower than alone so far, by measured ratios of its mix; `None`: not measured.
+    #[must_use]
+    pub fn slower(&self, id: Id) -> Option<f64> {
+        let at = *self.spots.get(&id)?.devices.first()?;
+        self.explorer(at).slower(id)
+    }
+
+    /// The processes of a running job have gone; returns the record for the journal. That it ran out of memory is not
+    /// its fault the first time: it waits again, and its template is given more. From the second time on, and where
+    /// memory is not observed, a job that was not alone all the time waits again to run alone: the other may have ended
+    /// between the allocation that failed and the exit. A job that may be started only once has failed.
     ///
     /// Of jobs that a fault of their MPS server ended, the one that caused it runs alone from then on, and all others
     /// wait again as if they had not been started.
     pub fn exited(&mut self, book: &Book, entry: &Entry, gone: Gone, now: f64) -> Record {
         let id = entry.job.id;
-        let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
-        let was_beside = self.beside.contains(&id);
-        if gone.fault == Fault::Foreign && !entry.cancelled && !book.demand(entry).once {
-            self.gone(entry, false, now);
-            return Record::Returned { id, alone: false };
+        let again = !entry.cancelled && !book.demand(entry).once;
+        let again = again.then(|| self.again(entry, &gone)).flatten();
+        if !gone.out_of_memory {
+            self.remember(entry, gone.peak);
         }
-        if was_beside && again && (gone.out_of_memory || gone.fault == Fault::Own) {
-            for lane in lanes_of(&mut self.lanes, self.spots.get(&id)) {
-                if gone.out_of_memory {
-                    let running = lane.explorer.running();
-                    lane.explorer.too_many(&entry.job.template, running.max(2));
-                }
-            }
+        if let Some(alone) = again {
             self.gone(entry, false, now);
-            return Record::Returned { id, alone: true };
+            return Record::Returned { id, alone };
         }
         let outcome = match entry.cancelled {
             true => Outcome::Cancelled,
@@ -348,6 +368,48 @@ impl Policy {
             id,
             at_s: now,
             outcome,
+        }
+    }
+
+    /// Whether a job waits again for a reason that is not its fault, and if so, whether to run alone.
+    fn again(&mut self, entry: &Entry, gone: &Gone) -> Option<bool> {
+        let (id, template) = (entry.job.id, &entry.job.template);
+        let was_beside = self.beside.contains(&id);
+        if gone.fault == Fault::Foreign {
+            return Some(false);
+        }
+        if entry.alone || !gone.out_of_memory && gone.fault == Fault::None {
+            return None;
+        }
+        if gone.fault == Fault::Own {
+            return was_beside.then_some(true);
+        }
+        let spot = self.spots.get(&id)?.clone();
+        for &at in &spot.devices {
+            let Some(lane) = self.lanes.get(at) else {
+                continue;
+            };
+            let explorer = &mut self.kinds[lane.kind].1;
+            let is_first = lane.short(id, template, gone.peak, explorer);
+            // With a stranger beside it, it was not alone either.
+            if is_first && (was_beside || lane.has_strangers()) {
+                return Some(false);
+            }
+            if was_beside && !lane.is_seen() {
+                explorer.too_many(template, explorer.running(at).max(2));
+            }
+        }
+        was_beside.then_some(true)
+    }
+
+    /// Keeps what a job that has gone used of the memory of its device.
+    fn remember(&mut self, entry: &Entry, peak: Option<u64>) {
+        let spot = self.spots.get(&entry.job.id).cloned();
+        for at in spot.into_iter().flat_map(|spot| spot.devices) {
+            if let Some(lane) = self.lanes.get_mut(at) {
+                let explorer = &mut self.kinds[lane.kind].1;
+                lane.gone(entry.job.id, &entry.job.template, peak, explorer);
+            }
         }
     }
 
@@ -366,262 +428,20 @@ impl Policy {
         let id = entry.job.id;
         self.stopped.remove(&id);
         self.beside.remove(&id);
-        let spot = self.spots.remove(&id);
-        for lane in lanes_of(&mut self.lanes, spot.as_ref()) {
-            lane.explorer.ended(id, done, now);
+        for kind in self.kinds_of(id) {
+            self.kinds[kind].1.ended(id, done, now);
         }
+        self.spots.remove(&id);
     }
 
-    /// Decides the next actions. Every [`Decision::Start`] must be carried out, or the job ended in the book.
-    pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
-        let mut decisions = Vec::new();
-        for entry in book.running().filter(|e| e.cancelled) {
-            if self.stopped.insert(entry.job.id) {
-                decisions.push(Decision::Stop(entry.job.id));
-            }
-        }
-        let choice = self.choose(book, now);
-        let started: BTreeSet<usize> = (choice.starts.iter())
-            .flat_map(|(_, spot)| spot.devices.iter().copied())
-            .collect();
-        let skips = choice.skips.into_iter();
-        decisions.extend(skips.map(|(id, why)| Decision::Skip(id, why)));
-        let starts = choice.starts.into_iter();
-        decisions.extend(starts.map(|(id, spot)| Decision::Start(id, spot)));
-        let rooms = self.rooms(book);
-        let devices = self.lanes.iter_mut().zip(&rooms.lanes).zip(choice.blocked);
-        for (at, ((lane, room), blocked)) in devices.enumerate() {
-            // Jobs started now have not been seen running: the next call evaluates them.
-            if !started.contains(&at) {
-                let full = room.parts <= 1.0 + SLACK;
-                lane.explorer.settle(now, blocked.as_deref(), full);
-            }
-        }
-        decisions
+    /// Kinds of the devices on which a job runs.
+    fn kinds_of(&self, id: Id) -> BTreeSet<usize> {
+        let devices = self
+            .spots
+            .get(&id)
+            .into_iter()
+            .flat_map(|spot| &spot.devices);
+        let lanes = devices.filter_map(|&at| self.lanes.get(at));
+        lanes.map(|lane| lane.kind).collect()
     }
-
-    /// Resources used by running jobs.
-    fn rooms(&self, book: &Book) -> Rooms {
-        let mut rooms = Rooms {
-            jobs: 0,
-            lanes: vec![Room::default(); self.lanes.len()],
-            groups: BTreeMap::new(),
-        };
-        for entry in book.running() {
-            let devices = match self.spots.get(&entry.job.id) {
-                Some(spot) => &*spot.devices,
-                None => &[0],
-            };
-            self.take(
-                &mut rooms,
-                &Kind::of(entry, &book.demand(entry)),
-                devices,
-                book,
-            );
-        }
-        rooms
-    }
-
-    fn take(&self, rooms: &mut Rooms, kind: &Kind, devices: &[usize], book: &Book) {
-        rooms.jobs += 1;
-        for &at in devices {
-            if let (Some(lane), Some(room)) = (self.lanes.get(at), rooms.lanes.get_mut(at)) {
-                lane.take(room, kind);
-                // A job that was promised whole GPUs shares none of them.
-                room.alone |= kind.gpus > 0;
-            }
-        }
-        let group = book.groups.get(&kind.group);
-        if let Some(name) = group.and_then(|group| group.demand.group.as_ref()) {
-            *rooms.groups.entry(name.clone()).or_default() += 1;
-        }
-    }
-
-    /// Where a job can be started beside the running ones; if nowhere, why.
-    fn place(&self, rooms: &Rooms, kind: &Kind, asked: Option<&Demand>) -> Result<Spot, Wait> {
-        if rooms.jobs >= self.limits.most {
-            return Err(Wait::Most);
-        }
-        let only = asked.and_then(|demand| demand.only.as_deref());
-        // A job without a GPU still counts among those that run at once.
-        let only = only.filter(|only| !only.is_empty());
-        let (mut free, mut why) = (Vec::new(), None);
-        for at in self.allowed(only) {
-            match self.lanes[at].fits(&rooms.lanes[at], kind, self.memory(at)) {
-                Ok(()) => free.push(at),
-                Err(wait) => why = Some(why.map_or(wait, |why| nearer(why, wait))),
-            }
-        }
-        // The emptiest device first.
-        free.sort_by(|&a, &b| rooms.lanes[a].parts.total_cmp(&rooms.lanes[b].parts));
-        let wanted = kind.gpus.max(1);
-        if free.len() < wanted {
-            return Err(match why {
-                Some(why) if self.allowed(only).count() >= wanted => why,
-                _ => Wait::Device,
-            });
-        }
-        free.truncate(wanted);
-        let share = asked.and_then(|demand| demand.share);
-        Ok(Spot {
-            devices: free,
-            share: share.map_or(Share::FULL, Share::from_hundredths),
-        })
-    }
-
-    /// Whether no job at all could be started beside the running ones, and why.
-    fn is_closed(&self, rooms: &Rooms) -> Option<Wait> {
-        if rooms.jobs >= self.limits.most {
-            return Some(Wait::Most);
-        }
-        let mut why = None;
-        for (lane, room) in self.lanes.iter().zip(&rooms.lanes) {
-            let closed = lane.is_closed(room)?;
-            why = Some(why.map_or(closed, |why| nearer(why, closed)));
-        }
-        why
-    }
-
-    /// What is to be done next.
-    fn choose(&mut self, book: &Book, now: f64) -> Choice {
-        let mut choice = Choice {
-            blocked: vec![None; self.lanes.len()],
-            ..Choice::default()
-        };
-        self.waits.clear();
-        self.rest = Wait::Turn;
-        if book.paused {
-            return choice;
-        }
-        let mut rooms = self.rooms(book);
-        let mut passed: Vec<Id> = Vec::new();
-        let mut walk = book.index.walk();
-        while let Some((at, kind)) = walk.next() {
-            let asked = book.groups.get(&kind.group).map(|group| &group.demand);
-            if let Some(why) = self.is_closed(&rooms) {
-                self.rest = why;
-                if why == Wait::Turn {
-                    self.block(&mut choice, kind, asked);
-                }
-                passed.push(at.id());
-                break;
-            }
-            let (id, more) = match self.admit(book, &rooms, (at.id(), kind), asked, now) {
-                Admission::Now(id, more) => (id, more),
-                Admission::Later(why) => {
-                    self.waits.insert(kind.clone(), why);
-                    continue;
-                }
-                Admission::Never(why) => {
-                    let all = all_of(book, kind).map(|id| (id, why.clone()));
-                    choice.skips.extend(all);
-                    continue;
-                }
-            };
-            match self.place(&rooms, kind, asked) {
-                Ok(spot) => {
-                    for other in passed.drain(..) {
-                        self.passed.entry(other).or_insert(now);
-                    }
-                    self.take(&mut rooms, kind, &spot.devices, book);
-                    choice.starts.push((id, spot));
-                    if more {
-                        walk.go_on(at, kind);
-                    }
-                }
-                Err(why) => {
-                    self.waits.insert(kind.clone(), why);
-                    if why == Wait::Turn {
-                        self.block(&mut choice, kind, asked);
-                    }
-                    passed.push(id);
-                    let since = self.passed.get(&id);
-                    if since.is_some_and(|since| now - since >= PASSED) {
-                        self.rest = Wait::Reserved;
-                        break;
-                    }
-                }
-            }
-        }
-        choice
-    }
-
-    /// Jobs of this kind wait only because of their level, on the devices that they may use.
-    fn block(&self, choice: &mut Choice, kind: &Kind, asked: Option<&Demand>) {
-        let only = asked.and_then(|demand| demand.only.as_deref());
-        for at in self.allowed(only.filter(|only| !only.is_empty())) {
-            choice.blocked[at].get_or_insert_with(|| kind.template.clone());
-        }
-    }
-
-    /// Whether the next job of a kind may start as far as other jobs and past failures are concerned.
-    fn admit(
-        &self,
-        book: &Book,
-        rooms: &Rooms,
-        (first, kind): (Id, &Kind),
-        asked: Option<&Demand>,
-        now: f64,
-    ) -> Admission {
-        match asked.map_or(Turn::Now, |demand| turn(book, demand)) {
-            Turn::Now => {}
-            Turn::Later => return Admission::Later(Wait::After),
-            Turn::Never(why) => return Admission::Never(why),
-        }
-        let group = asked.and_then(|demand| demand.group.as_ref());
-        if group.is_some_and(|group| rooms.is_full_for(book, group)) {
-            return Admission::Later(Wait::Group);
-        }
-        let verdict = match asked.is_some_and(|demand| demand.keep_going) {
-            true => Verdict::Go,
-            false => self.failures.verdict(book, kind, now),
-        };
-        match verdict {
-            Verdict::Go => Admission::Now(first, true),
-            // Of a template that has only failed, one value is tried at a time.
-            Verdict::Try(probe) => Admission::Now(probe, false),
-            Verdict::Hold => Admission::Later(Wait::Turn),
-            Verdict::GiveUp(why) => Admission::Never(why),
-        }
-    }
-}
-
-/// Whether a job may start as far as others are concerned.
-enum Admission {
-    /// This one; whether more of its kind may follow at once.
-    Now(Id, bool),
-    Later(Wait),
-    Never(String),
-}
-
-/// Of two reasons on two devices, the one that will be gone first as far as one can tell.
-fn nearer(one: Wait, other: Wait) -> Wait {
-    let order = |wait| match wait {
-        Wait::Turn => 0,
-        Wait::Memory => 1,
-        Wait::Promise => 2,
-        Wait::Alone => 3,
-        Wait::Most => 4,
-        _ => 5,
-    };
-    if order(other) < order(one) {
-        other
-    } else {
-        one
-    }
-}
-
-/// The lanes of a spot.
-fn lanes_of<'a>(
-    lanes: &'a mut [Lane],
-    spot: Option<&'a Spot>,
-) -> impl Iterator<Item = &'a mut Lane> {
-    let all = lanes.iter_mut().enumerate();
-    all.filter(move |(at, _)| spot.is_some_and(|spot| spot.devices.contains(at)))
-        .map(|(_, lane)| lane)
-}
-
-/// Waiting jobs of a kind that are not held.
-fn all_of<'a>(book: &'a Book, kind: &Kind) -> impl Iterator<Item = Id> + 'a {
-    book.index.of_kind(kind).map(Position::id)
 }

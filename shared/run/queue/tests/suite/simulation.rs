@@ -124,7 +124,7 @@ fn best_fixed(plans: &[Plan], device: Device) -> f64 {
             step: 0,
             halving: true,
             speedup: 1.0,
-            wants: None,
+            ..Learnt::default()
         };
         let templates = plans
             .iter()

@@ -1,0 +1,231 @@
+//! The order of jobs: which of them may start, and which never will.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Decision, Policy};
+use crate::after::{Turn, turn};
+use crate::book::{Book, Demand, Id};
+use crate::devices::Spot;
+use crate::failures::Verdict;
+use crate::index::{Kind, Position};
+use crate::lane::{Room, Wait};
+
+/// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
+/// starts before it.
+const PASSED: f64 = 60.0;
+
+/// Resources in use while decisions are made.
+pub(super) struct Rooms {
+    pub(super) jobs: usize,
+    pub(super) lanes: Vec<Room>,
+    /// Number of jobs of each named group.
+    groups: BTreeMap<String, usize>,
+    /// Jobs that could start as far as others are concerned.
+    pub(super) waiting: usize,
+}
+
+impl Rooms {
+    /// Whether as many jobs of a group run as a user allows.
+    fn is_full_for(&self, book: &Book, group: &str) -> bool {
+        let running = self.groups.get(group).copied().unwrap_or(0);
+        let most = book.wishes.groups.get(group);
+        most.is_some_and(|&most| running >= most)
+    }
+}
+
+/// What is chosen to be done.
+#[derive(Default)]
+struct Choice {
+    starts: Vec<(Id, Spot)>,
+    /// Jobs that will never start, and why.
+    skips: Vec<(Id, String)>,
+    /// For each device, whether a job waits only because of the number at once.
+    blocked: Vec<bool>,
+}
+
+/// Whether a job may start as far as others are concerned.
+enum Admission {
+    /// This one; whether more of its kind may follow at once.
+    Now(Id, bool),
+    Later(Wait),
+    Never(String),
+}
+
+impl Policy {
+    /// Decides the next actions. Every [`Decision::Start`] must be carried out, or the job ended in the book.
+    pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for entry in book.running().filter(|e| e.cancelled) {
+            if self.stopped.insert(entry.job.id) {
+                decisions.push(Decision::Stop(entry.job.id));
+            }
+        }
+        let choice = self.choose(book, now);
+        let started: BTreeSet<usize> = (choice.starts.iter())
+            .flat_map(|(_, spot)| spot.devices.iter().copied())
+            .collect();
+        let left = book.index.ready().saturating_sub(choice.starts.len());
+        let left = left.div_ceil(self.allowed(None).count().max(1));
+        let skips = choice.skips.into_iter();
+        decisions.extend(skips.map(|(id, why)| Decision::Skip(id, why)));
+        let starts = choice.starts.into_iter();
+        decisions.extend(starts.map(|(id, spot)| Decision::Start(id, spot)));
+        for (at, blocked) in choice.blocked.into_iter().enumerate() {
+            // Jobs started now have not been seen running: the next call evaluates them.
+            if !started.contains(&at) {
+                let kind = self.lanes[at].kind;
+                let left = blocked.then_some(left);
+                self.kinds[kind].1.settle(at, now, left);
+            }
+        }
+        decisions
+    }
+
+    /// Resources used by running jobs.
+    fn rooms(&self, book: &Book) -> Rooms {
+        let mut rooms = Rooms {
+            jobs: 0,
+            lanes: vec![Room::default(); self.lanes.len()],
+            groups: BTreeMap::new(),
+            waiting: book.index.ready(),
+        };
+        for entry in book.running() {
+            let devices = match self.spots.get(&entry.job.id) {
+                Some(spot) => &*spot.devices,
+                None => &[],
+            };
+            let kind = Kind::of(entry, &book.demand(entry));
+            self.take(&mut rooms, (&kind, Some(entry.job.id)), devices, book);
+        }
+        rooms
+    }
+
+    fn take(
+        &self,
+        rooms: &mut Rooms,
+        (kind, id): (&Kind, Option<Id>),
+        devices: &[usize],
+        book: &Book,
+    ) {
+        rooms.jobs += 1;
+        let group = book.groups.get(&kind.group);
+        let promise = group.and_then(|group| group.demand.at_most_slower);
+        for &at in devices {
+            if let (Some(lane), Some(room)) = (self.lanes.get(at), rooms.lanes.get_mut(at)) {
+                lane.take(room, (kind, promise), id, self.explorer(at));
+            }
+        }
+        if let Some(name) = group.and_then(|group| group.demand.group.as_ref()) {
+            *rooms.groups.entry(name.clone()).or_default() += 1;
+        }
+    }
+
+    /// What is to be done next.
+    fn choose(&mut self, book: &Book, now: f64) -> Choice {
+        let mut choice = Choice {
+            blocked: vec![false; self.lanes.len()],
+            ..Choice::default()
+        };
+        self.waits.clear();
+        self.rest = Wait::Turn;
+        if book.paused {
+            return choice;
+        }
+        let mut rooms = self.rooms(book);
+        let mut passed: Vec<Id> = Vec::new();
+        let mut walk = book.index.walk();
+        while let Some((at, kind)) = walk.next() {
+            let asked = book.groups.get(&kind.group).map(|group| &group.demand);
+            if let Some(why) = self.is_closed(&rooms) {
+                self.rest = why;
+                if why == Wait::Turn {
+                    self.block(&mut choice, asked);
+                }
+                passed.push(at.id());
+                break;
+            }
+            let (id, more) = match self.admit(book, &rooms, (at.id(), kind), asked, now) {
+                Admission::Now(id, more) => (id, more),
+                Admission::Later(why) => {
+                    self.waits.insert(kind.clone(), why);
+                    continue;
+                }
+                Admission::Never(why) => {
+                    let all = all_of(book, kind).map(|id| (id, why.clone()));
+                    choice.skips.extend(all);
+                    continue;
+                }
+            };
+            match self.place(&rooms, kind, asked) {
+                Ok(spot) => {
+                    for other in passed.drain(..) {
+                        self.passed.entry(other).or_insert(now);
+                    }
+                    self.take(&mut rooms, (kind, None), &spot.devices, book);
+                    rooms.waiting = rooms.waiting.saturating_sub(1);
+                    choice.starts.push((id, spot));
+                    if more {
+                        walk.go_on(at, kind);
+                    }
+                }
+                Err(why) => {
+                    self.waits.insert(kind.clone(), why);
+                    if why == Wait::Turn {
+                        self.block(&mut choice, asked);
+                    }
+                    passed.push(id);
+                    let since = self.passed.get(&id);
+                    if since.is_some_and(|since| now - since >= PASSED) {
+                        self.rest = Wait::Reserved;
+                        break;
+                    }
+                }
+            }
+        }
+        choice
+    }
+
+    /// A job waits only because of the number at once, on the devices that it may use.
+    fn block(&self, choice: &mut Choice, asked: Option<&Demand>) {
+        let only = asked.and_then(|demand| demand.only.as_deref());
+        for at in self.allowed(only) {
+            choice.blocked[at] = true;
+        }
+    }
+
+    /// Whether the next job of a kind may start as far as other jobs and past failures are concerned.
+    fn admit(
+        &self,
+        book: &Book,
+        rooms: &Rooms,
+        (first, kind): (Id, &Kind),
+        asked: Option<&Demand>,
+        now: f64,
+    ) -> Admission {
+        match asked.map_or(Turn::Now, |demand| turn(book, demand)) {
+            Turn::Now => {}
+            Turn::Later => return Admission::Later(Wait::After),
+            Turn::Never(why) => return Admission::Never(why),
+        }
+        let group = asked.and_then(|demand| demand.group.as_ref());
+        if group.is_some_and(|group| rooms.is_full_for(book, group)) {
+            return Admission::Later(Wait::Group);
+        }
+        let verdict = match asked.is_some_and(|demand| demand.keep_going) {
+            true => Verdict::Go,
+            false => self.failures.verdict(book, kind, now),
+        };
+        match verdict {
+            Verdict::Go => Admission::Now(first, true),
+            // Of a template that has only failed, one value is tried at a time.
+            Verdict::Try(probe) => Admission::Now(probe, false),
+            Verdict::Hold => Admission::Later(Wait::Turn),
+            Verdict::GiveUp(why) => Admission::Never(why),
+        }
+    }
+}
+
+/// Waiting jobs of a kind that are not held.
+fn all_of<'a>(book: &'a Book, kind: &Kind) -> impl Iterator<Item = Id> + 'a {
+    book.index.of_kind(kind).map(Position::id)
+}

@@ -1,0 +1,264 @@
+//! Which number at once, and which cap, to run next, from what was measured of others.
+
+use std::collections::BTreeMap;
+
+use crate::fit::Worth;
+
+/// Number at once of a template that nothing is known of. Two always gained on the GPUs measured, and four gained over
+/// two on each (examples/torch/measured, and MISO's mixes of an A100); what a number too large costs is a few percent
+/// until the first replacements, while every step up from one costs a start-up.
+pub(crate) const START: usize = 4;
+/// Up to this many at once, a cap is worth nothing.
+const UNCAPPED: usize = 2;
+/// Beyond, a cap of `100 (2 / n)^0.7` percent: 62 for four, 38 for eight. Of 60 and 30 %, an H200 did as much with four
+/// and a quarter more with eight; 50 % was best or within 3 % for four to seven on an A100 (MISO). NVIDIA's advice,
+/// `200 / n`, costs jobs that fill the device by themselves more than it gives to others.
+const POWER: f64 = 0.7;
+/// The smallest cap: below, a client has too few multiprocessors for its kernels.
+const LEAST_CAP: u32 = 10;
+/// More jobs at once must gain this much, since each needs memory: noise of a number's throughput is about as large.
+const LEAST_GAIN: f64 = 1.01;
+/// Another cap must gain this much. No job is seen under two caps, so jobs are compared with other jobs.
+const LEAST_CAP_GAIN: f64 = 1.02;
+/// If a larger number loses no more than this factor, one between may gain.
+const NEAR: f64 = 1.15;
+/// If throughput grew at least with this power of the number, a larger one is tried even for the last jobs.
+const SURE: f64 = 0.6;
+/// Below this power, more jobs at once did next to nothing, and the search goes down by half.
+const FEW: f64 = 0.2;
+/// The last jobs of a sweep may run together if that costs at most this factor of throughput.
+const FLAT: f64 = 1.05;
+/// Caps that are tried at the best number, relative to the first.
+const FACTORS: [f64; 2] = [0.6, 1.7];
+/// Seconds of measurement for each job of a number, before the number counts as known.
+const ENOUGH: f64 = 2.5;
+
+/// Number at once and cap in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Aim {
+    pub(crate) number: usize,
+    pub(crate) cap: u32,
+}
+
+impl Aim {
+    /// A number with the cap that it begins with.
+    pub(crate) fn of(number: usize) -> Self {
+        let cap = match number {
+            0..=UNCAPPED => 100,
+            more => {
+                let cap = 100.0 * (UNCAPPED as f64 / more as f64).powf(POWER);
+                (cap.round() as u32).clamp(LEAST_CAP, 100)
+            }
+        };
+        Self { number, cap }
+    }
+}
+
+/// What was measured, by number and cap (0: different caps).
+pub(crate) type Table = BTreeMap<(usize, u32), Worth>;
+
+/// Whether enough was measured of a number.
+pub(crate) fn is_known(number: usize, worth: &Worth) -> bool {
+    worth.seconds >= ENOUGH * number as f64
+}
+
+/// Logarithm of the throughput of each known number, under the cap that gave most.
+fn totals(table: &Table) -> BTreeMap<usize, (f64, u32)> {
+    let mut all: BTreeMap<usize, (f64, u32)> = BTreeMap::new();
+    for (&(number, cap), worth) in table {
+        if !is_known(number, worth) {
+            continue;
+        }
+        let total = worth.log + (number as f64).ln();
+        let best = all.entry(number).or_insert((total, cap));
+        if total > best.0 {
+            *best = (total, cap);
+        }
+    }
+    all
+}
+
+/// The best known number: the least that is about as good as any.
+pub(crate) fn best(table: &Table) -> Option<usize> {
+    let all = totals(table);
+    let most = all
+        .values()
+        .map(|(t, _)| *t)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let good = |(_, (total, _)): &(&usize, &(f64, u32))| *total >= most - LEAST_GAIN.ln();
+    all.iter().find(good).map(|(number, _)| *number)
+}
+
+/// Logarithm of a job's rate with a known number at once.
+pub(crate) fn worth(table: &Table, number: usize) -> Option<f64> {
+    let total = totals(table).get(&number)?.0;
+    Some(total - (number as f64).ln())
+}
+
+/// What to run next, and whether that is still a trial. `now`: what is run; `left`: waiting jobs; `most`: largest
+/// number.
+pub(crate) fn next(table: &Table, now: Aim, left: usize, most: usize) -> (Aim, bool) {
+    let all = totals(table);
+    let Some(best) = best(table) else {
+        return (now, true);
+    };
+    if let Some(number) = last(&all, best, left, most) {
+        return (Aim::of(number), false);
+    }
+    if let Some(number) = untried(&all, best, now, left, most) {
+        let aim = if number == now.number {
+            now
+        } else {
+            Aim::of(number)
+        };
+        return (aim, true);
+    }
+    next_cap(table, best, left)
+}
+
+/// The number with which the last jobs all run, if that costs little: jobs that wait for the first of a generation to
+/// end would run with few beside them.
+fn last(all: &BTreeMap<usize, (f64, u32)>, best: usize, left: usize, most: usize) -> Option<usize> {
+    let number = best + left;
+    if left == 0 || left > best.div_ceil(2) || number > most {
+        return None;
+    }
+    let (_, (above, _)) = all.range(number..).next()?;
+    let (here, _) = all.get(&best)?;
+    (*above >= here - FLAT.ln()).then_some(number)
+}
+
+/// A number that may be better than the best known one.
+fn untried(
+    all: &BTreeMap<usize, (f64, u32)>,
+    best: usize,
+    now: Aim,
+    left: usize,
+    most: usize,
+) -> Option<usize> {
+    let total = |number: usize| all.get(&number).map(|(total, _)| *total);
+    let above = all.range(best + 1..).next().map(|(number, _)| *number);
+    let below = all.range(..best).next_back().map(|(number, _)| *number);
+    // The least number known: one less is seen whenever a job is replaced, so only larger steps must be tried.
+    if below.is_none() && best > 1 {
+        let more_is_flat = above.is_some_and(|above| gains(all, above) < FEW);
+        let step = if more_is_flat {
+            best.div_ceil(2)
+        } else {
+            best / 3
+        };
+        return Some(best - step.max(1));
+    }
+    if let Some(below) = below.filter(|below| best - below > 1 && above.is_some()) {
+        return Some(usize::midpoint(below, best));
+    }
+    let number = match above {
+        None => best + best.div_ceil(2),
+        // A number between may gain if the larger one is hardly worse, or if throughput still grew up to the best.
+        Some(above)
+            if above - best > 1
+                && (total(above)? > total(best)? - NEAR.ln() || gains(all, best) >= SURE) =>
+        {
+            usize::midpoint(best, above)
+        }
+        Some(_) => return None,
+    };
+    // Not more than there are jobs for.
+    let number = number.min(best + left).min(most);
+    if number == now.number {
+        return Some(number);
+    }
+    // Jobs that a larger number starts must be there, and as many again that profit from what it shows, unless it
+    // gains by all that is known.
+    let waits = left >= 2 * (number - best) || above.is_none() && gains(all, best) >= SURE;
+    (number > best && waits).then_some(number)
+}
+
+/// What twice the jobs did to throughput around a number: 1 if they did twice as much, 0 if no more.
+fn gains(all: &BTreeMap<usize, (f64, u32)>, number: usize) -> f64 {
+    let below = all.range(..number).next_back();
+    let here = all.get(&number);
+    here.zip(below)
+        .map_or(0.0, |((here, _), (at, (below, _)))| {
+            (here - below) / (number as f64 / *at as f64).ln()
+        })
+}
+
+/// The best known cap at the best number, or one that was not tried there.
+fn next_cap(table: &Table, number: usize, left: usize) -> (Aim, bool) {
+    let first = Aim::of(number);
+    let known = |cap: u32| {
+        let worth = table.get(&(number, cap))?;
+        is_known(number, worth).then_some(worth.log)
+    };
+    if number <= UNCAPPED {
+        return (first, false);
+    }
+    let Some(base) = known(first.cap) else {
+        return (first, left > 0);
+    };
+    let mut best = (first, base);
+    for factor in FACTORS {
+        let cap = (f64::from(first.cap) * factor).round() as u32;
+        let cap = cap.clamp(LEAST_CAP, 100);
+        if cap == first.cap {
+            continue;
+        }
+        let aim = Aim { number, cap };
+        match known(cap) {
+            // A generation of jobs shows it, and another one or two must profit.
+            None if left >= 3 * number => return (aim, true),
+            Some(log) if log > best.1 + LEAST_CAP_GAIN.ln() => best = (aim, log),
+            _ => {}
+        }
+    }
+    (best.0, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a device whose throughput with `n` jobs is `total(n)`; returns the numbers tried.
+    fn play(total: impl Fn(usize) -> f64, left: usize) -> (Vec<usize>, Aim) {
+        let (mut table, mut aim, mut tried) = (Table::new(), Aim::of(START), Vec::new());
+        for _ in 0..30 {
+            for number in [aim.number, aim.number - 1] {
+                if number > 0 {
+                    let worth = Worth {
+                        log: (total(number) / number as f64).ln(),
+                        jobs: number,
+                        seconds: 100.0,
+                    };
+                    table.insert((number, Aim::of(number).cap), worth);
+                }
+            }
+            tried.push(aim.number);
+            let (next, trial) = next(&table, aim, left, 48);
+            if !trial || next == aim {
+                return (tried, next);
+            }
+            aim = next;
+        }
+        panic!("no end: {tried:?}");
+    }
+
+    #[test]
+    fn the_best_number_is_found_below_and_above_the_first() {
+        for (free, toll) in [(1.0, 0.1), (2.0, 0.3), (4.0, 0.2), (6.0, 0.5), (9.0, 0.3)] {
+            let total = |n: usize| {
+                let n = n as f64;
+                n.min(free) / (1.0 + toll * (n - free).max(0.0))
+            };
+            let (tried, aim) = play(total, 60);
+            assert_eq!(aim.number as f64, free, "{tried:?}");
+        }
+    }
+
+    #[test]
+    fn few_jobs_are_not_worth_a_larger_number() {
+        assert_eq!(play(|n| n as f64, 0).1.number, START);
+        assert_eq!(play(|n| (n as f64).sqrt(), 2).1.number, START);
+        assert!(play(|n| n as f64, 100).1.number > 20);
+    }
+}

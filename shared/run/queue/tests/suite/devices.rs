@@ -1,0 +1,266 @@
+//! Where jobs start on several devices, and what becomes of them when memory or a device fails.
+
+use std::collections::BTreeMap;
+
+use queue::book::{Book, Demand, Entry, Group, Id, Outcome, QueuedJob, Record};
+use queue::devices::{Device, Sight, Spot, Stranger};
+use queue::policy::{Decision, Fault, Gone, Limits, Policy};
+
+const GB: u64 = 1_000_000_000;
+
+fn book(demands: &[Demand]) -> Book {
+    let mut book = Book::default();
+    for demand in demands {
+        let id = book.next_ids(1)[0];
+        let job = QueuedJob {
+            id,
+            template: "t".to_owned(),
+            argv: vec!["x".to_owned()],
+            set: BTreeMap::new(),
+            values: Vec::new(),
+            process: None,
+            parent: None,
+        };
+        let group = Group {
+            token: id.to_string(),
+            cwd: "/".to_owned(),
+            env: BTreeMap::new(),
+            demand: demand.clone(),
+            first: None,
+            origin: None,
+        };
+        let (jobs, at_s) = (vec![job], 0.0);
+        book.apply(&Record::Added { group, jobs, at_s }).unwrap();
+    }
+    book
+}
+
+/// A card of 24 GB and one of 80 GB.
+fn policy() -> Policy {
+    let card = |id: &str, gb: u64| Device {
+        id: id.to_owned(),
+        kind: format!("card of {gb} GB"),
+        total: gb * GB,
+        clients: 48,
+        cores: None,
+    };
+    let limits = Limits {
+        most: 100,
+        memory: None,
+    };
+    let devices = vec![card("GPU-a", 24), card("GPU-b", 80)];
+    Policy::new(devices, limits, &BTreeMap::new())
+}
+
+/// Carries out what is decided; returns where each job starts.
+fn run(policy: &mut Policy, book: &mut Book, now: f64) -> Vec<(u64, Vec<usize>)> {
+    let mut all = Vec::new();
+    for decision in policy.decide(book, now) {
+        let Decision::Start(id, spot) = decision else {
+            panic!("{decision:?}");
+        };
+        book.apply(&Record::Started {
+            id,
+            at_s: now,
+            placed: None,
+        })
+        .unwrap();
+        policy.started(&book.entries[&id], &spot, now);
+        all.push((id.0, spot.devices));
+    }
+    all
+}
+
+fn sees(policy: &mut Policy, free: [u64; 2], used: &[(usize, u64, u64)], now: f64) {
+    for (at, free) in free.into_iter().enumerate() {
+        let own = used.iter().filter(|(card, ..)| *card == at);
+        let sight = Sight {
+            free: free * GB,
+            used: own.map(|(_, id, gb)| (Id(*id), gb * GB)).collect(),
+            ..Sight::default()
+        };
+        policy.sees(at, sight, now);
+    }
+}
+
+fn exits(policy: &mut Policy, book: &mut Book, id: u64, gone: Gone) -> Entry {
+    let entry = book.entries[&Id(id)].clone();
+    let record = policy.exited(book, &entry, gone, 50.0);
+    book.apply(&record).unwrap();
+    book.entries[&Id(id)].clone()
+}
+
+fn failed() -> Gone {
+    Gone::from(Outcome::Failed(1))
+}
+
+#[test]
+fn whole_devices_are_given_to_those_that_ask_and_shared_with_nobody() {
+    let whole = Demand {
+        gpus: Some(2),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[whole, Demand::default()]));
+    assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0, 1])]);
+    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    assert_eq!(run(&mut policy, &mut book, 51.0).len(), 1);
+}
+
+#[test]
+fn a_job_keeps_to_the_devices_that_it_may_use_and_hears_that_they_are_lost() {
+    let only = Demand {
+        only: Some(vec!["GPU-b".to_owned()]),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
+    assert_eq!(run(&mut policy, &mut book, 0.0)[0], (1, vec![1]));
+    let lost = Sight {
+        lost: Some("it has fallen off the bus".to_owned()),
+        ..Sight::default()
+    };
+    policy.sees(1, lost, 1.0);
+    for id in [1, 2]
+        .into_iter()
+        .filter(|id| book.entries[&Id(*id)].is_running())
+        .collect::<Vec<_>>()
+    {
+        let gone = Gone {
+            fault: Fault::Foreign,
+            ..failed()
+        };
+        let entry = exits(&mut policy, &mut book, id, gone);
+        assert!(!entry.is_ended() && !entry.alone, "{entry:?}");
+    }
+    assert!(run(&mut policy, &mut book, 51.0).is_empty());
+    assert_eq!(
+        policy.why(&book, Id(1)),
+        "gpu1 cannot be used: it has fallen off the bus"
+    );
+}
+
+#[test]
+fn a_new_template_runs_alone_until_its_memory_is_known_then_as_many_as_fit() {
+    let (mut policy, mut book) = (policy(), book(&vec![Demand::default(); 12]));
+    sees(&mut policy, [24, 80], &[], 0.0);
+    assert_eq!(
+        run(&mut policy, &mut book, 0.0),
+        [(1, vec![0]), (2, vec![1])]
+    );
+    for second in 1..20 {
+        let now = f64::from(second);
+        policy.progress(Id(1), now, now);
+        policy.progress(Id(2), now, now);
+        sees(&mut policy, [14, 70], &[(0, 1, 10), (1, 2, 10)], now);
+        if now < 4.0 {
+            assert!(run(&mut policy, &mut book, now).is_empty());
+        }
+    }
+    let started = run(&mut policy, &mut book, 20.0);
+    let on = |card| started.iter().filter(|(_, cards)| *cards == [card]).count();
+    // Of 11 GB each, one more fits on the first card; the number at once decides on the second.
+    assert_eq!((on(0), on(1)), (1, 3), "{started:?}");
+}
+
+#[test]
+fn a_stranger_is_named_to_a_job_that_waits_for_memory() {
+    let (mut policy, mut book) = (
+        policy(),
+        book(&vec![
+            Demand {
+                memory: Some(11 * GB),
+                only: Some(vec!["GPU-a".to_owned()]),
+                ..Demand::default()
+            };
+            1
+        ]),
+    );
+    let sight = Sight {
+        free: 9_100_000_000,
+        strangers: vec![Stranger {
+            pid: 4242,
+            name: "python".to_owned(),
+            bytes: 14 * GB,
+        }],
+        ..Sight::default()
+    };
+    policy.sees(0, sight, 0.0);
+    assert!(run(&mut policy, &mut book, 0.0).is_empty());
+    assert_eq!(
+        policy.why(&book, Id(1)),
+        "gpu0 has 9.1 GB free, a stranger (pid 4242, python) holds 14.0 GB, this job needs about 11.0 GB"
+    );
+}
+
+#[test]
+fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_run_alone() {
+    let only = Demand {
+        only: Some(vec!["GPU-b".to_owned()]),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&vec![only; 4]));
+    // Before its memory is observed, as many start as are tried at once.
+    assert_eq!(run(&mut policy, &mut book, 0.0).len(), 4);
+    sees(
+        &mut policy,
+        [24, 0],
+        &[(1, 1, 20), (1, 2, 20), (1, 3, 20), (1, 4, 20)],
+        1.0,
+    );
+    let short = Gone {
+        out_of_memory: true,
+        peak: Some(20 * GB),
+        ..failed()
+    };
+    let entry = exits(&mut policy, &mut book, 1, short.clone());
+    assert!(!entry.is_ended() && !entry.alone, "{entry:?}");
+    assert_eq!(policy.learnt()["card of 80 GB"]["t"].peak, Some(25 * GB));
+    let entry = exits(&mut policy, &mut book, 2, short.clone());
+    assert!(!entry.is_ended() && entry.alone, "{entry:?}");
+    let own = Gone {
+        fault: Fault::Own,
+        ..failed()
+    };
+    let entry = exits(&mut policy, &mut book, 3, own);
+    assert!(!entry.is_ended() && entry.alone, "{entry:?}");
+    exits(&mut policy, &mut book, 4, Outcome::Done.into());
+    sees(&mut policy, [24, 80], &[], 60.0);
+    assert_eq!(run(&mut policy, &mut book, 60.0), [(1, vec![1])]);
+    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    assert_eq!(run(&mut policy, &mut book, 61.0), [(2, vec![1])]);
+    // Alone it has nobody else to blame.
+    assert!(exits(&mut policy, &mut book, 2, short).is_ended());
+}
+
+#[test]
+fn what_was_promised_keeps_others_away_until_it_is_measured() {
+    let promise = Demand {
+        at_most_slower: Some(15),
+        only: Some(vec!["GPU-b".to_owned()]),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&vec![promise; 6]));
+    let spot = |devices: Vec<(u64, Vec<usize>)>| devices.len();
+    assert_eq!(spot(run(&mut policy, &mut book, 0.0)), 1);
+    // Alone 10 a second; then two do 5 each.
+    let mut work = BTreeMap::new();
+    let mut most = 0;
+    for second in 1..120 {
+        let now = f64::from(second);
+        let running: Vec<Id> = book.running().map(|entry| entry.job.id).collect();
+        most = most.max(running.len());
+        for id in &running {
+            let done = work.entry(*id).or_insert(0.0);
+            *done += 10.0 / running.len() as f64;
+            policy.progress(*id, now, *done);
+        }
+        run(&mut policy, &mut book, now);
+    }
+    assert_eq!(most, 2);
+    assert!(policy.slower(Id(1)).is_some_and(|percent| percent > 50.0));
+    exits(&mut policy, &mut book, 2, Outcome::Done.into());
+    assert!(run(&mut policy, &mut book, 121.0).is_empty());
+    let why = policy.why(&book, Id(3));
+    assert!(why.contains("2 at once were slower by"), "{why}");
+    let share = policy.spot(Id(1)).map(|Spot { share, .. }| share.percent());
+    assert_eq!(share, Some(100.0));
+}
