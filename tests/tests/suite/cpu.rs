@@ -125,11 +125,16 @@ fn rounds_are_learnt_from_and_resumed() {
     assert!(!first.stderr.contains("mt-profile"), "{first:#?}");
     let rest = folder.run("mt run w.json --rounds 3 --resume");
     rest.assert_code(0);
-    assert!(rest.stderr.contains("2 earlier rounds are known"), "{rest:#?}");
+    assert!(
+        rest.stderr.contains("2 earlier rounds are known"),
+        "{rest:#?}"
+    );
     let events = std::fs::read_to_string(folder.path().join("w-run/run-2.ndjson")).unwrap();
     let rounds = events.lines().filter(|l| l.contains(r#""event":"round""#));
     assert_eq!(rounds.collect::<Vec<_>>().len(), 1, "{events}");
-    folder.run("mt-check w-run/run.ndjson w-run/run-2.ndjson").assert_code(0);
+    folder
+        .run("mt-check w-run/run.ndjson w-run/run-2.ndjson")
+        .assert_code(0);
     let measured = folder.run("mt run w.json --measure-first --budget 1 --force");
     measured.assert_code(0);
     assert!(measured.stderr.contains("mt-profile"), "{measured:#?}");

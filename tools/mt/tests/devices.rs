@@ -212,7 +212,6 @@ fn a_lost_card_is_told_and_its_jobs_move() {
 /// Jobs whose memory nobody declares, beside a stranger that holds half of a card for a while. `MT_BOX_JOBS`: so many
 /// instead of 24.
 #[test]
-#[ignore = "the policy does not reserve undeclared memory yet"]
 fn undeclared_memory_costs_each_template_one_failure_at_most() {
     let Some(queue) = Queue::on_two_cards() else {
         return;

@@ -51,8 +51,11 @@ pub struct JobArgs {
     pub share: Option<Share>,
     /// Whole GPUs that each job gets, which no other job shares; default: one, shared
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
-          conflicts_with = "share")]
+          conflicts_with_all = ["share", "at_most_slower"])]
     pub gpus: Option<u32>,
+    /// Jobs beside it may slow a job down by so much, 15 or 15%; refused if it cannot be kept
+    #[arg(long, value_name = "PERCENT", value_parser = slower)]
+    pub at_most_slower: Option<u32>,
     /// Group of the jobs: mt queue --group NAME --most N limits how many of it run at once
     #[arg(long, value_name = "NAME", value_parser = named)]
     pub group: Option<String>,
@@ -74,6 +77,17 @@ fn percent(text: &str) -> Result<Share, String> {
         ));
     }
     Share::from_percent(value).map_err(|error| error.to_string())
+}
+
+/// By how much a job may be slowed down, in whole percent of its time alone.
+fn slower(text: &str) -> Result<u32, String> {
+    let advice = || "give a whole number of percent from 1 to 1000, 15 or 15%".to_owned();
+    let number = text.trim().trim_end_matches('%').trim_end();
+    let value = number.parse().map_err(|_| advice())?;
+    match (1..=1000).contains(&value) {
+        true => Ok(value),
+        false => Err(advice()),
+    }
 }
 
 /// Sizes below this without a unit are meant in megabytes or gigabytes: no job needs less than a megabyte.

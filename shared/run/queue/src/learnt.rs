@@ -56,6 +56,21 @@ pub struct Tried {
     pub seconds: f64,
 }
 
+impl Tried {
+    /// It as a sentence for people.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let cap = match self.cap {
+            0 | 100 => String::new(),
+            cap => format!(" with at most {cap} % each"),
+        };
+        format!(
+            "{} at once{cap}: {:.2} times one, of {} jobs",
+            self.at_once, self.gives, self.jobs
+        )
+    }
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"

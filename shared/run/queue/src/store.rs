@@ -5,8 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
-
 use crate::learnt::Learnt;
 
 /// File of a device in the queue's folder.
@@ -25,7 +23,7 @@ pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
 
 /// What was learnt on every device, by the device's name as its file has it. Unreadable files count as missing.
 #[must_use]
-pub fn all<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, BTreeMap<String, T>> {
+pub fn all(folder: &Path) -> BTreeMap<String, BTreeMap<String, Learnt>> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files
         .filter_map(|file| {
@@ -59,7 +57,7 @@ mod tests {
         write(folder.path(), "2 cores / x", &learnt).unwrap();
         assert_eq!(read(folder.path(), "2 cores / x"), learnt);
         assert!(read(folder.path(), "another").is_empty());
-        assert_eq!(all::<Learnt>(folder.path())["2-cores---x"], learnt);
+        assert_eq!(all(folder.path())["2-cores---x"], learnt);
         fs::write(file(folder.path(), "torn"), "{\"a\":").unwrap();
         assert!(read(folder.path(), "torn").is_empty());
     }

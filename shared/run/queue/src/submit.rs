@@ -64,6 +64,7 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
             priority: args.priority,
             share: args.share.map(units::Share::hundredths),
             gpus: args.gpus.map(|gpus| gpus as usize),
+            at_most_slower: args.at_most_slower,
             group: args.group.clone(),
             ..Demand::default()
         },
@@ -190,6 +191,7 @@ fn notify(queue: &Queue, line: &str, jobs_of: Group, ids: &[Id]) -> Result<(), F
         priority: NOTIFIES,
         share: None,
         gpus: None,
+        at_most_slower: None,
         group: None,
     };
     let mut group = Group {

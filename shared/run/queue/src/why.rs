@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use units::Bytes;
+
 use crate::book::{Entry, Id};
-use crate::learnt::Learnt;
+use crate::learnt::{Learnt, Tried};
 use crate::server::Keeper;
 
 /// Most reasons that are told: more fill no screen that anybody reads.
@@ -100,5 +102,13 @@ fn tried(learnt: &Learnt) -> Vec<String> {
             }
         ),
     };
-    vec![level]
+    let mut lines = vec![level];
+    lines.extend(learnt.tried.iter().map(Tried::sentence));
+    lines.extend(
+        learnt
+            .peak
+            .and_then(|bytes| Bytes::new(bytes).ok())
+            .map(|bytes| format!("one used at most {bytes} of memory")),
+    );
+    lines
 }

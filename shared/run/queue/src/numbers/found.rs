@@ -2,46 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::learnt::{Learnt, Tried};
 use crate::message::{JobStatus, Word};
-
-/// What a server keeps of a template, as far as it is printed. Files of servers that keep less or more are read, too.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Kept {
-    level: usize,
-    step: usize,
-    halving: bool,
-    speedup: f64,
-    wants: Option<f64>,
-    cap: Option<u32>,
-    peak: Option<u64>,
-    #[serde(default)]
-    tried: Vec<Tried>,
-}
-
-/// A number at once and a cap that were compared, and the throughput relative to that of one job. A cap of 0: the jobs
-/// had different ones.
-#[derive(Debug, Clone, Deserialize)]
-struct Tried {
-    at_once: usize,
-    cap: u32,
-    gives: f64,
-    jobs: usize,
-}
-
-impl Tried {
-    fn sentence(&self) -> String {
-        let cap = match self.cap {
-            0 => String::new(),
-            cap => format!(" with at most {cap} % each"),
-        };
-        format!(
-            "{} at once{cap}: {:.2} times one, of {} jobs",
-            self.at_once, self.gives, self.jobs
-        )
-    }
-}
 
 /// What was learnt of a template on a device. What is not known is absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,7 +43,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn of(template: String, device: String, learnt: &Kept, ram: Option<&Ram>) -> Self {
+    fn of(template: String, device: String, learnt: &Learnt, ram: Option<&Ram>) -> Self {
         let processors = processors_of(&device);
         // The first level of a template is a start, not a finding, until something was compared or measured.
         let compared = learnt.level > 1 || learnt.halving || learnt.step == 0;
@@ -170,7 +134,7 @@ struct Ram {
 
 /// All that was learnt, by template and then by device. The RAM of a job is taken to be the same on each device.
 #[must_use]
-pub fn of(learnt: BTreeMap<String, BTreeMap<String, Kept>>, jobs: &[JobStatus]) -> Vec<Found> {
+pub fn of(learnt: BTreeMap<String, BTreeMap<String, Learnt>>, jobs: &[JobStatus]) -> Vec<Found> {
     let mut ram: BTreeMap<&str, Ram> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.state == Word::Done) {
         let Some(bytes) = job.peak_memory else {
@@ -202,13 +166,13 @@ pub fn of(learnt: BTreeMap<String, BTreeMap<String, Kept>>, jobs: &[JobStatus]) 
 mod tests {
     use super::*;
 
-    fn only(device: &str, learnt: Kept) -> Found {
+    fn only(device: &str, learnt: Learnt) -> Found {
         let learnt = BTreeMap::from([("t {x}".to_owned(), learnt)]);
         of(BTreeMap::from([(device.to_owned(), learnt)]), &[]).remove(0)
     }
 
     /// As a server begins.
-    fn start() -> Kept {
+    fn start() -> Learnt {
         serde_json::from_str(r#"{"level":1,"step":1,"halving":false,"speedup":1.0}"#).unwrap()
     }
 
@@ -216,7 +180,7 @@ mod tests {
     fn a_cap_and_a_peak_are_taken_over() {
         let text = r#"{"level":4,"step":0,"halving":true,"speedup":2.7,"cap":60,"peak":11000000000,"ended":true,
             "tried":[{"at_once":4,"cap":60,"gives":2.7,"jobs":9,"seconds":80.0}]}"#;
-        let kept: Kept = serde_json::from_str(text).unwrap();
+        let kept: Learnt = serde_json::from_str(text).unwrap();
         let gpu = only("NVIDIA-H100", kept.clone());
         assert_eq!(
             (gpu.cap_percent, gpu.device_memory),
@@ -233,15 +197,15 @@ mod tests {
     fn a_first_level_is_no_finding() {
         let start = start();
         assert_eq!(only("NVIDIA-H100", start.clone()).at_once, None);
-        let stopped = Kept {
+        let stopped = Learnt {
             step: 0,
             ..start.clone()
         };
         assert_eq!(only("NVIDIA-H100", stopped).at_once, Some(1));
         // On processors the first level is their number.
-        let first = Kept { level: 2, ..start };
+        let first = Learnt { level: 2, ..start };
         assert_eq!(only("2-processors", first.clone()).at_once, None);
-        let seen = Kept {
+        let seen = Learnt {
             wants: Some(0.5),
             ..first
         };

@@ -80,6 +80,12 @@ impl Policy for Keeper {
             },
             ..Gone::from(outcome)
         };
+        let promised = self.book.demand(&entry).at_most_slower.is_some();
+        let slower = self.policy.slower(id).filter(|_| promised);
+        self.owed.extend(slower.map(|percent| Record::Slower {
+            id,
+            percent: percent.max(0.0).round() as u32,
+        }));
         let now = self.now();
         let record = self.policy.exited(&self.book, &entry, gone, now);
         self.owed.push(record);
