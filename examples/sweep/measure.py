@@ -150,7 +150,8 @@ def mt(jobs, folder, device="cpu"):
     mine = status["jobs"][-len(jobs):]
     assert all(job["state"] == "done" for job in mine), [job for job in mine if job["state"] != "done"][:3]
     ends, begins = ([job[when] - begin for job in mine] for when in ("ended_s", "started_s"))
-    return ends, status["server"]["learnt"], begins
+    kinds = status["server"]["learnt"].values()
+    return ends, {template: learnt for kind in kinds for template, learnt in kind.items()}, begins
 
 
 def gnu_parallel(jobs, most):

@@ -68,7 +68,7 @@ mt-overlap --link shared plan > shared-timeline
 mt-overlap --rates fixed plan > fixed-timeline
 mt-overlap --rates fixed --single-order hand.json > single-timeline
 mt-overlap hand.json > hand-timeline
-mt-cluster plan --effort 20000 --policy all --switching hare $CASES/mt-cluster/tests/cli/in/three.json > schedule
+mt-cluster plan --effort 10 --policy all --switching hare $CASES/mt-cluster/tests/cli/in/three.json > schedule
 mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/three.json > srtf-schedule
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 

@@ -122,7 +122,7 @@ fn rounds_are_learnt_from_and_resumed() {
         return;
     }
     first.assert_code(0);
-    assert!(!first.stderr.contains("mt-profile"), "{first:#?}");
+    assert!(!first.stderr.contains("$ mt-profile"), "{first:#?}");
     let rest = folder.run("mt run w.json --rounds 3 --resume");
     rest.assert_code(0);
     assert!(

@@ -152,6 +152,8 @@ pub const ROWS: &[Row] = &[
     row("--priority", &[Queue, Sweep], "--priority 7", TRAIN, Ends(0, &["\"priority\":7"]), &[]),
     row("--priority", &[Exec], "--priority 7", "mt status --queue q --json; train", Ends(0, &["\"priority\":7"]), &[]),
     row("--share", &[Queue, Sweep, Exec], "--share 0", TRAIN, Refused, &[]),
+    row("--gpus", &[Queue, Sweep, Exec], "--gpus 99", TRAIN, Refused, &[]),
+    row("--at-most-slower", &[Queue, Sweep, Exec], "--at-most-slower 0.x", TRAIN, Refused, &[]),
     row("--once", &[Queue, Sweep], "", TRAIN, Elsewhere("tools/mt/tests/queue.rs"), &[]),
     row("--jobs", &[Sweep], "--jobs none.txt", TRAIN, Refused, &[]),
     row("--no-wait", &[Sweep], "--no-wait", TRAIN, Ends(0, &["done"]), &[]),

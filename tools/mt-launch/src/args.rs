@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["controller", "adapt", "only", "dry_run"])]
     pub learn: bool,
     /// Events of earlier launches to learn from, too, with --learn
-    #[arg(long, value_name = "RUN", requires = "learn", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "RUN", requires = "learn", conflicts_with = "controller", value_hint = ValueHint::FilePath)]
     pub known: Vec<PathBuf>,
     /// Number of the first round, from 0, if a server counts them
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["controller"])]

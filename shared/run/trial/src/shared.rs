@@ -129,7 +129,7 @@ fn lock_of(locks: &str, pid: i32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     fn id(name: &str) -> TaskId {
         TaskId::new(name).unwrap()
@@ -155,6 +155,8 @@ mod tests {
             let mut sh = Command::new("sh");
             sh.args(["-c", script])
                 .current_dir(&folder)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
                 .spawn()
                 .unwrap()
         };

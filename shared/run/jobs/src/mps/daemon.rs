@@ -12,7 +12,7 @@ use crate::sign::MARK;
 use crate::spawn::with_limit;
 
 use super::control::{self, Control};
-use super::error::{MpsError, Pid, ServerStatus};
+use super::error::{LONGEST_SOCKET, MpsError, Pid, ServerStatus};
 use super::process::Ours;
 use super::stale::{self, RunDir};
 
@@ -310,7 +310,7 @@ impl Mps {
 /// [`MpsError::LongPath`] before anything is started; [`MpsError::Start`].
 pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Result<(), MpsError> {
     let path = control.pipe_dir().join(stale::SOCKET);
-    if path.as_os_str().len() > stale::LONGEST_SOCKET {
+    if path.as_os_str().len() > LONGEST_SOCKET {
         return Err(MpsError::LongPath { path });
     }
     let mut command = control.command();

@@ -1,5 +1,8 @@
 use std::path::PathBuf;
 
+/// Longest path of a socket, unix(7): 108 bytes with the zero at its end.
+pub(super) const LONGEST_SOCKET: usize = 107;
+
 /// A process id.
 pub type Pid = i32;
 
@@ -65,7 +68,7 @@ pub enum MpsError {
     #[error(
         "the socket {} of an MPS daemon would have a path of {} bytes, and the kernel allows {}; set TMPDIR to a \
          shorter folder",
-        path.display(), path.as_os_str().len(), super::stale::LONGEST_SOCKET
+        path.display(), path.as_os_str().len(), LONGEST_SOCKET
     )]
     LongPath {
         /// The path.

@@ -14,11 +14,9 @@ use crate::process::Lineage;
 use crate::run_dir::ledger::Owner;
 
 use super::control::Control;
-use super::error::{MpsError, Pid};
+use super::error::{LONGEST_SOCKET, MpsError, Pid};
 use super::process::{self, Ours};
 
-/// Longest path of a socket, unix(7): 108 bytes with the zero at its end.
-pub(super) const LONGEST_SOCKET: usize = 107;
 /// The longest name of a socket in the daemon's pipe directory.
 pub(super) const SOCKET: &str = "control_privileged";
 /// Longest path of a directory below which sockets are, as their paths may have at most 107 bytes: the longest that

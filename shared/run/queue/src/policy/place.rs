@@ -54,6 +54,8 @@ impl Policy {
             (1, None) => {
                 let explorer = self.explorer(best);
                 let most = self.lanes[best].holds(&rooms.lanes[best], kind, explorer);
+                // Nor does a cap help one that has the device to itself.
+                let most = most.min(rooms.lanes[best].jobs + rooms.waiting.max(1));
                 explorer.cap(best, &kind.template, most) * 100
             }
             _ => Share::FULL.hundredths(),
