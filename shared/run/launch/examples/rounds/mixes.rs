@@ -20,7 +20,7 @@ pub(crate) fn draw(index: usize, seed: u64) -> Result<(String, Workload), Failur
     let mut models = MODELS.to_vec();
     models.shuffle(&mut rng);
     models.truncate(count);
-    let decades = if index % 2 == 0 { 0.5 } else { 1.3 };
+    let decades = if index.is_multiple_of(2) { 0.5 } else { 1.3 };
     let tasks: Vec<String> = models
         .iter()
         .map(|model| {

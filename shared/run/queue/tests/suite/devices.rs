@@ -30,7 +30,8 @@ fn book(demands: &[Demand]) -> Book {
             origin: None,
         };
         let (jobs, at_s) = (vec![job], 0.0);
-        book.apply(&Record::Added { group, jobs, at_s }).unwrap();
+        book.apply(&Record::Added { group, jobs, at_s })
+            .expect("it contradicts nothing");
     }
     book
 }
@@ -64,7 +65,7 @@ fn run(policy: &mut Policy, book: &mut Book, now: f64) -> Vec<(u64, Vec<usize>)>
             at_s: now,
             placed: None,
         })
-        .unwrap();
+        .expect("it contradicts nothing");
         policy.started(&book.entries[&id], &spot, now);
         all.push((id.0, spot.devices));
     }
@@ -86,7 +87,7 @@ fn sees(policy: &mut Policy, free: [u64; 2], used: &[(usize, u64, u64)], now: f6
 fn exits(policy: &mut Policy, book: &mut Book, id: u64, gone: Gone) -> Entry {
     let entry = book.entries[&Id(id)].clone();
     let record = policy.exited(book, &entry, gone, 50.0);
-    book.apply(&record).unwrap();
+    book.apply(&record).expect("it contradicts nothing");
     book.entries[&Id(id)].clone()
 }
 

@@ -72,7 +72,7 @@ fn book_of(sweep: &Sweep, promise: Option<u32>) -> Book {
             jobs,
             at_s: 0.0,
         })
-        .unwrap();
+        .expect("it contradicts nothing");
     }
     book
 }
@@ -237,16 +237,6 @@ impl Play<'_> {
         self.runs.insert(id, run);
         let entry = self.book.entries[&id].clone();
         self.policy.started(&entry, spot, at_s);
-        if std::env::var_os("MT_SIZING_SHOW").is_some() {
-            let here = self.runs.values().filter(|run| run.card == spot.devices[0]);
-            println!(
-                "{at_s}: {} on {:?} under {}, {} there",
-                entry.job.template,
-                spot.devices,
-                spot.share,
-                here.count()
-            );
-        }
     }
 }
 
@@ -275,19 +265,6 @@ fn play(sweep: &Sweep, promise: Option<u32>) -> Played {
     while play.book.is_busy() {
         play.step();
         assert!(play.now < 1e6, "{:?}", play.policy.learnt());
-    }
-    if std::env::var_os("MT_SIZING_SHOW").is_some() {
-        for (kind, mixes) in play.policy.learnt() {
-            for (mix, learnt) in mixes {
-                let tried = learnt.tried.iter();
-                let tried = tried.map(|t| format!("{}@{}={:.2}", t.at_once, t.cap, t.gives));
-                let tried: Vec<String> = tried.collect();
-                println!(
-                    "{kind} {mix}: {} {:?} of {tried:?}",
-                    learnt.level, learnt.cap
-                );
-            }
-        }
     }
     play.played.makespan = play.now;
     play.played
@@ -409,7 +386,6 @@ struct Rivals {
 }
 
 fn rivals(sweep: &Sweep) -> Rivals {
-    let shown = std::env::var_os("MT_SIZING_SHOW").is_some();
     let cards = sweep.cards.len();
     let mut order: Vec<usize> = (0..cards).collect();
     let speed = |card: usize| -> f64 {
@@ -462,17 +438,7 @@ fn rivals(sweep: &Sweep) -> Rivals {
         }
         best
     };
-    let (hindsight, best_choice) = search(&|_| CAPS.to_vec(), 1..=cards);
-    if shown {
-        println!(
-            "best fixed: {best_choice:?}, {hindsight} s; memory {:?}",
-            sweep
-                .templates
-                .iter()
-                .map(|t| (t.memory * 1e-9, t.seconds, t.startup))
-                .collect::<Vec<_>>()
-        );
-    }
+    let (hindsight, _) = search(&|_| CAPS.to_vec(), 1..=cards);
     let (uncapped, chosen) = search(&|_| vec![100.0], 1..=cards);
     let (one, _) = search(&|_| CAPS.to_vec(), 1..=1);
     let (shares, _) = search(&|number| vec![100.0 / number as f64], 1..=cards);
