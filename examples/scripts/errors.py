@@ -38,11 +38,11 @@ for step in range(int(sys.argv[2])):
     broker.recv(1)
     print(f"step {step + 1}" + sys.argv[3], flush=True)
 """
-# A neighbour that works and rests for some seconds each; argument: seed.
+# A neighbour that works and rests for some seconds each, as long as who started it lives; argument: seed.
 NEIGHBOUR = """
-import random, sys, time
-chance = random.Random(int(sys.argv[1]))
-while True:
+import os, random, sys, time
+chance, parent = random.Random(int(sys.argv[1])), os.getppid()
+while os.getppid() == parent:
     end = time.monotonic() + chance.uniform(1, 6)
     while time.monotonic() < end:
         sum(range(10000))

@@ -1,6 +1,6 @@
 //! Which shares the next round gets, learnt from the rounds so far.
 //!
-//! Every round is real work and a measurement. A [`Learner`] keeps a [`Belief`] of how long each task trains under any
+//! Every round is real work and a measurement. A [`Learner`] keeps a `Belief` of how long each task trains under any
 //! shares, and weighs each candidate for the next round: what it may cost once against what it may save in all the
 //! rounds that remain. It starts no process and reads no clock, so it is judged on virtual time (examples/rounds).
 

@@ -1,6 +1,6 @@
 //! How many jobs to run together on a kind of device, under which cap, by what they lose beside each other.
 //!
-//! With `n` jobs each progresses at `r(n)` times its rate alone, so all together achieve `n r(n)`. [`crate::fit`]
+//! With `n` jobs each progresses at `r(n)` times its rate alone, so all together achieve `n r(n)`. `fit.rs`
 //! compares situations by the jobs that were seen in several. A job that starts up does not use the device yet, so
 //! `n` counts the jobs that have reported progress. Jobs whose output shows no progress are compared by whole runs.
 //!

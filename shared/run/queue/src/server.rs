@@ -1,6 +1,6 @@
 //! The server: one process for each queue, the only one that writes the journal and starts jobs.
 //!
-//! It is a policy of the runner, which looks after the processes: [`Keeper`] carries out what the queue's own
+//! It is a policy of the runner, which looks after the processes: `Keeper` carries out what the queue's own
 //! [`crate::policy::Policy`] decides. A start is in the journal before the process exists, so a started job is known
 //! whatever happens next. If an end cannot be written to disk, it is kept and retried, and nothing new starts meanwhile.
 //!
