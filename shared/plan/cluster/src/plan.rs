@@ -89,7 +89,7 @@ pub struct PlanOptions {
     pub nodes: u64,
     /// Stop the search for schedules at this time.
     pub deadline: Option<Instant>,
-    /// Search until the deadline, if there is one, where more time finds more: up to [`SEQUENCE_TASKS`], without gangs.
+    /// Search until the deadline, if there is one, where more time finds more: up to `SEQUENCE_TASKS`, without gangs.
     pub patient: bool,
 }
 

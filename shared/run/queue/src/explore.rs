@@ -550,11 +550,11 @@ impl Explorer {
         !runner.begun && now - runner.started < SILENT
     }
 
-    /// All decided starts on a device have been made; `blocked`: how many jobs wait, if one of them only because of
-    /// the number.
-    pub fn settle(&mut self, device: usize, now: f64, blocked: Option<usize>) {
+    /// All decided starts on a device have been made; `blocked`: how many jobs wait, and whether one of them does only
+    /// because of the number. Else they wait for memory: then no larger number can be tried, but another cap can.
+    pub fn settle(&mut self, device: usize, now: f64, blocked: Option<(usize, bool)>) {
         if let Some(processors) = &mut self.processors {
-            processors.settle(blocked.is_some());
+            processors.settle(blocked.is_some_and(|(_, rises)| rises));
             return;
         }
         let here = self.situation(device, |_| true);
@@ -573,7 +573,9 @@ impl Explorer {
             self.refit(now);
         }
         if here.number > 0 {
-            self.aim(here, blocked.unwrap_or(0));
+            let (left, rises) = blocked.unwrap_or((0, true));
+            let most = if rises { self.most } else { here.number };
+            self.aim(here, left, most.max(1));
         }
     }
 
@@ -623,7 +625,7 @@ impl Explorer {
     }
 
     /// What to run of a mix from now on.
-    fn aim(&mut self, here: At, left: usize) {
+    fn aim(&mut self, here: At, left: usize, most: usize) {
         let Some(mix) = self.mixes.get(here.mix).cloned() else {
             return;
         };
@@ -640,7 +642,7 @@ impl Explorer {
         };
         let table = self.tables.get(&here.mix).cloned().unwrap_or_default();
         let (now, _) = *self.aims.get(&mix).unwrap_or(&(first, true));
-        let (next, trial) = search::next(&table, now, left, self.most.max(1));
+        let (next, trial) = search::next(&table, now, left, most);
         let Some(best) = search::best(&table) else {
             self.aims.insert(mix, (next, trial));
             return;

@@ -44,6 +44,8 @@ pub(crate) struct Worth {
     /// Jobs that were measured in it, and for how many seconds together.
     pub(crate) jobs: usize,
     pub(crate) seconds: f64,
+    /// Standard error of `log` as far as the jobs of other situations are others: `spread / sqrt(jobs)`.
+    pub(crate) doubt: f64,
 }
 
 /// The worth of each situation, and the mean logarithm of the rate of each template.
@@ -94,6 +96,9 @@ pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
         spread = (squares / jobs.max(1) as f64)
             .sqrt()
             .clamp(SPREAD.0, SPREAD.1);
+    }
+    for worth in all.values_mut() {
+        worth.doubt = spread / (worth.jobs.max(1) as f64).sqrt();
     }
     (all, means)
 }

@@ -48,7 +48,8 @@ pub struct Tried {
     pub at_once: usize,
     /// Cap of each, percent; 0 if they had different ones.
     pub cap: u32,
-    /// Throughput relative to that of the smallest number that was measured, times this number.
+    /// Throughput relative to one job alone. If none ran alone, the smallest number `n` that was measured counts as
+    /// `n^0.7`, which is usual.
     pub gives: f64,
     /// Jobs that were measured.
     pub jobs: usize,
@@ -56,18 +57,38 @@ pub struct Tried {
     pub seconds: f64,
 }
 
-impl Tried {
-    /// It as a sentence for people.
+impl Learnt {
+    /// Throughput at the best number relative to one job alone; `None`: none ran alone.
     #[must_use]
-    pub fn sentence(&self) -> String {
-        let cap = match self.cap {
-            0 | 100 => String::new(),
-            cap => format!(" with at most {cap} % each"),
+    pub fn over_alone(&self) -> Option<f64> {
+        let is_relative = self.tried.is_empty() || self.tried.iter().any(|t| t.at_once == 1);
+        is_relative.then_some(self.speedup)
+    }
+
+    /// What was tried, as sentences for people: compared with one job alone if that was measured, else with the smallest
+    /// number that was.
+    #[must_use]
+    pub fn tried(&self) -> Vec<String> {
+        let Some(least) = self.tried.iter().min_by_key(|tried| tried.at_once) else {
+            return Vec::new();
         };
-        format!(
-            "{} at once{cap}: {:.2} times one, of {} jobs",
-            self.at_once, self.gives, self.jobs
-        )
+        let (base, than) = match least.at_once {
+            1 => (1.0, "one".to_owned()),
+            number => (least.gives, format!("{number} at once")),
+        };
+        let sentence = |tried: &Tried| {
+            let cap = match tried.cap {
+                0 | 100 => String::new(),
+                cap => format!(" with at most {cap} % each"),
+            };
+            format!(
+                "{} at once{cap}: {:.2} times the throughput of {than}, of {} jobs",
+                tried.at_once,
+                tried.gives / base,
+                tried.jobs
+            )
+        };
+        self.tried.iter().map(sentence).collect()
     }
 }
 

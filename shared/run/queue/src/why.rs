@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::Bytes;
 
 use crate::book::{Entry, Id};
-use crate::learnt::{Learnt, Tried};
+use crate::learnt::Learnt;
 use crate::server::Keeper;
 
 /// Most reasons that are told: more fill no screen that anybody reads.
@@ -91,19 +91,20 @@ fn tried(learnt: &Learnt) -> Vec<String> {
             "up to {} at once, since one keeps {wants:.2} processors busy",
             learnt.level
         ),
-        None => format!(
-            "{} at once: {:.2} times the throughput of one{}",
-            learnt.level,
-            learnt.speedup,
-            if learnt.step == 0 {
+        None => {
+            let over = learnt
+                .over_alone()
+                .map(|over| format!(": {over:.2} times the throughput of one"));
+            let more = if learnt.step == 0 {
                 "; more gained nothing"
             } else {
                 ""
-            }
-        ),
+            };
+            format!("{} at once{}{more}", learnt.level, over.unwrap_or_default())
+        }
     };
     let mut lines = vec![level];
-    lines.extend(learnt.tried.iter().map(Tried::sentence));
+    lines.extend(learnt.tried());
     lines.extend(
         learnt
             .peak

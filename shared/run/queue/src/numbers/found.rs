@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::learnt::{Learnt, Tried};
+use crate::learnt::Learnt;
 use crate::message::{JobStatus, Word};
 
 /// What was learnt of a template on a device. What is not known is absent.
@@ -57,14 +57,25 @@ impl Found {
                 learnt.level
             ));
         } else {
+            let gives = learnt.over_alone().map_or_else(
+                || format!("{} at once are best", learnt.level),
+                |over| {
+                    format!(
+                        "{} at once achieve {over:.2} times the throughput of one",
+                        learnt.level
+                    )
+                },
+            );
             measured.push(format!(
-                "{} at once achieve {:.2} times the throughput of one, by the progress of the jobs{}",
-                learnt.level,
-                learnt.speedup,
-                if learnt.step == 0 { "" } else { "; more were not tried yet" }
+                "{gives}, by the progress of the jobs{}",
+                if learnt.step == 0 {
+                    ""
+                } else {
+                    "; more were not tried yet"
+                }
             ));
         }
-        measured.extend(learnt.tried.iter().map(Tried::sentence));
+        measured.extend(learnt.tried());
         let on_gpu = learnt.peak.filter(|_| processors.is_none());
         let of_done = ram.map(|ram| ram.bytes);
         let ram_bytes = of_done.max(learnt.peak.filter(|_| processors.is_some()));
@@ -87,7 +98,7 @@ impl Found {
             device,
             processors,
             at_once: known.then_some(learnt.level),
-            speedup: known.then_some(learnt.speedup),
+            speedup: learnt.over_alone().filter(|_| known),
             wants: learnt.wants,
             cap_percent: learnt.cap.map(f64::from),
             device_memory: on_gpu,

@@ -39,8 +39,8 @@ struct Choice {
     starts: Vec<(Id, Spot)>,
     /// Jobs that will never start, and why.
     skips: Vec<(Id, String)>,
-    /// For each device, whether a job waits only because of the number at once.
-    blocked: Vec<bool>,
+    /// For each device, why a job waits for it: the number at once, or memory.
+    blocked: Vec<Option<Wait>>,
 }
 
 /// Whether a job may start as far as others are concerned.
@@ -74,8 +74,8 @@ impl Policy {
             // Jobs started now have not been seen running: the next call evaluates them.
             if !started.contains(&at) {
                 let kind = self.lanes[at].kind;
-                let left = blocked.then_some(left);
-                self.kinds[kind].1.settle(at, now, left);
+                let blocked = blocked.map(|why| (left, why == Wait::Turn));
+                self.kinds[kind].1.settle(at, now, blocked);
             }
         }
         decisions
@@ -123,7 +123,7 @@ impl Policy {
     /// What is to be done next.
     fn choose(&mut self, book: &Book, now: f64) -> Choice {
         let mut choice = Choice {
-            blocked: vec![false; self.lanes.len()],
+            blocked: vec![None; self.lanes.len()],
             ..Choice::default()
         };
         self.waits.clear();
@@ -138,9 +138,7 @@ impl Policy {
             let asked = book.groups.get(&kind.group).map(|group| &group.demand);
             if let Some(why) = self.is_closed(&rooms) {
                 self.rest = why;
-                if why == Wait::Turn {
-                    self.block(&mut choice, asked);
-                }
+                self.block(&mut choice, asked, why);
                 passed.push(at.id());
                 break;
             }
@@ -170,9 +168,7 @@ impl Policy {
                 }
                 Err(why) => {
                     self.waits.insert(kind.clone(), why);
-                    if why == Wait::Turn {
-                        self.block(&mut choice, asked);
-                    }
+                    self.block(&mut choice, asked, why);
                     passed.push(id);
                     let since = self.passed.get(&id);
                     if since.is_some_and(|since| now - since >= PASSED) {
@@ -185,11 +181,16 @@ impl Policy {
         choice
     }
 
-    /// A job waits only because of the number at once, on the devices that it may use.
-    fn block(&self, choice: &mut Choice, asked: Option<&Demand>) {
+    /// A job waits for the devices that it may use, because of the number at once or of memory.
+    fn block(&self, choice: &mut Choice, asked: Option<&Demand>, why: Wait) {
         let only = asked.and_then(|demand| demand.only.as_deref());
         for at in self.allowed(only) {
-            choice.blocked[at] = true;
+            let known = &mut choice.blocked[at];
+            match why {
+                Wait::Turn => *known = Some(why),
+                Wait::Memory => *known = known.or(Some(why)),
+                _ => {}
+            }
         }
     }
 
