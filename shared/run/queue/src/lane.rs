@@ -1,6 +1,6 @@
 //! A device with the jobs that run on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,8 @@ pub(crate) struct Room {
     pub(crate) alone: bool,
     /// Nothing is known of the memory of one of them, which runs alone until it is.
     unknown: bool,
+    /// Templates of whose memory nothing is known yet: one job shows it, and of two both might lack it.
+    new: BTreeSet<String>,
     /// Percent by which the jobs may be slowed down, of the strictest promise.
     promise: Option<u32>,
 }
@@ -227,6 +229,7 @@ impl Lane {
         let need = match self.need(kind, explorer) {
             Need::Bytes(bytes) => bytes,
             Need::Unknown(largest) => {
+                room.new.insert(kind.template.clone());
                 room.unknown |= self.guess().is_none();
                 largest.or(self.guess()).unwrap_or(0)
             }
@@ -299,6 +302,9 @@ impl Lane {
         let need = match self.need(kind, explorer) {
             Need::Bytes(bytes) => bytes,
             Need::Unknown(largest) => match (largest.or(self.guess()), room.jobs) {
+                (Some(_), _) if self.guess().is_none() && room.new.contains(&kind.template) => {
+                    return Err(Wait::Memory);
+                }
                 (Some(bytes), _) => bytes,
                 (None, 0) => 0,
                 (None, _) => return Err(Wait::Memory),
