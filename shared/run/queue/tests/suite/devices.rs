@@ -108,6 +108,21 @@ fn whole_devices_are_given_to_those_that_ask_and_shared_with_nobody() {
 }
 
 #[test]
+fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
+    let half = Demand {
+        only: Some(vec!["GPU-a".to_owned()]),
+        memory: Some(20 * GB),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[half.clone(), half]));
+    assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
+    sees(&mut policy, [4, 80], &[(0, 1, 20)], 10.0);
+    assert_eq!(run(&mut policy, &mut book, 10.0), []);
+    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    assert_eq!(run(&mut policy, &mut book, 50.0), [(2, vec![0])]);
+}
+
+#[test]
 fn a_job_keeps_to_the_devices_that_it_may_use_and_hears_that_they_are_lost() {
     let only = Demand {
         only: Some(vec!["GPU-b".to_owned()]),
