@@ -28,7 +28,7 @@ pub enum Verdict {
 pub struct Judged {
     /// Mean of `ln_gain`.
     pub mean: f64,
-    /// Half the width of its interval, see [`CONFIDENCE`].
+    /// Half the width of its interval.
     pub half: f64,
     /// Largest fraction of the processors that others used in a comparison that counts.
     pub others: f64,
