@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep sizing hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -122,6 +122,9 @@ federation: build #- Train a federation to its targets under each scheme, simula
 
 sweep: build #- Measure mt sweep beside fixed numbers of jobs at once, 60 real trainings a mix (QUICK=1: two mixes; KEPT=1: goes on)
 	PATH="$(RELEASE):$$PATH" python3 examples/sweep/measure.py $(if $(QUICK),--quick) $(if $(KEPT),--kept)
+
+sizing: #- Play sweeps on simulated boxes with recorded rates, beside the best fixed choice (SWEEPS=500: so many)
+	MT_SIZING_SWEEPS=$(or $(SWEEPS),500) $(CARGO) test --release -p mt-queue --test suite -- sweeps_take --nocapture
 
 hare: #- Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare

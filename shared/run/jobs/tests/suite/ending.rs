@@ -85,7 +85,8 @@ fn a_second_stop_without_grace_kills_at_once() {
 #[test]
 fn what_a_job_leaves_is_told_by_name() {
     let mut bench = Bench::new();
-    bench.script("nohup sleep 9999 >/dev/null 2>&1 & echo $!");
+    // The name is that of nohup until it has become the other program.
+    bench.script("nohup sleep 9999 >/dev/null 2>&1 & echo $!; sleep 0.5");
     let (exit, _, events) = bench.exit();
     assert_eq!(exit, Exit::Code(0));
     let Some(Happening::Exited { strays, .. }) = events.last().map(|e| &e.what) else {

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_cap_and_a_peak_are_taken_over() {
         let text = r#"{"level":4,"step":0,"halving":true,"speedup":2.7,"cap":60,"peak":11000000000,"ended":true,
-            "tried":[{"at_once":4,"cap":60,"gives":2.7,"jobs":9,"seconds":80.0}]}"#;
+            "tried":[{"at_once":1,"cap":100,"gives":1.0,"jobs":3,"seconds":20.0},{"at_once":4,"cap":60,"gives":2.7,"jobs":9,"seconds":80.0}]}"#;
         let kept: Learnt = serde_json::from_str(text).unwrap();
         let gpu = only("NVIDIA-H100", kept.clone());
         assert_eq!(
@@ -198,8 +198,11 @@ mod tests {
             (Some(60.0), Some(11_000_000_000))
         );
         assert_eq!(gpu.ram, None);
-        let tried = "4 at once with at most 60 % each: 2.70 times one, of 9 jobs";
+        let tried = "4 at once with at most 60 % each: 2.70 times the throughput of one, of 9 jobs";
         assert!(gpu.measured.iter().any(|sentence| sentence == tried));
+        let mut beside = kept.clone();
+        beside.tried.remove(0);
+        assert_eq!(only("NVIDIA-H100", beside).speedup, None, "none ran alone");
         let cpu = only("2-processors", kept);
         assert_eq!((cpu.device_memory, cpu.ram), (None, Some(11_000_000_000)));
     }
