@@ -53,6 +53,10 @@ const SHORTAGE: f64 = 1.25;
 /// Each job that ends takes this part of what it did not need from a figure that a shortage has raised.
 const RELAXES: u64 = 3;
 
+/// Factor by which a job of a new template may exceed the largest known one, where others run beside it: they would lack
+/// what it takes. With 1, a new job of 11 GB ended two of 7 GB on a card of 24 GB.
+const NEW: u64 = 2;
+
 /// Resources of a device in use while decisions are made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room {
@@ -238,7 +242,8 @@ impl Lane {
             Need::Unknown(largest) => {
                 room.new.insert(kind.template.clone());
                 room.unknown |= self.guess().is_none();
-                largest.or(self.guess()).unwrap_or(0)
+                let beside = largest.map(|bytes| bytes.saturating_mul(NEW));
+                beside.or(self.guess()).unwrap_or(0)
             }
         };
         room.jobs += 1;
@@ -312,7 +317,8 @@ impl Lane {
                 (Some(_), _) if self.guess().is_none() && room.new.contains(&kind.template) => {
                     return Err(Wait::Memory);
                 }
-                (Some(bytes), _) => bytes,
+                (Some(bytes), 0) => bytes,
+                (Some(bytes), _) => bytes.saturating_mul(NEW),
                 (None, 0) => 0,
                 (None, _) => return Err(Wait::Memory),
             },
