@@ -4,6 +4,11 @@
  *   held/PID  what a process holds: its start time, then for each of its cards number, bytes, percentage and demand
  *   lost      numbers of the cards that fell off the bus
  * Files are written beside their place and moved there, so that no half of one is read. */
+/* Without a box there are no cards of its own, and no memory is counted. */
+#ifndef BOX
+#define BOX "/nonexistent"
+#endif
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
