@@ -128,12 +128,15 @@ impl Lane {
         free.saturating_sub(room.growth)
     }
 
-    /// What is seen of it now. Believes the memory of jobs that no longer grow.
-    pub(crate) fn sees(&mut self, sight: Sight, explorer: &mut Explorer, now: f64) {
-        for (id, used) in &sight.used {
+    /// What is seen of it, the number `at`, now. Believes the memory of jobs that no longer grow. A job of which nothing is
+    /// seen, as in a container with process numbers of its own, counts as one that needs none: others would wait for ever.
+    pub(crate) fn sees(&mut self, at: usize, sight: Sight, explorer: &mut Explorer, now: f64) {
+        let ids: Vec<Id> = explorer.ids(at).collect();
+        for id in &ids {
             let Some(template) = explorer.template(*id).map(str::to_owned) else {
                 continue;
             };
+            let used = &sight.used.get(id).copied().unwrap_or(0);
             let held = self.held.entry(*id).or_insert((0, now));
             if *used as f64 > held.0 as f64 * GROWTH || !explorer.has_begun(*id, now) {
                 held.1 = now;
@@ -142,7 +145,7 @@ impl Lane {
             let (peak, since) = *held;
             let learnt = explorer.learnt_mut(&template);
             let flat = now - since >= FLAT;
-            if learnt.peak.map_or(flat && peak > 0, |known| peak > known) {
+            if learnt.peak.map_or(flat, |known| peak > known) {
                 learnt.peak = Some(peak);
             }
         }
@@ -165,7 +168,8 @@ impl Lane {
         {
             sight.free = sight.free.saturating_add(used).min(self.device.total);
         }
-        if let (Some(peak), true) = (peak.max(seen), self.sight.is_some()) {
+        let peak = peak.max(seen).unwrap_or(0);
+        if self.sight.is_some() {
             let learnt = explorer.learnt_mut(template);
             learnt.peak = match learnt.peak {
                 // What a shortage added was a guess.

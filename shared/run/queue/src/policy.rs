@@ -184,7 +184,7 @@ impl Policy {
     /// What is seen of a device now.
     pub fn sees(&mut self, device: usize, sight: Sight, now: f64) {
         if let Some(lane) = self.lanes.get_mut(device) {
-            lane.sees(sight, &mut self.kinds[lane.kind].1, now);
+            lane.sees(device, sight, &mut self.kinds[lane.kind].1, now);
             self.spread();
         }
     }

@@ -122,6 +122,23 @@ fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
     assert_eq!(run(&mut policy, &mut book, 50.0), [(2, vec![0])]);
 }
 
+/// As in a container: NVML names no process that is known there.
+#[test]
+fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
+    let only = Demand {
+        only: Some(vec!["GPU-b".to_owned()]),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
+    sees(&mut policy, [24, 80], &[], 0.0);
+    assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![1])]);
+    policy.progress(Id(1), 1.0, 1.0);
+    sees(&mut policy, [24, 70], &[], 1.5);
+    assert_eq!(run(&mut policy, &mut book, 2.0), []);
+    sees(&mut policy, [24, 70], &[], 5.0);
+    assert_eq!(run(&mut policy, &mut book, 5.0), [(2, vec![1])]);
+}
+
 #[test]
 fn a_job_keeps_to_the_devices_that_it_may_use_and_hears_that_they_are_lost() {
     let only = Demand {
