@@ -113,9 +113,15 @@ impl Sweep {
         clients.iter().enumerate().map(speed).collect()
     }
 
-    /// Rate of a job alone on a card.
-    pub fn alone(&self, card: usize, job: usize) -> f64 {
-        self.templates[self.jobs[job].template].rates[self.cards[card].0]
+    /// The cards, the one on which all templates together are fastest first.
+    pub fn fastest_first(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.cards.len()).collect();
+        let speed = |card: usize| -> f64 {
+            let rates = self.templates.iter().map(|t| t.rates[self.cards[card].0]);
+            rates.sum()
+        };
+        order.sort_by(|a, b| speed(*b).total_cmp(&speed(*a)));
+        order
     }
 
     /// Factor by which the rate of a job drifts: some percent within minutes.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Entry, Group, Id, Outcome, QueuedJob, Record};
+use queue::book::{Book, Demand, Entry, Id, Outcome, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::policy::{Decision, Fault, Gone, Limits, Policy};
+
+use crate::made::{group, job};
 
 const GB: u64 = 1_000_000_000;
 
@@ -12,24 +14,8 @@ fn book(demands: &[Demand]) -> Book {
     let mut book = Book::default();
     for demand in demands {
         let id = book.next_ids(1)[0];
-        let job = QueuedJob {
-            id,
-            template: "t".to_owned(),
-            argv: vec!["x".to_owned()],
-            set: BTreeMap::new(),
-            values: Vec::new(),
-            process: None,
-            parent: None,
-        };
-        let group = Group {
-            token: id.to_string(),
-            cwd: "/".to_owned(),
-            env: BTreeMap::new(),
-            demand: demand.clone(),
-            first: None,
-            origin: None,
-        };
-        let (jobs, at_s) = (vec![job], 0.0);
+        let group = group(&id.to_string(), demand.clone());
+        let (jobs, at_s) = (vec![job(id, "t")], 0.0);
         book.apply(&Record::Added { group, jobs, at_s })
             .expect("it contradicts nothing");
     }

@@ -1,35 +1,16 @@
 //! Journals that were cut, damaged or written twice, and which ended jobs are kept.
 
-use std::collections::BTreeMap;
 use std::fs;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, Placed, QueuedJob, Record, State};
+use queue::book::{Book, Demand, Id, Outcome, Placed, Record, State};
 use queue::journal::{self, FILE};
 
-fn group(token: &str) -> Group {
-    Group {
-        token: token.to_owned(),
-        cwd: "/".to_owned(),
-        env: BTreeMap::new(),
-        demand: Demand::default(),
-        origin: None,
-        first: None,
-    }
-}
+use crate::made::{group, job};
 
 fn added(first: u64, count: u64) -> Record {
-    let job = |id| QueuedJob {
-        id: Id(id),
-        template: "t".to_owned(),
-        argv: vec!["x".to_owned()],
-        values: Vec::new(),
-        set: BTreeMap::new(),
-        process: None,
-        parent: None,
-    };
     Record::Added {
-        group: group(&first.to_string()),
-        jobs: (first..first + count).map(job).collect(),
+        group: group(&first.to_string(), Demand::default()),
+        jobs: (first..first + count).map(|id| job(Id(id), "t")).collect(),
         at_s: 1.0,
     }
 }

@@ -3,6 +3,7 @@
 mod cards;
 mod devices;
 mod journal;
+mod made;
 mod simulation;
 mod sizing;
 mod world;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
+use queue::book::{Book, Demand, Group, Outcome, Record};
 use queue::failures::GIVEN_UP;
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Limits};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
+use crate::made::{group, job};
 use crate::world::{Device, Plan, World};
 
 fn number(name: &str, default: u64) -> u64 {
@@ -284,24 +285,12 @@ fn a_decision_among_a_thousand_that_wait_is_quick() {
             ..Learnt::default()
         },
     );
-    let job = |id| QueuedJob {
-        id,
-        template: "t".to_owned(),
-        argv: vec!["x".to_owned()],
-        set: BTreeMap::new(),
-        values: Vec::new(),
-        process: None,
-        parent: None,
-    };
     let group = Group {
-        token: "token".to_owned(),
-        cwd: "/".to_owned(),
         env: (0..40).map(|n| (format!("V{n}"), "x".repeat(80))).collect(),
-        demand: Demand::default(),
-        first: None,
-        origin: None,
+        ..group("token", Demand::default())
     };
-    let jobs = book.next_ids(count).into_iter().map(job).collect();
+    let ids = book.next_ids(count).into_iter();
+    let jobs = ids.map(|id| job(id, "t")).collect();
     book.apply(&Record::Added {
         group,
         jobs,

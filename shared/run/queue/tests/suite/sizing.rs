@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, Placed, QueuedJob, Record};
+use queue::book::{Book, Demand, Id, Outcome, Placed, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::policy::{Decision, Gone, Limits, Policy};
 
 use crate::cards::{Client, Sweep, draw, sources};
+use crate::made::{group, job};
 
 /// Seconds of a step; jobs report progress once in each.
 const STEP: f64 = 1.0;
@@ -24,8 +25,6 @@ struct Run {
     cap: f64,
     age: f64,
     done: f64,
-    /// Work that it would have done alone meanwhile.
-    alone: f64,
 }
 
 /// What a policy achieved.
@@ -33,46 +32,16 @@ struct Run {
 struct Played {
     makespan: f64,
     shortages: usize,
-    overlaps: usize,
-    /// Percent by which each job was slower than alone.
-    slower: Vec<f64>,
 }
 
-fn name(template: usize) -> String {
-    format!("t{template}")
-}
-
-fn book_of(sweep: &Sweep, promise: Option<u32>) -> Book {
+fn book_of(sweep: &Sweep) -> Book {
     let mut book = Book::default();
     for todo in &sweep.jobs {
         let id = book.next_ids(1)[0];
-        let job = QueuedJob {
-            id,
-            template: name(todo.template),
-            argv: vec!["x".to_owned()],
-            set: BTreeMap::new(),
-            values: Vec::new(),
-            process: None,
-            parent: None,
-        };
-        let group = Group {
-            token: id.to_string(),
-            cwd: "/".to_owned(),
-            env: BTreeMap::new(),
-            demand: Demand {
-                at_most_slower: promise,
-                ..Demand::default()
-            },
-            first: None,
-            origin: None,
-        };
-        let jobs = vec![job];
-        book.apply(&Record::Added {
-            group,
-            jobs,
-            at_s: 0.0,
-        })
-        .expect("it contradicts nothing");
+        let group = group(&id.to_string(), Demand::default());
+        let (jobs, at_s) = (vec![job(id, &format!("t{}", todo.template))], 0.0);
+        book.apply(&Record::Added { group, jobs, at_s })
+            .expect("it contradicts nothing");
     }
     book
 }
@@ -129,7 +98,6 @@ impl Play<'_> {
                 }
                 let drift = self.sweep.drift(client.job, self.now);
                 run.done += speed * drift * STEP;
-                run.alone += self.sweep.alone(card, client.job) * drift * STEP;
                 let todo = &self.sweep.jobs[client.job];
                 if run.done >= todo.work {
                     ends.push((*id, false));
@@ -143,7 +111,6 @@ impl Play<'_> {
                 .map(|(id, _)| self.used(*id, &self.runs[id]))
                 .sum();
             if used > self.sweep.room(card, self.now) {
-                self.played.overlaps += 1;
                 // The one that allocates last fails.
                 let last = here
                     .iter()
@@ -199,11 +166,6 @@ impl Play<'_> {
                 false => Outcome::Done,
             };
             self.played.shortages += usize::from(short);
-            if !short {
-                self.played
-                    .slower
-                    .push((run.alone / run.done - 1.0) * 100.0);
-            }
             let gone = Gone {
                 out_of_memory: short,
                 peak: Some(self.used(id, &run) as u64),
@@ -232,7 +194,6 @@ impl Play<'_> {
             cap: spot.share.percent(),
             age: 0.0,
             done: 0.0,
-            alone: 0.0,
         };
         self.runs.insert(id, run);
         let entry = self.book.entries[&id].clone();
@@ -241,7 +202,7 @@ impl Play<'_> {
 }
 
 /// The sweep under the policy, which knows nothing.
-fn play(sweep: &Sweep, promise: Option<u32>) -> Played {
+fn play(sweep: &Sweep) -> Played {
     let device = |(at, (kind, bytes)): (usize, &(usize, f64))| Device {
         id: format!("GPU-{at}"),
         kind: format!("kind {kind}"),
@@ -256,7 +217,7 @@ fn play(sweep: &Sweep, promise: Option<u32>) -> Played {
     };
     let mut play = Play {
         sweep,
-        book: book_of(sweep, promise),
+        book: book_of(sweep),
         policy: Policy::new(devices, limits, &BTreeMap::new()),
         runs: BTreeMap::new(),
         now: 0.0,
@@ -275,15 +236,7 @@ type Fixed = Vec<(usize, f64)>;
 
 /// Makespan of a fixed choice. It knows what each job needs, and starts it where it fits, on the fastest card first.
 fn fixed(sweep: &Sweep, choice: &Fixed) -> f64 {
-    let mut order: Vec<usize> = (0..sweep.cards.len()).collect();
-    let speed = |card: usize| -> f64 {
-        sweep
-            .templates
-            .iter()
-            .map(|t| t.rates[sweep.cards[card].0])
-            .sum()
-    };
-    order.sort_by(|a, b| speed(*b).total_cmp(&speed(*a)));
+    let order = sweep.fastest_first();
     let mut runs: Vec<(usize, Run)> = Vec::new();
     let (mut next, mut now) = (0, 0.0);
     while next < sweep.jobs.len() || !runs.is_empty() {
@@ -303,7 +256,6 @@ fn fixed(sweep: &Sweep, choice: &Fixed) -> f64 {
                             cap,
                             age: 0.0,
                             done: 0.0,
-                            alone: 0.0,
                         },
                     ));
                     next += 1;
@@ -387,15 +339,7 @@ struct Rivals {
 
 fn rivals(sweep: &Sweep) -> Rivals {
     let cards = sweep.cards.len();
-    let mut order: Vec<usize> = (0..cards).collect();
-    let speed = |card: usize| -> f64 {
-        sweep
-            .templates
-            .iter()
-            .map(|t| t.rates[sweep.cards[card].0])
-            .sum()
-    };
-    order.sort_by(|a, b| speed(*b).total_cmp(&speed(*a)));
+    let order = sweep.fastest_first();
     let choice = |used: usize, number: usize, cap: f64| -> Fixed {
         let mut all = vec![(0, cap); cards];
         for &card in &order[..used] {
@@ -487,7 +431,7 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
         let source = &sources[(seed / 2) as usize % sources.len()];
         let sweep = draw(source, seed);
         let best = rivals(&sweep);
-        let played = play(&sweep, None);
+        let played = play(&sweep);
         let ratio = played.makespan / best.hindsight;
         println!(
             "{seed} {}: {} jobs, {} templates, cards {:?}: {:.3} of hindsight, {:.3} of 100 % each ({} at once), {} short",

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
+use queue::book::{Book, Demand, Id, Outcome, Record, State};
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Gone, Limits, Policy};
 use queue::processors::Look;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
+
+use crate::made::{group, job};
 
 /// Plan of a job in the world.
 #[derive(Debug, Clone)]
@@ -258,24 +260,8 @@ impl World {
             if plan.arrives <= self.now && !self.ids.contains_key(&index) {
                 let id = self.book.next_ids(1)[0];
                 let template = format!("t{}", plan.template);
-                let job = QueuedJob {
-                    id,
-                    template: template.clone(),
-                    argv: vec!["x".to_owned()],
-                    set: BTreeMap::new(),
-                    values: Vec::new(),
-                    process: None,
-                    parent: None,
-                };
-                let group = Group {
-                    token: index.to_string(),
-                    cwd: "/".to_owned(),
-                    env: BTreeMap::new(),
-                    demand: plan.demand.clone(),
-                    first: None,
-                    origin: None,
-                };
-                let (jobs, at_s) = (vec![job], self.now);
+                let group = group(&index.to_string(), plan.demand.clone());
+                let (jobs, at_s) = (vec![job(id, &template)], self.now);
                 self.note(Record::Added { group, jobs, at_s });
                 self.policy.added(&template);
                 self.ids.insert(index, id);
