@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -248,6 +249,16 @@ pub fn family(pid: i32) -> Vec<i32> {
         next += 1;
     }
     all
+}
+
+/// The processes of a job: those that its `cgroup.procs` lists, or without a group the family of its first one.
+#[must_use]
+pub fn members(pid: i32, procs: Option<&Path>) -> Vec<i32> {
+    let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
+    match listed {
+        Some(text) => text.lines().filter_map(|line| line.parse().ok()).collect(),
+        None => family(pid),
+    }
 }
 
 /// Where the processes of a run can come from.

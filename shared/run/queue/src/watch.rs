@@ -1,10 +1,9 @@
 //! Processor use of jobs, from `/proc`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use jobs::process::{Wanted, family, machine, wanted};
+use jobs::process::{Wanted, machine, members, wanted};
 
 use crate::book::Id;
 use crate::processors::Look;
@@ -55,12 +54,7 @@ impl Watch {
 }
 
 fn of_job(pid: i32, procs: Option<&Path>) -> Wanted {
-    let listed = procs.map(|procs| {
-        let text = fs::read_to_string(procs).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
-    });
-    let all = listed.unwrap_or_else(|| family(pid));
-    let all = all.into_iter().filter_map(wanted);
+    let all = members(pid, procs).into_iter().filter_map(wanted);
     all.fold(Wanted::default(), |sum, one| Wanted {
         used_s: sum.used_s + one.used_s,
         ready_s: sum.ready_s + one.ready_s,

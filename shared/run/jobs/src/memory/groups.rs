@@ -104,6 +104,13 @@ fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
+/// Bytes of a line of /proc such as `RssAnon:  12 kB`.
+pub(super) fn kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

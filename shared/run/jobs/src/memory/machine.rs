@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup::memory_groups;
 
-use super::groups::{Counts, counts};
+use super::groups::{Counts, counts, kib};
 
 /// Memory that the jobs of this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +27,10 @@ impl Ram {
     }
 
     fn of(meminfo: &str, groups: &[PathBuf]) -> Self {
-        let bytes = |name: &str| {
-            let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-            Some(kib.saturating_mul(1024))
-        };
-        let total = bytes("MemTotal:").unwrap_or(u64::MAX);
+        let total = kib(meminfo, "MemTotal:").unwrap_or(u64::MAX);
         let machine = Self {
             total,
-            free: bytes("MemAvailable:").unwrap_or(total),
+            free: kib(meminfo, "MemAvailable:").unwrap_or(total),
         };
         let limited = groups.iter().filter_map(|group| of_group(group));
         limited.fold(machine, |a, b| Self {

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::process::family;
+use crate::process::members;
 
-use super::groups::counts;
+use super::groups::{counts, kib};
 
 /// Memory of the machine that a job uses, in bytes. Files that are only mapped or cached do not count: the kernel
 /// gives their memory to whoever needs it.
@@ -45,11 +45,7 @@ impl MemoryMeter {
     /// What the job uses now: that of the control group with this `cgroup.procs` if the group counts memory, otherwise
     /// of the processes in it, and without a group those of the family of `pid`. All zero if none lives any more.
     pub fn look(&mut self, pid: i32, procs: Option<&Path>) -> MemoryUse {
-        let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
-        let pids: Vec<i32> = match listed {
-            Some(text) => text.lines().filter_map(|line| line.parse().ok()).collect(),
-            None => family(pid),
-        };
+        let pids = members(pid, procs);
         let group = procs.and_then(Path::parent).and_then(counts);
         let several = pids.len() > 1 && group.is_none();
         self.shared.retain(|pid, _| several && pids.contains(pid));
@@ -98,13 +94,6 @@ impl MemoryMeter {
         self.shared.insert(pid, known);
         known.bytes
     }
-}
-
-/// Bytes of a line such as `RssAnon:  12 kB`.
-fn kib(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib.saturating_mul(1024))
 }
 
 #[cfg(test)]

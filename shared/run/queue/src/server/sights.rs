@@ -1,13 +1,11 @@
 //! What is seen of the devices: free memory, who holds the rest, whether they are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host::{Gpus, SightError};
 use jobs::Ram;
-use jobs::process::family;
+use jobs::process::members;
 
 use super::{Keeper, Run};
 use crate::book::{Entry, Id};
@@ -17,17 +15,6 @@ use crate::message::DeviceStatus;
 /// Time between two observations: trainings reach their peak in seconds, and an observation reads a file of each
 /// process.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// The processes of a job, by its first one and the list of a control group.
-fn processes(pid: i32, procs: Option<&Path>) -> BTreeSet<u32> {
-    let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
-    let pids = match listed {
-        Some(text) => text.lines().filter_map(|line| line.parse().ok()).collect(),
-        None => family(pid),
-    };
-    let positive = |pid| u32::try_from(pid).ok();
-    pids.into_iter().filter_map(positive).collect()
-}
 
 impl Keeper {
     /// Observes the devices and the memory of jobs, a few times a second while something runs or waits.
@@ -50,7 +37,8 @@ impl Keeper {
                 used[at].insert(id, now);
             }
             if has_gpu {
-                groups.insert(id, processes(pid, run.procs(id)));
+                let all = members(pid, run.procs(id)).into_iter();
+                groups.insert(id, all.filter_map(|pid| u32::try_from(pid).ok()).collect());
             }
         }
         for (at, used) in used.into_iter().enumerate() {
