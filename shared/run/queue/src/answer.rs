@@ -225,8 +225,8 @@ impl Keeper {
         let limits = self.policy.limits();
         let usual =
             (0..self.place.devices.len()).filter(|&at| self.policy.may_use(&Demand::default(), at));
-        let mut learnt = self.policy.learnt();
-        learnt.retain(|_, templates| !templates.is_empty());
+        let learnt = self.policy.learnt().filter(|(_, all)| !all.is_empty());
+        let learnt = learnt.map(|(kind, all)| (kind.clone(), all.clone()));
         status.server = Some(ServerStatus {
             pid: std::process::id(),
             device: self.place.name.clone(),
@@ -240,7 +240,7 @@ impl Keeper {
                 .clone()
                 .or_else(|| self.unlogged.clone())
                 .or_else(|| self.unreadable()),
-            learnt,
+            learnt: learnt.collect(),
             devices: self.devices(),
         });
         status

@@ -138,11 +138,9 @@ impl Policy {
     }
 
     /// What it has learnt of templates, by kind of device.
-    #[must_use]
-    pub fn learnt(&self) -> BTreeMap<String, BTreeMap<String, Learnt>> {
+    pub fn learnt(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, Learnt>)> {
         let all = self.kinds.iter();
-        all.map(|(kind, explorer)| (kind.clone(), explorer.learnt().clone()))
-            .collect()
+        all.map(|(kind, explorer)| (kind, explorer.learnt()))
     }
 
     /// The experiments under way, as messages.

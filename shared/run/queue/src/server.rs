@@ -375,16 +375,15 @@ impl Keeper {
     }
 
     fn keep_learnt(&mut self) {
-        let learnt = self.policy.learnt();
-        for (kind, learnt) in &learnt {
+        for (kind, learnt) in self.policy.learnt() {
             if self.kept.get(kind) == Some(learnt) {
                 continue;
             }
             if let Err(error) = store::write(&self.folder, kind, learnt) {
                 self.trouble = Some(format!("what was learnt cannot be saved: {error}"));
             }
+            self.kept.insert(kind.clone(), learnt.clone());
         }
-        self.kept = learnt;
     }
 
     /// The jobs that it has ended run again with the next server.

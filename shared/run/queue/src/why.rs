@@ -28,7 +28,7 @@ impl Keeper {
             false => entries.iter().map(|entry| self.reason(entry)).collect(),
         };
         let templates: BTreeSet<&str> = entries.iter().map(|e| &*e.job.template).collect();
-        for (kind, learnt) in &self.policy.learnt() {
+        for (kind, learnt) in self.policy.learnt() {
             let known = learnt
                 .iter()
                 .filter(|(template, _)| templates.contains(template.as_str()));

@@ -232,7 +232,9 @@ fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_r
     };
     let entry = exits(&mut policy, &mut book, 1, short.clone());
     assert!(!entry.is_ended() && !entry.alone, "{entry:?}");
-    assert_eq!(policy.learnt()["card of 80 GB"]["t"].peak, Some(25 * GB));
+    let learnt: BTreeMap<_, _> = policy.learnt().collect();
+    let kind = "card of 80 GB".to_owned();
+    assert_eq!(learnt[&kind]["t"].peak, Some(25 * GB));
     let entry = exits(&mut policy, &mut book, 2, short.clone());
     assert!(!entry.is_ended() && entry.alone, "{entry:?}");
     let own = Gone {

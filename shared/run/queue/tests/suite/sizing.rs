@@ -225,7 +225,11 @@ fn play(sweep: &Sweep) -> Played {
     };
     while play.book.is_busy() {
         play.step();
-        assert!(play.now < 1e6, "{:?}", play.policy.learnt());
+        assert!(
+            play.now < 1e6,
+            "{:?}",
+            play.policy.learnt().collect::<Vec<_>>()
+        );
     }
     play.played.makespan = play.now;
     play.played

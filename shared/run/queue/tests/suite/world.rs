@@ -213,7 +213,8 @@ impl World {
 
     /// What was learnt.
     pub fn learnt(&self) -> BTreeMap<String, Learnt> {
-        self.policy.learnt().remove(KIND).unwrap_or_default()
+        let (_, learnt) = self.policy.learnt().next().expect("one kind of device");
+        learnt.clone()
     }
 
     fn note(&mut self, record: Record) {
