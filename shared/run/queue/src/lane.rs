@@ -152,22 +152,26 @@ impl Lane {
         self.sight = Some(sight);
     }
 
-    /// A job has gone from it, and had used this much at most.
-    pub(crate) fn gone(
-        &mut self,
-        id: Id,
-        template: &str,
-        peak: Option<u64>,
-        explorer: &mut Explorer,
-    ) {
-        let seen = self.held.remove(&id).map(|(peak, _)| peak);
-        // Its memory is free from now on, and not only from the next look: with two looks a second, trainings of a second
-        // that need half of the memory each took 10 % longer.
+    /// A job has gone from it, however it ended. Its memory is free from now on, and not only from the next look: with two
+    /// looks a second, trainings of a second that need half of the memory each took 10 % longer.
+    pub(crate) fn gone(&mut self, id: Id) {
+        self.held.remove(&id);
         if let Some(sight) = &mut self.sight
             && let Some(used) = sight.used.remove(&id)
         {
             sight.free = sight.free.saturating_add(used).min(self.device.total);
         }
+    }
+
+    /// A job that is about to go had enough memory, and used this much at most.
+    pub(crate) fn remember(
+        &self,
+        id: Id,
+        template: &str,
+        peak: Option<u64>,
+        explorer: &mut Explorer,
+    ) {
+        let seen = self.held.get(&id).map(|(peak, _)| *peak);
         let peak = peak.max(seen).unwrap_or(0);
         if self.sight.is_some() {
             let learnt = explorer.learnt_mut(template);

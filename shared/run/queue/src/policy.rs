@@ -402,11 +402,11 @@ impl Policy {
 
     /// Keeps what a job that has gone used of the memory of its device.
     fn remember(&mut self, entry: &Entry, peak: Option<u64>) {
-        let spot = self.spots.get(&entry.job.id).cloned();
-        for at in spot.into_iter().flat_map(|spot| spot.devices) {
-            if let Some(lane) = self.lanes.get_mut(at) {
+        let spot = self.spots.get(&entry.job.id);
+        for &at in spot.into_iter().flat_map(|spot| &spot.devices) {
+            if let Some(lane) = self.lanes.get(at) {
                 let explorer = &mut self.kinds[lane.kind].1;
-                lane.gone(entry.job.id, &entry.job.template, peak, explorer);
+                lane.remember(entry.job.id, &entry.job.template, peak, explorer);
             }
         }
     }
@@ -429,7 +429,12 @@ impl Policy {
         for kind in self.kinds_of(id) {
             self.kinds[kind].1.ended(id, done, now);
         }
-        self.spots.remove(&id);
+        let spot = self.spots.remove(&id);
+        for at in spot.into_iter().flat_map(|spot| spot.devices) {
+            if let Some(lane) = self.lanes.get_mut(at) {
+                lane.gone(id);
+            }
+        }
     }
 
     /// Kinds of the devices on which a job runs.

@@ -108,6 +108,32 @@ fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
     assert_eq!(run(&mut policy, &mut book, 50.0), [(2, vec![0])]);
 }
 
+#[test]
+fn what_a_job_held_is_free_even_if_it_ran_out_of_memory() {
+    let half = Demand {
+        only: Some(vec!["GPU-a".to_owned()]),
+        memory: Some(20 * GB),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[half.clone(), half]));
+    assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
+    let sight = Sight {
+        free: 3 * GB,
+        strangers: vec![Stranger::default()],
+        used: BTreeMap::from([(Id(1), 20 * GB)]),
+        lost: None,
+    };
+    policy.sees(0, sight, 10.0);
+    assert_eq!(run(&mut policy, &mut book, 10.0), []);
+    let short = Gone {
+        out_of_memory: true,
+        ..failed()
+    };
+    exits(&mut policy, &mut book, 1, short);
+    let why = policy.why(&book, Id(2));
+    assert!(why.contains("23.0 GB free"), "{why}");
+}
+
 /// As in a container: NVML names no process that is known there.
 #[test]
 fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
