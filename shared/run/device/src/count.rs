@@ -191,14 +191,9 @@ impl<'a> Count<'a> {
         };
         match event.what {
             Happening::Ready { .. } => self.ready(index, event.at)?,
-            Happening::Steps {
-                samples,
-                steps,
-                gradient,
-                ..
-            } => {
-                self.members[index].gradient.merge(&gradient);
-                self.step(index, event.at, samples, steps)?;
+            Happening::Steps(steps) => {
+                self.members[index].gradient.merge(&steps.gradient);
+                self.step(index, event.at, steps.samples, steps.steps)?;
             }
             Happening::Doubt(why) => return Err(MeasureError::Unusable(why).into()),
             Happening::Exited {

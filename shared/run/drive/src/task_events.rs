@@ -59,11 +59,11 @@ impl Policy for Driver<'_> {
                 round: place.round as u32,
                 task: self.name(place),
             }),
-            Happened::Steps { samples, loss, .. } => {
+            Happened::Steps { steps, .. } => {
                 let told = &mut self.jobs[place.job].lanes[place.task];
-                told.samples = told.samples.saturating_add(*samples);
-                told.first_loss = told.first_loss.or(*loss);
-                told.last_loss = loss.or(told.last_loss);
+                told.samples = told.samples.saturating_add(steps.samples);
+                told.first_loss = told.first_loss.or(steps.loss);
+                told.last_loss = steps.loss.or(told.last_loss);
             }
             // The GPU is free; what remains until the end of the process is synchronisation.
             Happened::Done { .. } if running.trained.is_none() && !self.stopped => {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, Duplex, Link, PhaseKind, Workload};
-use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError, OutOfMemory};
+use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError, OutOfMemory, Steps};
 use units::Share;
 use units::corun::Setting;
 
@@ -196,16 +196,13 @@ impl SimHost {
             }
         }
         for (id, steps, samples) in all {
-            let loss = None;
             self.tell(
                 id,
-                Happening::Steps {
+                Happening::Steps(Steps {
                     steps,
                     samples,
-                    loss,
-                    last: None,
-                    gradient: efficiency::Moments::default(),
-                },
+                    ..Steps::default()
+                }),
             );
         }
     }

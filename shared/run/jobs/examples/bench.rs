@@ -41,8 +41,8 @@ fn cost(pause: Duration, length: Duration) -> Result<f64, BenchError> {
         let mut steps = 0;
         while begun.elapsed() < length {
             for event in supervisor.poll(Duration::from_millis(100)) {
-                if let Happening::Steps { steps: more, .. } = event.what {
-                    steps += more;
+                if let Happening::Steps(more) = event.what {
+                    steps += more.steps;
                 }
             }
         }

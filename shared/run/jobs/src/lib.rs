@@ -67,4 +67,6 @@ pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::SpawnError;
 pub use spec::JobSpec;
 pub use supervision::{Supervision, TimeLimits};
-pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor, strays_told};
+pub use supervisor::{
+    Event, Exit, Happening, JobId, Order, OrderError, Steps, Supervisor, strays_told,
+};

@@ -19,7 +19,7 @@ use crate::sign::Sign;
 use crate::signals::{drain, pipe_of};
 use crate::{Arrived, JobSpec, RunDir, Signals, SpawnError, mps};
 use event::{Echo, PATIENCE};
-pub use event::{Event, Exit, Happening, JobId, Order, OrderError, strays_told};
+pub use event::{Event, Exit, Happening, JobId, Order, OrderError, Steps, strays_told};
 use job::RunningJob;
 
 /// Starts jobs, reads their output, and notices their end.

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use doc::ProcessEnd;
-use efficiency::Moments;
-use jobs::{Exit, OutOfMemory};
+use jobs::{Exit, OutOfMemory, Steps};
 
 /// What happened to a process that still runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,16 +16,8 @@ pub enum Happened {
     Steps {
         /// It had not said that it is ready.
         first: bool,
-        /// How many steps.
-        steps: u64,
-        /// Samples of all of them.
-        samples: u64,
-        /// The last loss.
-        loss: Option<f64>,
-        /// Number of the last step over all restarts, if the job counts them.
-        last: Option<u64>,
-        /// Sums of the gradient norms that were reported with them.
-        gradient: Moments,
+        /// The steps.
+        steps: Steps,
     },
     /// It waits for orders, see [`crate::Runner::suspend`].
     Parked,

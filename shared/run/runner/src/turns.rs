@@ -116,27 +116,14 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let (key, at) = (watch.key, event.at);
         let happened = match event.what {
             Happening::Ready { .. } => return self.ready(policy, event.job, at),
-            Happening::Steps {
-                steps,
-                samples,
-                loss,
-                last,
-                gradient,
-            } => {
+            Happening::Steps(steps) => {
                 // A job that only reports steps is ready with its first one.
                 let first = !watch.ready;
                 self.ready(policy, event.job, at);
                 if let Some(watch) = self.running.get_mut(&event.job) {
                     watch.moved(at);
                 }
-                Happened::Steps {
-                    first,
-                    steps,
-                    samples,
-                    loss,
-                    last,
-                    gradient,
-                }
+                Happened::Steps { first, steps }
             }
             Happening::Loaded => Happened::Loaded,
             Happening::Parked => Happened::Parked,

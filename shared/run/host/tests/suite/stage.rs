@@ -274,7 +274,7 @@ fn folder() -> (tempfile::TempDir, RunDir) {
 
 pub fn samples(events: &[Event]) -> u64 {
     let of = |e: &Event| match e.what {
-        Happening::Steps { samples, .. } => samples,
+        Happening::Steps(steps) => steps.samples,
         _ => 0,
     };
     events.iter().map(of).sum()

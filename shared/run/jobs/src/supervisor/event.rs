@@ -30,6 +30,32 @@ pub struct Event {
     pub what: Happening,
 }
 
+/// Steps of training that were read together and are reported together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Steps {
+    /// How many.
+    pub steps: u64,
+    /// Samples of all of them.
+    pub samples: u64,
+    /// The last loss.
+    pub loss: Option<f64>,
+    /// Number of the last one over all restarts, if the job counts them.
+    pub last: Option<u64>,
+    /// Sums of the gradient norms that were reported with them.
+    pub gradient: Moments,
+}
+
+impl Steps {
+    /// Adds those that followed.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.steps = self.steps.saturating_add(more.steps);
+        self.samples = self.samples.saturating_add(more.samples);
+        self.loss = more.loss.or(self.loss);
+        self.last = more.last.or(self.last);
+        self.gradient.merge(&more.gradient);
+    }
+}
+
 /// Events of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
@@ -42,19 +68,8 @@ pub enum Happening {
         /// Whether it is an MPS client, if it says so.
         mps: Option<bool>,
     },
-    /// It trained. Steps that were read together are reported together.
-    Steps {
-        /// How many steps.
-        steps: u64,
-        /// Samples of all of them.
-        samples: u64,
-        /// The last loss.
-        loss: Option<f64>,
-        /// Number of the last step over all restarts, if the job counts them.
-        last: Option<u64>,
-        /// Sums of the gradient norms that were reported with them.
-        gradient: Moments,
-    },
+    /// It trained.
+    Steps(Steps),
     /// It waits for orders.
     Parked,
     /// It reports that it is done.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use efficiency::{Moments, NormsError};
 
-use super::event::{Event, Happening, JobId};
+use super::event::{Event, Happening, JobId, Steps};
 use crate::lines::LineCutter;
 use crate::{Message, Progress};
 
@@ -125,40 +125,22 @@ impl Gathered {
                     Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
                     None => {}
                 }
-                return self.step((steps, samples), loss, step, &gradient);
+                return self.step(Steps {
+                    steps,
+                    samples,
+                    loss,
+                    last: step,
+                    gradient,
+                });
             }
         };
         self.events.push(what);
     }
 
-    fn step(
-        &mut self,
-        (count, more): (u64, u64),
-        new: Option<f64>,
-        number: Option<u64>,
-        norms: &Moments,
-    ) {
-        if let Some(Happening::Steps {
-            steps,
-            samples,
-            loss,
-            last,
-            gradient,
-        }) = self.events.last_mut()
-        {
-            *steps = steps.saturating_add(count);
-            *last = number.or(*last);
-            *samples = samples.saturating_add(more);
-            *loss = new.or(*loss);
-            gradient.merge(norms);
-        } else {
-            self.events.push(Happening::Steps {
-                steps: count,
-                samples: more,
-                loss: new,
-                last: number,
-                gradient: *norms,
-            });
+    fn step(&mut self, more: Steps) {
+        match self.events.last_mut() {
+            Some(Happening::Steps(steps)) => steps.add(&more),
+            _ => self.events.push(Happening::Steps(more)),
         }
     }
 

@@ -17,7 +17,7 @@ fn samples(events: &[Event]) -> u64 {
     events
         .iter()
         .map(|e| match e.what {
-            Happening::Steps { samples, .. } => samples,
+            Happening::Steps(steps) => steps.samples,
             _ => 0,
         })
         .sum()
@@ -68,8 +68,8 @@ fn norms_that_are_none_are_left_out_and_told_once() {
     assert_eq!(told.len(), 1, "{events:?}");
     let mut all = efficiency::Moments::default();
     for event in &events {
-        if let Happening::Steps { gradient, .. } = &event.what {
-            all.merge(gradient);
+        if let Happening::Steps(steps) = &event.what {
+            all.merge(&steps.gradient);
         }
     }
     let means = all.to_document().unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
 use efficiency::Moments;
-use jobs::{Exit, as_seconds};
+use jobs::{Exit, Steps, as_seconds};
 use runner::{Ended, process_end};
 use units::Batch;
 
@@ -235,20 +235,21 @@ impl Member {
     }
 
     /// Records steps.
-    pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
+    pub(super) fn stepped(&mut self, at: Instant, steps: &Steps) {
         let p = &mut self.progress;
-        p.step = p.step.saturating_add(steps);
-        p.samples = p.samples.saturating_add(samples);
-        p.steps_since_ready = p.steps_since_ready.saturating_add(steps);
+        p.step = p.step.saturating_add(steps.steps);
+        p.samples = p.samples.saturating_add(steps.samples);
+        p.steps_since_ready = p.steps_since_ready.saturating_add(steps.steps);
+        p.gradient.merge(&steps.gradient);
         let before = p.last_step.unwrap_or(at);
         let took = at.saturating_duration_since(before);
         p.trained += took;
         // The line may contain several steps.
         p.longest = p
             .longest
-            .max(took / u32::try_from(steps).unwrap_or(u32::MAX).max(1));
+            .max(took / u32::try_from(steps.steps).unwrap_or(u32::MAX).max(1));
         p.last_step = Some(at);
-        if let Some(loss) = loss {
+        if let Some(loss) = steps.loss {
             p.loss = Some(loss);
             p.recent.push_back(loss);
             if p.recent.len() > REPORTS {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, TrainingNews};
-use jobs::Exit;
+use jobs::{Exit, Steps};
 use runner::{Ended, Happened, Policy, State, Stop, Verdict, process_end, reason};
 use units::TaskId;
 
@@ -40,16 +40,8 @@ impl Policy for ElasticLaunch<'_> {
         }
         match what {
             Happened::Ready => self.ready(run, i, at),
-            Happened::Steps {
-                steps,
-                samples,
-                loss,
-                last,
-                gradient,
-                ..
-            } => {
-                self.members[i].progress.gradient.merge(gradient);
-                self.stepped(run, i, at, (*steps, *samples), (*loss, *last));
+            Happened::Steps { steps, .. } => {
+                self.stepped(run, i, at, steps);
             }
             Happened::Parked => self.parked(run, i),
             Happened::Done { .. } => {
@@ -141,20 +133,13 @@ impl ElasticLaunch<'_> {
         });
     }
 
-    fn stepped(
-        &mut self,
-        run: &mut Run<'_>,
-        i: usize,
-        at: Instant,
-        (steps, samples): (u64, u64),
-        (loss, last): (Option<f64>, Option<u64>),
-    ) {
+    fn stepped(&mut self, run: &mut Run<'_>, i: usize, at: Instant, steps: &Steps) {
         let member = &mut self.members[i];
         let before = member.progress.step;
-        member.stepped(at, steps, samples, loss);
-        if let Some(last) = last {
+        member.stepped(at, steps);
+        if let Some(last) = steps.last {
             member.is_at(last);
-            if before > 0 && last < before && member.progress.steps_since_ready == steps {
+            if before > 0 && last < before && member.progress.steps_since_ready == steps.steps {
                 let text = format!(
                     "{} continues from an older checkpoint: at step {last}, it was at {before}",
                     self.id(i)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind};
-use efficiency::Moments;
+use jobs::Steps;
 use runner::{Ended, Happened, Policy, State, Stop, TELLS_NONE, Verdict, process_end};
 use units::TaskId;
 
@@ -29,14 +29,8 @@ impl Policy for RoundRun<'_> {
     fn happened(&mut self, run: &mut Run<'_>, i: Key, at: Instant, what: &Happened) {
         match what {
             Happened::Ready => self.ready(run, i, at),
-            Happened::Steps {
-                first,
-                samples,
-                loss,
-                gradient,
-                ..
-            } => {
-                self.stepped(i, at, (*samples, *loss), gradient);
+            Happened::Steps { first, steps } => {
+                self.stepped(i, at, steps);
                 // This report begins an interval that can be compared with a prediction: one in which all tasks
                 // train, with a known number of samples at its beginning.
                 if *first || self.tasks[i].is_untold(self.opened) {
@@ -156,17 +150,11 @@ impl RoundRun<'_> {
         });
     }
 
-    fn stepped(
-        &mut self,
-        i: usize,
-        at: Instant,
-        (samples, loss): (u64, Option<f64>),
-        gradient: &Moments,
-    ) {
+    fn stepped(&mut self, i: usize, at: Instant, steps: &Steps) {
         let task = &mut self.tasks[i];
         if task.stage == Stage::Computing {
-            task.step(at, samples, loss);
-            task.gradients(gradient);
+            task.step(at, steps.samples, steps.loss);
+            task.gradients(&steps.gradient);
         }
     }
 

@@ -13,7 +13,7 @@ use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
 use host::{
     Fault, FaultKind, Gpus, Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Settled, Work,
 };
-use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
+use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError, Steps};
 use units::{Batch, Share};
 
 /// Time from SIGKILL until a job that survives even that is given up.
@@ -217,13 +217,12 @@ impl Chaos {
             let (steps, samples) = (1, batch);
             script.push_back((
                 at,
-                Happening::Steps {
+                Happening::Steps(Steps {
                     steps,
                     samples,
                     loss,
-                    last: None,
-                    gradient: efficiency::Moments::default(),
-                },
+                    ..Steps::default()
+                }),
             ));
             if self.dice.happens(3) {
                 script.push_back((at, Happening::Overlong));
