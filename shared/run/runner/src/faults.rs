@@ -154,9 +154,13 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             }
             return None;
         };
+        // One that was being ended may have hung, or missed the server, because of the fault.
+        let doubt = match watch.ending {
+            Some(_) => Blame::Own,
+            None => Blame::Unclear,
+        };
         Some(match &fault.kind {
-            // One that a time limit ended may have hung because of the fault.
-            FaultKind::Server if watch.ending.is_some() || blame(tail) == Blame::Others => {
+            FaultKind::Server if blame(tail) > doubt => {
                 Role::Victim("ended by a fault of the MPS server".to_owned())
             }
             FaultKind::Server => Role::Culprit,

@@ -183,7 +183,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             match self.role(&watch, &tail, &faults) {
                 Some(Role::Culprit) => {
                     culprit = true;
-                    if verdict == Verdict::Fault {
+                    // What it says of itself is why, not what it was being ended for.
+                    if verdict != Verdict::Failed && exit != Exit::Code(0) {
                         (verdict, why) = by_exit(exit, &tail, None);
                     }
                     let text = why.unwrap_or_default();
