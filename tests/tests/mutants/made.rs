@@ -48,6 +48,12 @@ const JOBS: &str = r#"{"schema":"mt.plan/1","rv_percent":150,
   {"id":"b","batch_sizes":[10],"flops_per_sample":1e6,"bytes_per_sample":1e4,"samples":20,"job":{"argv":["sh","-c",
    "test -e once || { touch once; exit 7; }; echo '{\"mt\":\"ready\"}'; for i in 1 2; do sleep 0.2; echo '{\"mt\":\"step\",\"samples\":10}'; done"]}}]}}"#;
 
+/// Jobs of a cluster: one of two rounds, and one of which a task fails once.
+const CLUSTER: &str = r#"{"schema":"mt.cluster/1","gpus":[{"type":"t","count":2}],"jobs":[
+ {"id":"a","rounds":2,"tasks_per_round":1,"weight":2.0,"train_s":{"t":0.2},"job":{"argv":["sleep","0.2"]}},
+ {"id":"b","rounds":1,"tasks_per_round":2,"train_s":{"t":0.2},"job":{"argv":["sh","-c",
+  "sleep 0.2; test -e tried || { touch tried; exit 7; }"]}}]}"#;
+
 const SIMULATED: &str = "set -eo pipefail
 mt-profile --design random --budget 8 small.json > profile
 mt-fit --quiet --method structured profile > model
@@ -60,7 +66,8 @@ mt-solve --floor 0.2 --rv 150 --batch same --step 10 --objective weighted model 
 mt-solve --objective max-min --mismatch 5 --balance time --step 10 --previous plan --damping 0.5 model > damped-plan
 mt-solve --objective round --batch fixed --step 10 model > round-plan
 mt-solve --floor 0.99 --batch free model > no-plan || true
-sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g; s/target\":5.0/target\":9.0/2' model | mt-solve --step 25 > progress-plan
+sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g; s/target\":5.0/target\":9.0/2' model | tee efficient | mt-solve --step 25 > progress-plan
+mt-solve --objective progress-last --step 25 efficient > last-plan
 sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' model | mt-solve --step 10 > two-plan
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline
@@ -73,7 +80,7 @@ mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/thre
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 23] = [
+const DOCUMENTS: [(&str, &str, &str); 26] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
     ("aimed-profile", "profile", ""),
@@ -84,6 +91,7 @@ const DOCUMENTS: [(&str, &str, &str); 23] = [
     ("round-plan", "plan", ""),
     ("no-plan", "plan", ""),
     ("progress-plan", "plan", ""),
+    ("last-plan", "plan", ""),
     ("two-plan", "plan", ""),
     ("timeline", "timeline", ""),
     ("two-timeline", "timeline", ""),
@@ -97,6 +105,8 @@ const DOCUMENTS: [(&str, &str, &str); 23] = [
     ("srtf-schedule", "schedule", ""),
     ("allocation", "allocation", ""),
     ("job-run", "processes", ""),
+    ("cluster-run", "cluster", ""),
+    ("cluster-status", "status", ""),
 ];
 
 /// Golden files of the tools that are valid documents: measurements on real devices, and hand-written ones. Name,
@@ -180,6 +190,13 @@ impl Made {
         let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools");
         folder
             .run(&format!("CASES={cases}; {SIMULATED}"))
+            .assert_code(0);
+        put("cluster.json", CLUSTER);
+        folder
+            .run(
+                "mt-cluster plan cluster.json | \
+                 mt-cluster run --status cluster-status > cluster-run",
+            )
             .assert_code(0);
         let cpu = folder.run("mt-launch jobs.json > job-run");
         let complete = cpu.code == Some(0);

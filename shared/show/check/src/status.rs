@@ -46,7 +46,7 @@ fn state(job: &JobStatus, j: &mut Judge) {
         JobState::Running => runs && !complete,
         JobState::Waiting => !runs && !complete,
         JobState::Done => !runs && complete,
-        JobState::Cancelled => !runs,
+        JobState::Cancelled => !runs && !complete,
     };
     if !may {
         let found = format!(
@@ -82,8 +82,13 @@ fn times(job: &JobStatus, status: &ClusterStatus, j: &mut Judge) {
         if open && at < now {
             j.contradiction("end_s", at, format!("{now} or later"));
         }
-        if job.state == JobState::Done && at > now {
-            j.contradiction("end_s", at, format!("at most {now}"));
+        if job.state == JobState::Done {
+            if at > now {
+                j.contradiction("end_s", at, format!("at most {now}"));
+            }
+            // It has ended: the interval of an expectation is this one moment.
+            j.number("end_low_s", low, at);
+            j.number("end_high_s", high, at);
         }
     }
     if let Some((start, gpu)) = &job.next {

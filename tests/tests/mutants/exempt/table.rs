@@ -15,10 +15,11 @@ const ELSEWHERE: &str = "stands on losses and speeds that are not in the documen
 const RECORDING: &str = "a recording has the figures of the device that it was made on";
 const NO_ROW: &str = "no row of a table of rates says it; no tool writes such a plan";
 const ON_DEVICE: &str = "the device was asked for by name, or found";
+const OF_SCHEDULE: &str = "a name or a weight of the schedule, which is not in the document";
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the position, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 104] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 117] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -214,6 +215,29 @@ pub const EXEMPT: [(&str, &str, &str, &str); 104] = [
     ),
     ("processes", "launch:$.device", "", ON_DEVICE),
     ("processes", "", "deleted", OPTIONAL),
+    (
+        "cluster",
+        "launch:$",
+        "record repeated",
+        "a run of nothing is one",
+    ),
+    ("cluster", "launch:$.device", "", ON_DEVICE),
+    ("cluster", "", "deleted", OPTIONAL),
+    ("cluster", "exit:$", "record deleted", PREFIX),
+    ("cluster", "exit:$.code", "", MEASURED),
+    ("cluster", ".time_s", "", MEASURED),
+    ("cluster", ".pid", "", RECORD),
+    ("cluster", "start:$.gpu", "text", OF_SCHEDULE),
+    ("status", ".jobs", "swapped", ORDER),
+    ("status", ".jobs[]", "deleted", OF_SCHEDULE),
+    ("status", ".job", "text", OF_SCHEDULE),
+    ("status", ".weight", "", OF_SCHEDULE),
+    (
+        "status",
+        "$.time_s",
+        "more",
+        "nothing happens after the last end",
+    ),
     ("processes", ".time_s", "", MEASURED),
     ("processes", "phase:$", "", MEASURED),
     ("processes", "exit:$.code", "", MEASURED),

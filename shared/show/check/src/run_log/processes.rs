@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use doc::{EventPayload, PhaseKind, RunEvent, TaskSummary};
+use doc::{EventPayload, PhaseKind, ProcessEnd, RunEvent, TaskSummary};
 use units::TaskId;
 
 use super::event::{at_event, plan_of};
@@ -52,14 +52,22 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             let process = tasks.entry((task, event.round())).or_default();
             one(event, process, j);
-            if !planned.is_empty() {
-                of_plan(event, process, j);
+            match planned.is_empty() {
+                true => without_plan(event, j),
+                false => of_plan(event, process, j),
             }
         });
     }
 }
 
 fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
+    if let EventPayload::Exit {
+        end, reason: None, ..
+    } = &event.payload
+        && *end != ProcessEnd::Code(0)
+    {
+        j.contradiction("code", end, "0, or a reason why it failed");
+    }
     match &event.payload {
         EventPayload::Start { .. } => {
             if process.runs {
@@ -94,6 +102,17 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             }
         }
         _ => {}
+    }
+}
+
+/// Schedules and trainings that move have no transfers.
+fn without_plan(event: &RunEvent, j: &mut Judge) {
+    if let EventPayload::Exit {
+        phase: Some(phase @ (PhaseKind::Download | PhaseKind::Upload)),
+        ..
+    } = &event.payload
+    {
+        j.contradiction("phase", doc::name_of(phase), "compute: there is no plan");
     }
 }
 
