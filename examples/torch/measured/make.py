@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes RESULTS.md from the measurements in this folder; needs mt-fit and mt-profile on PATH.
 
-    make.py            writes the page
+    make.py            writes the page, and the README's picture of the stopwatch
     make.py --check    fails if it would change
 """
 
@@ -47,24 +47,58 @@ def ranks(values):
     return [order.index(i) for i in range(len(values))]
 
 
-def stopwatch():
+PICTURE = os.path.join(HERE, *[os.pardir] * 3, "docs", "sharing.svg")
+NAMES = {"apart": "one after another", "together": "all at once, time slices (no MPS)",
+         "100/70/50": "100/70/50 %, the plan from 20 co-runs"}
+
+
+def rounds():
+    """Seconds of each round of each scheme, by the stopwatch."""
     ends = {}
     with open(os.path.join(HERE, "h200-stopwatch.csv"), newline="") as file:
         for row in csv.DictReader(file):
             key = row["scheme"], row["round"]
             ends[key] = max(ends.get(key, 0.0), float(row["seconds"]))
-    rounds = {}
+    found = {}
     for (scheme, _), seconds in ends.items():
-        rounds.setdefault(scheme, []).append(seconds)
-    apart = statistics.mean(rounds["apart"])
-    names = {"apart": "one after another", "together": "all at once, time slices (no MPS)",
-             "100/70/50": "100/70/50 %, the plan from 20 co-runs"}
+        found.setdefault(scheme, []).append(seconds)
+    return found
+
+
+def stopwatch():
+    found = rounds()
+    apart = statistics.mean(found["apart"])
     rows = []
-    for scheme, each in rounds.items():
+    for scheme, each in found.items():
         mean = statistics.mean(each)
         shown = ", ".join(f"{seconds:.2f}" for seconds in each)
-        rows.append([names.get(scheme, f"{scheme} %"), shown, f"{mean:.2f}", f"{mean / apart:.3f}"])
+        rows.append([NAMES.get(scheme, f"{scheme} %"), shown, f"{mean:.2f}", f"{mean / apart:.3f}"])
     return table(["scheme", "rounds s", "mean s", "over one after another"], rows)
+
+
+def picture():
+    """Bars of the mean seconds of a round."""
+    bars = [("apart", "one after another"), ("together", "all at once, time slices (no MPS)"),
+            ("33/33/33", "under MPS, a third of the GPU each"), ("100/70/50", "under MPS, shares by mt-solve"),
+            ("100/100/100", "under MPS, 100 % each")]
+    found = rounds()
+    left, scale, step = 262, 24, 34
+    out = []
+    for at, (scheme, name) in enumerate(bars):
+        seconds, y = statistics.mean(found[scheme]), 70 + at * step
+        fill = "#0072B2" if "/" in scheme else "#999999"
+        out.append(f'<text x="{left - 10}" y="{y + 15}" font-size="13" text-anchor="end" fill="#222222">{name}</text>')
+        out.append(f'<rect x="{left}" y="{y}" width="{seconds * scale:.1f}" height="22" fill="{fill}"/>')
+        out.append(f'<text x="{left + seconds * scale + 8:.1f}" y="{y + 15}" font-size="13" fill="#222222">'
+                   f'{seconds:.1f} s</text>')
+    body = "\n".join(out)
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="830" height="256" viewBox="0 0 830 256" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif">
+<rect width="830" height="256" fill="#FFFFFF"/>
+<text x="16" y="26" font-size="16" font-weight="bold" fill="#222222">The same three trainings on one NVIDIA H200</text>
+<text x="16" y="46" font-size="12" fill="#222222">seconds until the last of ResNet-50, VGG-16 and MobileNet v3 is done, mean of two runs, less is better</text>
+{body}
+</svg>
+"""
 
 
 def fitted():
@@ -270,12 +304,13 @@ TB/s): a fit, not physics.
 def main():
     page = PAGE.format(stopwatch=stopwatch(), sweeps=sweeps(), best=best(), fitted=fitted(), noise=noise(), simulator=simulator())
     path = os.path.join(HERE, "RESULTS.md")
-    if sys.argv[1:] == ["--check"]:
-        if open(path).read() != page:
-            sys.exit(f"{path} is not what make.py writes: run {os.path.join(HERE, 'make.py')}")
-        return
-    with open(path, "w") as file:
-        file.write(page)
+    for path, text in [(path, page), (os.path.normpath(PICTURE), picture())]:
+        if sys.argv[1:] == ["--check"]:
+            if open(path).read() != text:
+                sys.exit(f"{path} is not what make.py writes: run {os.path.join(HERE, 'make.py')}")
+            continue
+        with open(path, "w") as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ fn first_two(svg: &str) -> String {
 }
 
 #[test]
-fn the_plan_of_the_readme_is_that_of_the_tools() {
+fn the_plan_of_the_pipe_is_that_of_the_tools() {
     let folder = Folder::new();
     let workload = format!("{TOP}/examples/quickstart/workload.json");
     folder
@@ -118,20 +118,20 @@ fn the_plan_of_the_readme_is_that_of_the_tools() {
         .expect("a table");
     let shown = format!("<!-- plan -->\n```\n{verdict}\n\n{table}\n```\n");
     let svg = first_two(&folder.run("mt-report --format svg timeline").stdout);
-    let (page, picture) = (format!("{TOP}/README.md"), format!("{TOP}/docs/round.svg"));
-    let readme = fs::read_to_string(&page).expect("the README");
-    let (before, rest) = readme
+    let (page, picture) = (format!("{TOP}/docs/pipe.md"), format!("{TOP}/docs/round.svg"));
+    let text = fs::read_to_string(&page).expect("the page");
+    let (before, rest) = text
         .split_once("<!-- plan -->\n")
         .expect("the place of the plan");
     let after = rest.splitn(3, "```\n").nth(2).expect("a block of code");
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&page, format!("{before}{shown}{after}")).expect("the README is written");
+        fs::write(&page, format!("{before}{shown}{after}")).expect("the page is written");
         fs::write(&picture, &svg).expect("the picture is written");
         return;
     }
     assert!(
-        readme.contains(&shown),
-        "README.md shows another plan than\n{shown}"
+        text.contains(&shown),
+        "docs/pipe.md shows another plan than\n{shown}"
     );
     let committed = fs::read_to_string(&picture).expect("the picture");
     assert!(
