@@ -118,7 +118,10 @@ fn the_plan_of_the_pipe_is_that_of_the_tools() {
         .expect("a table");
     let shown = format!("<!-- plan -->\n```\n{verdict}\n\n{table}\n```\n");
     let svg = first_two(&folder.run("mt-report --format svg timeline").stdout);
-    let (page, picture) = (format!("{TOP}/docs/pipe.md"), format!("{TOP}/docs/round.svg"));
+    let (page, picture) = (
+        format!("{TOP}/docs/pipe.md"),
+        format!("{TOP}/docs/round.svg"),
+    );
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text
         .split_once("<!-- plan -->\n")

@@ -30,6 +30,9 @@ struct Metadata<P> {
 pub struct Package {
     name: String,
     manifest_path: PathBuf,
+    version: String,
+    /// The registries that it may go to: none if it is not published, any if absent.
+    publish: Option<Vec<String>>,
     dependencies: Vec<Dependency>,
 }
 
@@ -39,6 +42,7 @@ struct Dependency {
     rename: Option<String>,
     kind: Option<String>,
     path: Option<PathBuf>,
+    req: String,
 }
 
 impl Dependency {
@@ -380,6 +384,28 @@ fn the_walk_leads_somewhere() {
             assert!(known && defines(&source, item), "no {name} there: {row}");
         }
     }
+}
+
+/// `cargo package` refuses a dependency on another member without a version. Those that only tests use are left out of
+/// what is packaged, and need none.
+#[test]
+fn what_is_published_has_versions() {
+    let mut wrong = Vec::new();
+    for package in members().iter().filter(|p| p.publish.is_none()) {
+        let wanted = format!("^{}", package.version);
+        let own = package.dependencies.iter().filter(|d| d.path.is_some());
+        for dependency in own.filter(|d| d.kind.as_deref() != Some("dev") && d.req != wanted) {
+            wrong.push(format!(
+                "{}: {} {}",
+                package.name, dependency.name, dependency.req
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "not the version of the workspace:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
