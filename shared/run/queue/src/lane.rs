@@ -227,12 +227,10 @@ impl Lane {
         room.jobs.saturating_add(more.max(1) as usize)
     }
 
-    /// Bytes that a job needs, for people.
-    pub(crate) fn needs(&self, kind: &Kind, explorer: &Explorer) -> u64 {
-        match self.need(kind, explorer) {
-            Need::Bytes(bytes) => bytes,
-            Need::Unknown(largest) => largest.unwrap_or(self.device.total),
-        }
+    /// Bytes that must be there for a job of a new template beside others; `None`: nothing is known, so it runs alone.
+    fn beside(&self, largest: Option<u64>) -> Option<u64> {
+        let known = largest.or(self.guess());
+        known.map(|bytes| bytes.saturating_mul(NEW))
     }
 
     /// Counts a job, one that runs or one that will be started.
@@ -250,8 +248,8 @@ impl Lane {
             Need::Unknown(largest) => {
                 room.new.insert(kind.template.clone());
                 room.unknown |= self.guess().is_none();
-                let beside = largest.map(|bytes| bytes.saturating_mul(NEW));
-                beside.or(self.guess()).unwrap_or(0)
+                let twice = largest.map(|bytes| bytes.saturating_mul(NEW));
+                twice.or(self.guess()).unwrap_or(0)
             }
         };
         room.jobs += 1;
@@ -321,15 +319,11 @@ impl Lane {
     ) -> Result<(), Wait> {
         let need = match self.need(kind, explorer) {
             Need::Bytes(bytes) => bytes,
-            Need::Unknown(largest) => match (largest.or(self.guess()), room.jobs) {
-                (Some(_), _) if self.guess().is_none() && room.new.contains(&kind.template) => {
-                    return Err(Wait::Memory);
-                }
-                (Some(bytes), 0) => bytes,
-                (Some(bytes), _) => bytes.saturating_mul(NEW),
-                (None, 0) => 0,
-                (None, _) => return Err(Wait::Memory),
-            },
+            Need::Unknown(_) if self.guess().is_none() && room.new.contains(&kind.template) => {
+                return Err(Wait::Memory);
+            }
+            Need::Unknown(largest) if room.jobs == 0 => largest.or(self.guess()).unwrap_or(0),
+            Need::Unknown(largest) => self.beside(largest).ok_or(Wait::Memory)?,
         };
         if room.unknown || room.memory.saturating_add(need.max(kind.memory)) > most && room.jobs > 0
         {
@@ -376,16 +370,32 @@ impl Lane {
         room.parts > most - SLACK
     }
 
-    /// What a user must know of its memory when a job that needs `need` bytes waits.
-    pub(crate) fn told(&self, at: usize, need: u64) -> String {
+    /// What a user must know of its memory when a job waits for that. `most`: bytes that jobs may request.
+    pub(crate) fn told(&self, at: usize, kind: &Kind, most: u64, explorer: &Explorer) -> String {
         let name = self.device.label(at);
         if let Some(why) = self.lost() {
             return format!("{name} cannot be used: {why}");
         }
         let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 * 1e-9);
+        let need = match self.need(kind, explorer) {
+            Need::Bytes(bytes) => format!("this job needs about {}", gb(bytes)),
+            Need::Unknown(largest) => {
+                let first = match self.beside(largest) {
+                    Some(bytes) => format!("starts beside others where {} are free", gb(bytes)),
+                    None => "runs alone".to_owned(),
+                };
+                format!(
+                    "the memory of this command is not known yet: its first job {first}, the next when that has shown what it needs"
+                )
+            }
+        };
+        let limit = match most < self.device.total {
+            true => format!(", jobs may use {} of it", gb(most)),
+            false => String::new(),
+        };
         let Some(sight) = &self.sight else {
             let total = gb(self.device.total);
-            return format!("{name} has {total} in all, this job needs {}", gb(need));
+            return format!("{name} has {total} in all{limit}, {need}");
         };
         let strangers = sight.strangers.iter().map(|stranger| {
             let who = match stranger.name.is_empty() {
@@ -396,9 +406,6 @@ impl Lane {
         });
         let strangers: String = strangers.collect();
         let free = gb(sight.free);
-        format!(
-            "{name} has {free} free{strangers}, this job needs about {}",
-            gb(need)
-        )
+        format!("{name} has {free} free{strangers}{limit}, {need}")
     }
 }

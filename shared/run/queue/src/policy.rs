@@ -244,10 +244,9 @@ impl Policy {
             }
             Wait::Memory | Wait::Device => {
                 let kind = Kind::of(entry, &demand);
-                let told = self.allowed(only).map(|at| {
-                    let lane = &self.lanes[at];
-                    lane.told(at, lane.needs(&kind, self.explorer(at)))
-                });
+                let told = self
+                    .allowed(only)
+                    .map(|at| self.lanes[at].told(at, &kind, self.memory(at), self.explorer(at)));
                 return told.collect::<Vec<_>>().join("; ");
             }
         };

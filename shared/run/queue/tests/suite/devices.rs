@@ -237,6 +237,21 @@ fn a_stranger_is_named_to_a_job_that_waits_for_memory() {
 }
 
 #[test]
+fn a_job_of_a_command_whose_memory_is_unknown_is_told_so() {
+    let first = Demand {
+        only: Some(vec!["GPU-a".to_owned()]),
+        ..Demand::default()
+    };
+    let (mut policy, mut book) = (policy(), book(&[first.clone(), first]));
+    sees(&mut policy, [24, 80], &[], 0.0);
+    assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
+    assert_eq!(
+        policy.why(&book, Id(2)),
+        "gpu0 has 24.0 GB free, the memory of this command is not known yet: its first job runs alone, the next when that has shown what it needs"
+    );
+}
+
+#[test]
 fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_run_alone() {
     let only = Demand {
         only: Some(vec!["GPU-b".to_owned()]),
@@ -285,29 +300,39 @@ fn what_was_promised_keeps_others_away_until_it_is_measured() {
         only: Some(vec!["GPU-b".to_owned()]),
         ..Demand::default()
     };
-    let (mut policy, mut book) = (policy(), book(&vec![promise; 6]));
-    let spot = |devices: Vec<(u64, Vec<usize>)>| devices.len();
-    assert_eq!(spot(run(&mut policy, &mut book, 0.0)), 1);
-    // Alone 10 a second; then two do 5 each.
+    // The first shows what one alone does, two without a promise what two at once lose.
+    let free = Demand {
+        at_most_slower: None,
+        ..promise.clone()
+    };
+    let demands = [&promise, &free, &free, &promise, &promise].map(Clone::clone);
+    let (mut policy, mut book) = (policy(), book(&demands));
+    assert_eq!(run(&mut policy, &mut book, 0.0).len(), 1);
+    // Alone 10 a second; two do 5 each.
     let mut work = BTreeMap::new();
-    let mut most = 0;
-    for second in 1..120 {
-        let now = f64::from(second);
-        let running: Vec<Id> = book.running().map(|entry| entry.job.id).collect();
-        most = most.max(running.len());
-        for id in &running {
-            let done = work.entry(*id).or_insert(0.0);
-            *done += 10.0 / running.len() as f64;
-            policy.progress(*id, now, *done);
+    let mut trains = |policy: &mut Policy, book: &mut Book, seconds: std::ops::Range<u32>| {
+        let mut most = 0;
+        for now in seconds.map(f64::from) {
+            let running: Vec<Id> = book.running().map(|entry| entry.job.id).collect();
+            most = most.max(running.len());
+            for id in &running {
+                let done = work.entry(*id).or_insert(0.0);
+                *done += 10.0 / running.len() as f64;
+                policy.progress(*id, now, *done);
+            }
+            run(policy, book, now);
         }
-        run(&mut policy, &mut book, now);
-    }
-    assert_eq!(most, 2);
-    assert!(policy.slower(Id(1)).is_some_and(|percent| percent > 50.0));
+        most
+    };
+    assert_eq!(trains(&mut policy, &mut book, 1..60), 1);
+    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    assert_eq!(trains(&mut policy, &mut book, 60..120), 2);
+    assert!(policy.slower(Id(2)).is_some_and(|percent| percent > 50.0));
     exits(&mut policy, &mut book, 2, Outcome::Done.into());
-    assert!(run(&mut policy, &mut book, 121.0).is_empty());
-    let why = policy.why(&book, Id(3));
+    exits(&mut policy, &mut book, 3, Outcome::Done.into());
+    assert_eq!(run(&mut policy, &mut book, 121.0).len(), 1);
+    let why = policy.why(&book, Id(5));
     assert!(why.contains("2 at once were slower by"), "{why}");
-    let share = policy.spot(Id(1)).map(|Spot { share, .. }| share.percent());
+    let share = policy.spot(Id(4)).map(|Spot { share, .. }| share.percent());
     assert_eq!(share, Some(100.0));
 }
