@@ -158,15 +158,19 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
                 );
             }
             Resource::Mark(_) => {}
+            Resource::Cgroup(group) if cgroup::is_of_run(group, &found.token) => {
+                match cgroup::remove_tree(group, patience) {
+                    Ok(()) => cleaned.cgroups += 1,
+                    Err(error) => cleaned.left.push(format!("{}: {error}", group.display())),
+                }
+            }
+            // Asked last: a group inside that of another run (`exec` in `exec`) may be removed with it at any moment,
+            // and was then not somebody else's.
             Resource::Cgroup(group) if !group.exists() => {}
-            Resource::Cgroup(group) if !cgroup::is_of_run(group, &found.token) => {
+            Resource::Cgroup(group) => {
                 let text = format!("{} is not this run's control group", group.display());
                 cleaned.left.push(text);
             }
-            Resource::Cgroup(group) => match cgroup::remove_tree(group, patience) {
-                Ok(()) => cleaned.cgroups += 1,
-                Err(error) => cleaned.left.push(format!("{}: {error}", group.display())),
-            },
         }
     }
     if cleaned.left.is_empty() {
