@@ -266,3 +266,45 @@ fn undeclared_memory_costs_each_template_one_failure_at_most() {
         assert!(count <= 1, "template {template}: {failed:?}");
     }
 }
+
+/// A fault of the MPS server ends all commands; who made it has failed, and the others run again.
+#[test]
+fn a_command_that_another_ended_by_a_fault_runs_again() {
+    let fake = FakeMps::install();
+    if !fake.build_driver() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let worker = fake.worker().display().to_string();
+    let scripts = [
+        (
+            "good.sh",
+            format!("MT_BATCH_SIZE=1 {worker} & w=$!; sleep 2; kill $w; exit 0"),
+        ),
+        (
+            "bad.sh",
+            format!("FAKE_CLIENTS=2 FAKE_MODE=faults exec {worker}"),
+        ),
+    ];
+    for (name, script) in scripts {
+        fs::write(folder.path().join(name), script).expect("a file");
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new(env!("CARGO_BIN_EXE_mt"))
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:{path}", fake.folder().display()))
+        .env("LD_LIBRARY_PATH", fake.folder())
+        .env("TMPDIR", folder.path())
+        .env("CUDA_VISIBLE_DEVICES", "0")
+        .args(["run", "sh good.sh", "sh bad.sh", "-o", "out"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("mt starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let done = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("good was ended by a fault"), "{told}");
+    assert!(done.contains("good: done"), "{done}{told}");
+    assert!(done.contains("bad: failed (exit status 1)"), "{done}{told}");
+    assert_eq!(FakeMps::processes_below(folder.path()), Vec::<i32>::new());
+}

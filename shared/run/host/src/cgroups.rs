@@ -6,7 +6,7 @@
 use std::fs;
 
 use doc::{DeviceFingerprint, DeviceKind};
-use jobs::cgroup::{Cgroups, Group, Version};
+use jobs::cgroup::{Cgroups, Group, Version, cores};
 use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
@@ -115,12 +115,17 @@ pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
         Version::V1 => 1,
         Version::V2 => 2,
     };
+    processors(Some(format!("Linux {}, cgroup v{version}", kernel.trim())))
+}
+
+/// The processors of this machine.
+pub(crate) fn processors(detail: Option<String>) -> DeviceFingerprint {
     DeviceFingerprint {
         kind: DeviceKind::Cpu,
         name: processor_name(),
         simulated: false,
-        units: u32::try_from(cgroups.cores()).ok(),
-        detail: Some(format!("Linux {}, cgroup v{version}", kernel.trim())),
+        units: u32::try_from(cores()).ok(),
+        detail,
         noise_percent: None,
     }
 }

@@ -10,6 +10,7 @@
 //! | [`ControlGroups`] | a CPU quota of a control group | at once | of the machine |
 //! | [`PlainProcesses`] | a number of threads that is asked for, and not enforced | at the next start | of the machine |
 //! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
+//! | [`CommonHost`] | none: whatever the program takes, on GPUs as a client of MPS | never | of the machine |
 //! | [`WholeMachine`] | that of an MPS client on one of its GPUs, each with a daemon of its own, or of the processors | at the next start | of the machine |
 //! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
 //!
@@ -22,6 +23,7 @@
 //! more; when the host is dropped, no job is left.
 
 mod cgroups;
+mod common;
 pub mod discovery;
 mod error;
 mod facts;
@@ -37,6 +39,7 @@ mod sight;
 mod sim;
 
 pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
+pub use common::{Common, CommonHost};
 pub use error::{HostError, OpenError, word};
 pub use facts::complete;
 pub use grant::{Gpus, Grant, Work};

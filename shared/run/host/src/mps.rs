@@ -148,21 +148,27 @@ impl MpsHost {
     /// # Errors
     /// [`OpenError::Environment`] if a daemon does not start.
     pub fn open(setup: MpsSetup, run: RunDir) -> Result<Self, OpenError> {
-        let uuids: Vec<String> = setup.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let sets = match setup.together {
-            true => vec![uuids],
-            false => uuids.into_iter().map(|uuid| vec![uuid]).collect(),
-        };
-        let mut daemons = Daemons::without(setup);
-        for gpus in sets {
-            let started = daemons.start(gpus);
-            started.map_err(|e| OpenError::environment(DeviceKind::Cuda, e))?;
-        }
+        let started = Daemons::start_all(setup);
+        let daemons = started.map_err(|e| OpenError::environment(DeviceKind::Cuda, e))?;
         Processes::new(daemons, run)
     }
 }
 
 impl Daemons {
+    /// The GPUs with their daemons.
+    pub(crate) fn start_all(setup: MpsSetup) -> Result<Self, MpsError> {
+        let uuids: Vec<String> = setup.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let sets = match setup.together {
+            true => vec![uuids],
+            false => uuids.into_iter().map(|uuid| vec![uuid]).collect(),
+        };
+        let mut daemons = Self::without(setup);
+        for gpus in sets {
+            daemons.start(gpus)?;
+        }
+        Ok(daemons)
+    }
+
     /// The GPUs, of which none has a daemon yet.
     pub(crate) fn without(setup: MpsSetup) -> Self {
         Self {

@@ -8,7 +8,7 @@ use doc::{DeviceFingerprint, DeviceKind};
 use jobs::cgroup::cores;
 use jobs::{JobSpec, RunDir};
 
-use crate::cgroups::processor_name;
+use crate::cgroups::processors;
 use crate::processes::{Processes, Shares};
 use crate::{Grant, HostError, OpenError, Regrants};
 
@@ -49,14 +49,7 @@ impl Shares for Plain {
     }
 
     fn fingerprint(&self) -> DeviceFingerprint {
-        DeviceFingerprint {
-            kind: DeviceKind::Cpu,
-            name: processor_name(),
-            simulated: false,
-            units: u32::try_from(cores()).ok(),
-            detail: Some("shares are asked for and not enforced".to_owned()),
-            noise_percent: None,
-        }
+        processors(Some("shares are asked for and not enforced".to_owned()))
     }
 
     fn regrants(&self) -> Regrants {

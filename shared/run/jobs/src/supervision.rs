@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{LogLimits, Passing};
+use crate::{LogLimits, Passing, RunDir};
 
 /// How jobs are supervised, whatever plan they belong to.
 #[derive(Debug, Clone)]
@@ -42,6 +42,21 @@ pub struct TimeLimits {
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 impl Supervision {
+    /// Of programs that are started once, as they are given.
+    #[must_use]
+    pub fn of_programs(grace: Duration) -> Self {
+        Self {
+            restarts: 0,
+            backoff: Duration::ZERO,
+            grace,
+            logs: None,
+            log_limits: LogLimits::default(),
+            follow: false,
+            runs: RunDir::default_base(),
+            passing: Passing::default(),
+        }
+    }
+
     /// Pause before restart number `restart`, from 1: doubled each time, so that a job that fails at once does not
     /// use up its restarts within a second.
     #[must_use]
@@ -58,14 +73,8 @@ mod tests {
     #[test]
     fn pauses_double_up_to_a_minute() {
         let supervision = Supervision {
-            restarts: 9,
             backoff: Duration::from_secs(1),
-            grace: Duration::ZERO,
-            logs: None,
-            log_limits: LogLimits::default(),
-            follow: false,
-            runs: PathBuf::new(),
-            passing: Passing::default(),
+            ..Supervision::of_programs(Duration::ZERO)
         };
         let pauses = [1, 2, 3, 6, 7, u32::MAX].map(|n| supervision.pause(n).as_secs());
         assert_eq!(pauses, [1, 2, 4, 32, 60, 60]);

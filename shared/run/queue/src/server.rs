@@ -28,7 +28,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use host::{Host as _, WholeMachine};
-use jobs::{Journal, LogLimits, Passing, Records, RunDir, Signals, Supervision};
+use jobs::{Journal, Records, RunDir, Signals, Supervision};
 use runner::{Quiet, Runner};
 use trial::detect::Detector;
 use units::TaskId;
@@ -205,17 +205,8 @@ impl Server {
 
     /// Serves until there is nothing to do for a while, a client ends it, or a signal arrives.
     pub fn serve(mut self) {
-        let supervision = Supervision {
-            // Jobs say when they may start again; the runner starts none.
-            restarts: 0,
-            backoff: Duration::ZERO,
-            grace: GRACE,
-            logs: None,
-            log_limits: LogLimits::default(),
-            follow: false,
-            runs: RunDir::default_base(),
-            passing: Passing::default(),
-        };
+        // Jobs say when they may start again; the runner starts none.
+        let supervision = Supervision::of_programs(GRACE);
         let journal = Journal::new(self.host.now());
         let mut sink = Quiet;
         let runner = Runner::new(&mut self.host, &mut sink, &supervision, journal);

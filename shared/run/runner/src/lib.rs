@@ -1,6 +1,6 @@
 //! The one loop of everything that runs jobs.
 //!
-//! Rounds, elastic trainings and schedules differ in what runs next. They are the same in how a job is
+//! Rounds, elastic trainings, schedules, queues and trials differ in what runs next. They are the same in how a job is
 //! looked after: when it is late, what a signal does, what a pause of the machine means, when a failure is tried
 //! again, what a fault of the device does to the others, how an end is judged. That is here, once.
 //!

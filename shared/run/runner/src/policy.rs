@@ -81,6 +81,8 @@ pub trait Policy {
     /// Whether nothing is left to start. The loop ends when no process runs either.
     fn is_over(&self, run: &Runner<'_, Self::Key>) -> bool;
 
-    /// The state for people and monitors.
-    fn state(&self, run: &Runner<'_, Self::Key>) -> State;
+    /// The state for people and monitors, if it is shown.
+    fn state(&self, _: &Runner<'_, Self::Key>) -> State {
+        State::default()
+    }
 }

@@ -95,6 +95,8 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
         if let Some(watch) = self.running.get_mut(&job)
             && watch.ending.is_none()
         {
+            // One that is held could not save its work.
+            watch.go_on(self.host.now());
             watch.ending = Some(ending);
             self.host.stop(job, watch.limits.grace.unwrap_or(usual));
         }
@@ -245,8 +247,28 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
     pub fn stop_within(&mut self, key: K, grace: Duration, why: String) {
         let Some(job) = self.job(key) else { return };
         if let Some(watch) = self.running.get_mut(&job) {
+            watch.go_on(self.host.now());
             watch.ending.get_or_insert(Ending::Stopped(why));
             self.host.stop(job, grace);
+        }
+    }
+
+    /// Holds a process with everything that it has started, until [`Runner::go_on`] or its end is asked for.
+    pub fn hold(&mut self, key: K) {
+        if let Some(job) = self.job(key)
+            && let (Some(first), Some(watch)) = (self.host.pid(job), self.running.get_mut(&job))
+        {
+            watch.hold(first);
+        }
+    }
+
+    /// Lets a process go on that was held.
+    pub fn go_on(&mut self, key: K) {
+        let now = self.host.now();
+        if let Some(job) = self.job(key)
+            && let Some(watch) = self.running.get_mut(&job)
+        {
+            watch.go_on(now);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use host::Gpus;
+use jobs::Held;
 
 /// How a process reports its progress, for advice when it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +55,7 @@ pub(crate) struct Watch<K> {
     pub(crate) ending: Option<Ending>,
     /// It waits for an order.
     suspended: bool,
+    held: Option<Held>,
     since: Instant,
 }
 
@@ -80,6 +82,7 @@ impl<K> Watch<K> {
             finished: false,
             ending: None,
             suspended: false,
+            held: None,
             since: now,
         }
     }
@@ -87,6 +90,20 @@ impl<K> Watch<K> {
     /// It is ready, or has made a step.
     pub(crate) fn moved(&mut self, now: Instant) {
         self.since = now;
+    }
+
+    /// Holds it with everything that it has started; `first` is its first process.
+    pub(crate) fn hold(&mut self, first: i32) {
+        if self.ending.is_none() {
+            self.held.get_or_insert_with(|| Held::family(first));
+        }
+    }
+
+    /// It goes on, if it was held.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        if self.held.take().is_some() {
+            self.since = now;
+        }
     }
 
     pub(crate) fn suspend(&mut self) {
@@ -113,8 +130,8 @@ impl<K> Watch<K> {
 
     /// When it is late, with which limit.
     pub(crate) fn deadline(&self) -> Option<(Instant, Late)> {
-        // A job that is being ended has the time that was given for that.
-        if self.suspended || self.ending.is_some() {
+        // A job that is being ended has the time that was given for that, and one that is held does nothing.
+        if self.suspended || self.held.is_some() || self.ending.is_some() {
             return None;
         }
         let limits = &self.limits;

@@ -10,6 +10,7 @@ use crate::contrast::{Sample, more};
 use crate::error::TrialError;
 use crate::others::Watch;
 use crate::paired::{Gap, Pairing};
+use crate::playing::Turn;
 use crate::shared::Waits;
 use crate::stage::Limits;
 use crate::trial::{Group, Told, TrialSettings};
@@ -47,6 +48,18 @@ pub(crate) struct Trying<'a> {
 }
 
 impl Trying<'_> {
+    /// Runs a stage until enough is known.
+    fn play(
+        &mut self,
+        who: &[&Command],
+        stage: &mut Stage,
+        log: Log,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<f64, TrialError> {
+        let mut each = |turn: &mut Turn<'_>| turn.is_over = turn.stage.is_over(turn.now);
+        self.bench.play(who, stage, log, tell, &mut each)
+    }
+
     /// Runs a command alone; also the fraction of the processors that others used.
     pub(crate) fn alone(
         &mut self,
@@ -61,7 +74,7 @@ impl Trying<'_> {
         };
         let mut stage = Stage::new(vec![Track::default()], limits);
         let watch = Watch::begin();
-        let seconds = self.bench.play(&[command], &mut stage, Log::Alone, tell)?;
+        let seconds = self.play(&[command], &mut stage, Log::Alone, tell)?;
         let others = watch.and_then(Watch::end).unwrap_or(0.0);
         let track = stage.tracks.remove(0);
         let alone = Alone::of(&track).map_err(|why| TrialError::Unknown {
@@ -88,9 +101,8 @@ impl Trying<'_> {
             .map(|&i| self.known[i].1.beside_others())
             .collect();
         let pairing = Pairing {
-            commands: &who,
-            alone: &alone,
-            kinds: &kinds(&who.iter().copied().cloned().collect::<Vec<_>>()),
+            alone: alone.clone(),
+            kinds: kinds(&who.iter().copied().cloned().collect::<Vec<_>>()),
             window: (PART * self.settings.window).max(SHORTEST),
         };
         let wholes: Vec<Option<f64>> = alone.iter().map(Alone::seconds).collect();
@@ -100,7 +112,7 @@ impl Trying<'_> {
         let mut rounds = Vec::new();
         let mut joint = 0.0;
         if within {
-            (rounds, joint) = self.within(&pairing, tracks, tell)?;
+            (rounds, joint) = self.within(&who, &pairing, tracks, tell)?;
         }
         if rounds.is_empty() {
             (rounds, joint) = self.repeated(members, &alone, tell)?;
@@ -124,11 +136,11 @@ impl Trying<'_> {
     /// Comparisons within one run; none if a command ended too early. Also the seconds in which all trained.
     fn within(
         &mut self,
-        pairing: &Pairing<'_>,
+        who: &[&Command],
+        pairing: &Pairing,
         tracks: Vec<Track>,
         tell: &mut dyn FnMut(Told<'_>),
     ) -> Result<(Vec<Round>, f64), TrialError> {
-        let who = pairing.commands;
         let limit = self.settings.limit + pairing.alone.iter().map(|a| a.startup).sum::<f64>();
         let window = pairing.length(&tracks);
         let mut stage = Stage::new(
@@ -139,40 +151,45 @@ impl Trying<'_> {
                 limit,
             },
         );
-        self.bench.begin(who, Log::Together)?;
-        let mut rounds = Vec::new();
-        while !stage.is_over(self.bench.now()) {
-            self.bench.turn(who, &mut stage, tell)?;
-        }
-        let from = self.bench.now();
-        let trains = stage.joint().is_some() && stage.tracks.iter().all(|t| t.ended.is_none());
-        let least = 2.0 * pairing.cost(&stage.tracks);
-        let allowed = from + least.max(WITHIN * self.settings.window);
-        while trains
-            && more(
-                &rounds.iter().map(Round::sample).collect::<Vec<Sample>>(),
-                self.bench.now() > allowed,
-            )
-        {
-            match pairing.compare(&mut self.bench, &mut stage, rounds.len(), tell)? {
-                Ok(round) => rounds.push(round),
-                Err(Gap::Ended) => break,
-                Err(Gap::Waits(index)) => {
-                    self.waits.push(Waits {
-                        id: who[index].id.clone(),
-                        what: None,
-                        part: 1.0,
-                    });
-                    break;
-                }
+        let mut rounds: Vec<Round> = Vec::new();
+        let mut from = None;
+        let mut comparison = None;
+        let mut waits = None;
+        let at_least = WITHIN * self.settings.window;
+        let mut each = |turn: &mut Turn<'_>| {
+            if from.is_none() && !turn.stage.is_over(turn.now) {
+                return;
             }
-        }
-        let joint = self.bench.now() - from;
-        self.bench.close(tell);
-        match self.bench.failure(who, &stage, Log::Together) {
-            Some(failed) => Err(failed),
-            None => Ok((rounds, joint)),
-        }
+            let tracks = &turn.stage.tracks;
+            let from = *from.get_or_insert(turn.now);
+            let allowed = from + at_least.max(2.0 * pairing.cost(tracks));
+            let samples: Vec<Sample> = rounds.iter().map(Round::sample).collect();
+            let trains = turn.stage.joint().is_some() && tracks.iter().all(|t| t.ended.is_none());
+            if comparison.is_none() && !(trains && more(&samples, turn.now > allowed)) {
+                turn.is_over = true;
+                return;
+            }
+            let under_way = comparison.get_or_insert_with(|| pairing.begin(rounds.len()));
+            let Some(found) = pairing.turn(under_way, turn) else {
+                return;
+            };
+            comparison = None;
+            match found {
+                Ok(round) => return rounds.push(round),
+                Err(Gap::Ended) => {}
+                Err(Gap::Waits(index)) => waits = Some(index),
+            }
+            turn.is_over = true;
+        };
+        let seconds = self
+            .bench
+            .play(who, &mut stage, Log::Together, tell, &mut each)?;
+        self.waits.extend(waits.map(|index| Waits {
+            id: who[index].id.clone(),
+            what: None,
+            part: 1.0,
+        }));
+        Ok((rounds, seconds - from.unwrap_or(seconds)))
     }
 
     /// Comparisons of repeated runs: alone, together, together, alone, ... so that a steady drift of the machine cancels.
@@ -264,7 +281,7 @@ impl Trying<'_> {
         };
         let mut stage = Stage::new(tracks.collect(), limits);
         let watch = Watch::begin();
-        let seconds = self.bench.play(&who, &mut stage, Log::Together, tell)?;
+        let seconds = self.play(&who, &mut stage, Log::Together, tell)?;
         let others = watch.and_then(Watch::end).unwrap_or(0.0);
         let gave_up = serial.is_some_and(|serial| seconds >= serial * PATIENCE)
             && stage.tracks.iter().any(|track| track.ended.is_none());

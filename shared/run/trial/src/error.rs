@@ -2,10 +2,10 @@
 
 use units::TaskId;
 
-use crate::CommandError;
 use crate::answer::Unknown;
 use crate::trial::{Failed, status};
 use crate::words::pairs;
+use crate::{CommandError, Fault};
 
 /// Number of lines of a failed command's output that are shown: the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;
@@ -62,6 +62,13 @@ fn failed(failed: &Failed) -> String {
         format!("{id} fails")
     };
     let mut out = format!("{what}: {} after {:.1} s", status(ended.exit), ended.at);
+    match ended.fault {
+        Some(Fault::Caused) => out += "; it made the MPS server fault, which ends everybody",
+        Some(Fault::Suffered) => {
+            out += "; it was ended by a fault of the GPU that it did not cause"
+        }
+        None => {}
+    }
     let lines: Vec<&str> = ended
         .tail
         .lines()

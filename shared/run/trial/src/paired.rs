@@ -2,20 +2,36 @@
 //! alone. Nothing is started again and no work is lost, and both sides of a comparison are seconds apart.
 
 use crate::answer::{Alone, Beside, Round};
-use crate::bench::Bench;
-use crate::error::TrialError;
 use crate::others::Watch;
-use crate::trial::Told;
-use crate::{Command, Rate, Stage, Track};
+use crate::playing::Turn;
+use crate::{Rate, Stage, Track};
 
-/// The commands that are compared, and what is known of each alone.
-pub(crate) struct Pairing<'a> {
-    pub(crate) commands: &'a [&'a Command],
-    pub(crate) alone: &'a [Alone],
+/// Commands that are compared, and what is known of each alone.
+pub(crate) struct Pairing {
+    pub(crate) alone: Vec<Alone>,
     /// For each the first one that is equal except for its name.
-    pub(crate) kinds: &'a [usize],
+    pub(crate) kinds: Vec<usize>,
     /// Seconds of a window, if every command prints often enough.
     pub(crate) window: f64,
+}
+
+/// A comparison under way: all together, and each kind of command alone.
+pub(crate) struct Comparison {
+    /// Who runs alone in each window; `None`: all together.
+    order: Vec<Option<usize>>,
+    /// Windows that are over.
+    done: usize,
+    window: Option<Window>,
+    alone: Vec<Option<Rate>>,
+    beside: Vec<Option<Rate>>,
+    others: f64,
+}
+
+/// A time in which only some of the commands run.
+struct Window {
+    from: f64,
+    length: f64,
+    watch: Option<Watch>,
 }
 
 /// Seconds after a change that do not count: caches fill again, and what was printed before is read.
@@ -53,7 +69,7 @@ fn windows(kinds: &[usize], number: usize) -> Vec<Option<usize>> {
     order
 }
 
-impl Pairing<'_> {
+impl Pairing {
     /// Seconds of a window: longer if a command has few marks.
     pub(crate) fn length(&self, tracks: &[Track]) -> f64 {
         let longest = tracks.iter().map(|t| t.interval).fold(0.0, f64::max);
@@ -63,89 +79,83 @@ impl Pairing<'_> {
 
     /// Seconds of one comparison.
     pub(crate) fn cost(&self, tracks: &[Track]) -> f64 {
-        windows(self.kinds, 0).len() as f64 * (self.length(tracks) + SETTLE)
+        windows(&self.kinds, 0).len() as f64 * (self.length(tracks) + SETTLE)
     }
 
-    /// One comparison: all together, and each kind of command alone.
-    pub(crate) fn compare(
-        &self,
-        bench: &mut Bench<'_>,
-        stage: &mut Stage,
-        number: usize,
-        tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<Result<Round, Gap>, TrialError> {
-        let n = self.commands.len();
-        let mut alone: Vec<Option<Rate>> = vec![None; n];
-        let mut beside: Vec<Option<Rate>> = vec![None; n];
-        let mut others = 0.0f64;
-        for who in windows(self.kinds, number) {
-            bench.hold(|index| who.is_some_and(|only| only != index));
-            let members: Vec<usize> = match who {
-                Some(only) => vec![only],
-                None => (0..n).collect(),
-            };
-            let found = self.window(bench, stage, &members, tell);
-            // Whoever is held goes on, whatever happened.
-            let (rates, taken) = match found {
-                Ok(Ok(found)) => found,
-                Ok(Err(gap)) => {
-                    bench.hold(|_| false);
-                    return Ok(Err(gap));
-                }
-                Err(error) => return Err(error),
-            };
-            others = others.max(taken);
-            for (&i, rate) in members.iter().zip(rates) {
-                match who {
-                    None => beside[i] = Some(rate),
-                    Some(only) => (0..n)
-                        .filter(|&j| self.kinds[j] == self.kinds[only])
-                        .for_each(|j| alone[j] = Some(rate)),
-                }
-            }
+    /// Begins a comparison.
+    pub(crate) fn begin(&self, number: usize) -> Comparison {
+        let none = || vec![None; self.alone.len()];
+        Comparison {
+            order: windows(&self.kinds, number),
+            done: 0,
+            window: None,
+            alone: none(),
+            beside: none(),
+            others: 0.0,
         }
-        bench.hold(|_| false);
-        let (alone, beside) = match (all(alone), all(beside)) {
-            (Some(alone), Some(beside)) => (alone, beside),
-            _ => return Ok(Err(Gap::Ended)),
-        };
-        Ok(Ok(self.round(stage, &alone, &beside, others)))
     }
 
-    /// A window in which only the members run: their rates, and the fraction of the processors that others used.
+    /// A turn of a comparison: its result, when there is one. Then nobody is held.
+    pub(crate) fn turn(
+        &self,
+        comparison: &mut Comparison,
+        turn: &mut Turn<'_>,
+    ) -> Option<Result<Round, Gap>> {
+        let found = self.window(comparison, turn);
+        if found.is_some() {
+            turn.hold(|_| false);
+        }
+        found
+    }
+
     fn window(
         &self,
-        bench: &mut Bench<'_>,
-        stage: &mut Stage,
-        members: &[usize],
-        tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<Result<(Vec<Rate>, f64), Gap>, TrialError> {
-        let length = self.length(&stage.tracks);
-        let from = bench.now() + SETTLE;
-        let watch = Watch::begin();
-        loop {
-            bench.turn(self.commands, stage, tell)?;
-            if stage.tracks.iter().any(|track| track.ended.is_some()) {
-                return Ok(Err(Gap::Ended));
-            }
-            let now = bench.now();
-            if now < from + length {
-                continue;
-            }
-            let rate = |&i: &usize| stage.tracks[i].rate(from, now);
-            let rates: Vec<Option<Rate>> = members.iter().map(rate).collect();
-            let without = rates.iter().position(Option::is_none);
-            match (all(rates), without) {
-                (Some(rates), _) => {
-                    let others = watch.and_then(Watch::end).unwrap_or(0.0);
-                    return Ok(Ok((rates, others)));
-                }
-                (None, Some(k)) if now > from + PATIENCE * length => {
-                    return Ok(Err(Gap::Waits(members[k])));
-                }
-                _ => {}
+        comparison: &mut Comparison,
+        turn: &mut Turn<'_>,
+    ) -> Option<Result<Round, Gap>> {
+        if turn.stage.tracks.iter().any(|track| track.ended.is_some()) {
+            return Some(Err(Gap::Ended));
+        }
+        let Some(&only) = comparison.order.get(comparison.done) else {
+            return Some(comparison.round(self, turn.stage));
+        };
+        // What was done during a pause, and when, is not known.
+        if turn.was_paused {
+            comparison.window = None;
+        }
+        let now = turn.now;
+        let Some(window) = &comparison.window else {
+            turn.hold(|index| only.is_some_and(|only| only != index));
+            comparison.window = Some(Window {
+                from: now + SETTLE,
+                length: self.length(&turn.stage.tracks),
+                watch: Watch::begin(),
+            });
+            return None;
+        };
+        if now < window.from + window.length {
+            return None;
+        }
+        let members = only.map_or(0..self.alone.len(), |only| only..only + 1);
+        let rate = |i: usize| turn.stage.tracks[i].rate(window.from, now);
+        let rates: Vec<Option<Rate>> = members.clone().map(rate).collect();
+        if let Some(without) = rates.iter().position(Option::is_none) {
+            let waits = now > window.from + PATIENCE * window.length;
+            return waits.then_some(Err(Gap::Waits(members.start + without)));
+        }
+        let others = window.watch.and_then(Watch::end).unwrap_or(0.0);
+        comparison.others = comparison.others.max(others);
+        for (i, rate) in members.zip(rates) {
+            match only {
+                None => comparison.beside[i] = rate,
+                Some(only) => (0..self.kinds.len())
+                    .filter(|&j| self.kinds[j] == self.kinds[only])
+                    .for_each(|j| comparison.alone[j] = rate),
             }
         }
+        comparison.done += 1;
+        comparison.window = None;
+        self.window(comparison, turn)
     }
 
     fn round(&self, stage: &Stage, alone: &[Rate], beside: &[Rate], others: f64) -> Round {
@@ -179,9 +189,21 @@ fn all<T>(values: Vec<Option<T>>) -> Option<Vec<T>> {
     values.into_iter().collect()
 }
 
+impl Comparison {
+    fn round(&mut self, pairing: &Pairing, stage: &Stage) -> Result<Round, Gap> {
+        let take = |rates: &mut Vec<_>| all(std::mem::take(rates)).ok_or(Gap::Ended);
+        let (alone, beside) = (take(&mut self.alone)?, take(&mut self.beside)?);
+        Ok(pairing.round(stage, &alone, &beside, self.others))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::windows;
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::shared::Seen;
+    use crate::stage::Limits;
 
     #[test]
     fn copies_take_turns_and_the_order_is_reversed() {
@@ -189,5 +211,68 @@ mod tests {
         assert_eq!(windows(&[0, 0], 1), [Some(1), None]);
         assert_eq!(windows(&[0, 1, 0], 0), [None, Some(0), Some(1)]);
         assert_eq!(windows(&[0, 1, 0], 3), [Some(1), Some(2), None]);
+    }
+
+    /// Compares two copies that make twenty steps a second together and forty alone, with a pause of everything in each
+    /// window; returns the rates together and alone.
+    fn compared(pause: f64) -> (f64, f64) {
+        let limits = Limits {
+            window: 1.0,
+            ahead: 0.0,
+            limit: f64::INFINITY,
+        };
+        let mut stage = Stage::new(vec![Track::default(); 2], limits);
+        let rate = Rate {
+            per_s: 20.0,
+            marks: 9,
+        };
+        let alone = Alone {
+            startup: 0.0,
+            rate,
+            unit: "steps",
+            total: None,
+            whole: None,
+        };
+        let pairing = Pairing {
+            alone: vec![alone; 2],
+            kinds: vec![0, 0],
+            window: 1.0,
+        };
+        let mut comparison = pairing.begin(0);
+        let (seen, mut held, mut waiting) = (Seen::default(), BTreeSet::new(), BTreeSet::new());
+        let (mut now, mut done, mut paused) = (0.0, [0; 2], BTreeSet::new());
+        loop {
+            let was_paused = done[0] > 14 && paused.insert(held.clone());
+            now += if was_paused { pause } else { 0.05 };
+            for (index, track) in stage.tracks.iter_mut().enumerate() {
+                if !was_paused && !held.contains(&index) {
+                    done[index] += if held.is_empty() { 1 } else { 2 };
+                    let line = format!("step {}", done[index]);
+                    track.detector.line(now, line.as_bytes());
+                }
+            }
+            let mut turn = Turn {
+                now,
+                stage: &mut stage,
+                seen: &seen,
+                was_paused,
+                tell: &mut |_| {},
+                held: &mut held,
+                waiting: &mut waiting,
+                is_over: false,
+            };
+            if let Some(round) = pairing.turn(&mut comparison, &mut turn) {
+                let round = round.unwrap();
+                assert!(held.is_empty() && paused.len() == 2);
+                return (round.beside[0].rate.per_s, round.alone[0].rate.per_s);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_of_the_machine_does_not_change_what_is_compared() {
+        let (together, alone) = compared(3.0);
+        assert!((together - 20.0).abs() < 1.0, "{together}");
+        assert!((alone - 40.0).abs() < 1.0, "{alone}");
     }
 }

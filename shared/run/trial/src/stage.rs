@@ -17,6 +17,17 @@ pub struct Ended {
     pub tail: String,
     /// Whether it failed for lack of memory.
     pub lacked_memory: bool,
+    /// What it had to do with a fault of the device, if there was one.
+    pub fault: Option<Fault>,
+}
+
+/// What a command had to do with a fault of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It made the MPS server fault, which ends everybody.
+    Caused,
+    /// It was ended by one that it did not cause.
+    Suffered,
 }
 
 /// A command of a stage.
@@ -56,6 +67,13 @@ impl Track {
             .is_some_and(|ended| ended.exit != Exit::Code(0))
     }
 
+    /// Whether it was ended by a fault that it did not cause.
+    #[must_use]
+    pub fn is_victim(&self) -> bool {
+        let fault = self.ended.as_ref().and_then(|ended| ended.fault);
+        fault == Some(Fault::Suffered)
+    }
+
     /// Seconds of the whole run, if it ended well.
     #[must_use]
     pub fn whole(&self) -> Option<f64> {
@@ -88,6 +106,11 @@ impl Stage {
     #[must_use]
     pub const fn new(tracks: Vec<Track>, limits: Limits) -> Self {
         Self { tracks, limits }
+    }
+
+    /// A pause of this program or of the machine does not count.
+    pub(crate) fn postpone(&mut self, seconds: f64) {
+        self.limits.limit += seconds;
     }
 
     /// Time from which all commands made progress; `None` while a running command has made none. Commands that have
@@ -213,6 +236,7 @@ mod tests {
                         exit: Exit::Code(0),
                         tail: String::new(),
                         lacked_memory: false,
+                        fault: None,
                     });
                 } else if now >= start + step * f64::from(steps[k] + 1) {
                     steps[k] += 1;
@@ -260,6 +284,7 @@ mod tests {
             exit: Exit::Code(0),
             tail: String::new(),
             lacked_memory: false,
+            fault: None,
         });
         assert!(stage.is_over(35.1));
     }

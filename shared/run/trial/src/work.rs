@@ -12,10 +12,11 @@ use crate::bench::{Bench, Log};
 use crate::command::kinds;
 use crate::contrast::{Verdict, more};
 use crate::error::TrialError;
-use crate::paired::Pairing;
+use crate::paired::{Comparison, Pairing};
+use crate::playing::Turn;
 use crate::stage::Limits;
 use crate::trial::{Told, Work};
-use crate::{Command, Ended, Stage, Track};
+use crate::{Command, Stage, Track};
 
 /// Fraction of the whole time for which commands may run alone only to be compared. It is lost if sharing doubles the
 /// speed, and half of it on two processors.
@@ -46,32 +47,11 @@ pub fn work(
         ahead: 0.0,
         limit: f64::INFINITY,
     };
-    let mut working = Working {
-        kinds: kinds(commands),
-        stage: Stage::new(vec![Track::default(); commands.len()], limits),
-        rounds: Vec::new(),
-        alone_s: 0.0,
-        open: commands.len() > 1,
-        in_turns: None,
-        again: BTreeSet::new(),
-        told: BTreeSet::new(),
-    };
-    bench.begin(&who, Log::Work)?;
-    while working
-        .stage
-        .tracks
-        .iter()
-        .any(|track| track.ended.is_none())
-    {
-        bench.turn(&who, &mut working.stage, tell)?;
-        working.warn(&bench, tell);
-        working.compare(&who, &mut bench, tell)?;
-        working.next(&mut bench);
-        working.restart(&who, &mut bench, tell)?;
-    }
-    let seconds = bench.now();
-    bench.close(tell);
-    let tracks = working.stage.tracks.into_iter();
+    let mut stage = Stage::new(vec![Track::default(); commands.len()], limits);
+    let mut working = Working::of(commands);
+    let mut each = |turn: &mut Turn<'_>| working.turn(turn, commands);
+    let seconds = bench.play(&who, &mut stage, Log::Work, tell, &mut each)?;
+    let tracks = stage.tracks.into_iter();
     Ok(Work {
         commands: commands.to_vec(),
         ended: tracks.filter_map(|track| track.ended).collect(),
@@ -88,8 +68,9 @@ pub fn work(
 struct Working {
     /// For each command the first one that is equal except for its name.
     kinds: Vec<usize>,
-    stage: Stage,
     rounds: Vec<Round>,
+    /// The comparison under way.
+    comparing: Option<(Pairing, Comparison)>,
     /// Seconds in which a command ran alone to be compared.
     alone_s: f64,
     /// Whether comparisons may still change something.
@@ -102,68 +83,85 @@ struct Working {
 }
 
 impl Working {
+    fn of(commands: &[Command]) -> Self {
+        Self {
+            kinds: kinds(commands),
+            rounds: Vec::new(),
+            comparing: None,
+            alone_s: 0.0,
+            open: commands.len() > 1,
+            in_turns: None,
+            again: BTreeSet::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    fn turn(&mut self, turn: &mut Turn<'_>, commands: &[Command]) {
+        self.warn(turn);
+        self.compare(turn);
+        self.next(turn);
+        self.restart(turn, commands);
+        turn.is_over = have_ended(turn.stage);
+    }
+
     /// Warns of files that several commands write, as soon as they are seen.
-    fn warn(&mut self, bench: &Bench<'_>, tell: &mut dyn FnMut(Told<'_>)) {
-        for path in bench.seen.files(&BTreeSet::new()) {
+    fn warn(&mut self, turn: &mut Turn<'_>) {
+        for path in turn.seen.files(&BTreeSet::new()) {
             let text = format!("more than one of the commands writes {}", path.display());
             if self.told.insert(path) {
-                tell(Told::Happened(text));
+                (turn.tell)(Told::Happened(text));
             }
         }
     }
 
     /// Compares, if it is due and cheap, and goes on in turns if together is not worth it.
-    fn compare(
-        &mut self,
-        who: &[&Command],
-        bench: &mut Bench<'_>,
-        tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<(), TrialError> {
-        self.open = self.open && self.stage.tracks.iter().all(|track| track.ended.is_none());
-        let warm = |track: &Track| {
-            track
-                .detector
-                .best()
-                .is_some_and(|best| best.marks.count() >= WARM)
+    fn compare(&mut self, turn: &mut Turn<'_>) {
+        let Some((pairing, comparison)) = &mut self.comparing else {
+            return self.begin(turn);
         };
-        if !self.open || !self.stage.tracks.iter().all(warm) {
-            return Ok(());
-        }
-        let Some(alone) = self
-            .stage
-            .tracks
-            .iter()
-            .map(known)
-            .collect::<Option<Vec<Alone>>>()
-        else {
-            return Ok(());
-        };
-        for track in &mut self.stage.tracks {
-            track.interval = track.mean_interval();
-        }
-        let pairing = Pairing {
-            commands: who,
-            alone: &alone,
-            kinds: &self.kinds,
-            window: WINDOW,
-        };
-        let cost = pairing.cost(&self.stage.tracks) - pairing.length(&self.stage.tracks);
-        if self.alone_s + cost > SPENT * self.expected(bench.now()) {
-            return Ok(());
-        }
-        self.alone_s += cost;
-        match pairing.compare(bench, &mut self.stage, self.rounds.len(), tell)? {
-            Ok(round) => self.rounds.push(round),
+        match pairing.turn(comparison, turn) {
+            None => return,
+            Some(Ok(round)) => self.rounds.push(round),
             // Whoever waits for one that is held must not be compared, nor run alone.
-            Err(_) => self.open = false,
+            Some(Err(_)) => self.open = false,
         }
-        if self.settled(bench.now()) {
-            tell(Told::Happened(
+        self.comparing = None;
+        if self.settled(turn.now) {
+            (turn.tell)(Told::Happened(
                 "together is slower: one after another from now on; the others are held, not ended"
                     .to_owned(),
             ));
         }
-        Ok(())
+    }
+
+    /// Begins a comparison, if it is due and cheap.
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        let tracks = &mut turn.stage.tracks;
+        self.open = self.open && tracks.iter().all(|track| track.ended.is_none());
+        let warm = |track: &Track| {
+            let best = track.detector.best();
+            best.is_some_and(|best| best.marks.count() >= WARM)
+        };
+        if !self.open || !tracks.iter().all(warm) {
+            return;
+        }
+        let Some(alone) = tracks.iter().map(known).collect::<Option<Vec<Alone>>>() else {
+            return;
+        };
+        for track in tracks.iter_mut() {
+            track.interval = track.mean_interval();
+        }
+        let pairing = Pairing {
+            alone,
+            kinds: self.kinds.clone(),
+            window: WINDOW,
+        };
+        let cost = pairing.cost(tracks) - pairing.length(tracks);
+        if self.alone_s + cost <= SPENT * expected(tracks, turn.now) {
+            self.alone_s += cost;
+            let comparison = pairing.begin(self.rounds.len());
+            self.comparing = Some((pairing, comparison));
+        }
     }
 
     /// Decides if that can be decided; whether the commands run in turns from now on.
@@ -178,50 +176,52 @@ impl Working {
         self.in_turns.is_some()
     }
 
-    /// Seconds of the whole run, by what the lines say.
-    fn expected(&self, now: f64) -> f64 {
-        let ends: Option<Vec<f64>> = self.stage.tracks.iter().map(Track::expected_end).collect();
-        match ends {
-            Some(ends) => ends.into_iter().fold(now, f64::max),
-            None => MINUTE.max(2.0 * now),
-        }
-    }
-
     /// In turns: lets the first that has not ended run, and holds the others.
-    fn next(&self, bench: &mut Bench<'_>) {
+    fn next(&self, turn: &mut Turn<'_>) {
         if self.in_turns.is_none() {
             return;
         }
-        let turn = self
-            .stage
-            .tracks
-            .iter()
-            .position(|track| track.ended.is_none());
-        bench.hold(|index| Some(index) != turn);
+        let mut tracks = turn.stage.tracks.iter();
+        let first = tracks.position(|track| track.ended.is_none());
+        turn.hold(|index| Some(index) != first);
     }
 
-    /// Starts a command again that lacked memory beside the others, once they have ended. It has lost its work already.
-    fn restart(
-        &mut self,
-        who: &[&Command],
-        bench: &mut Bench<'_>,
-        tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<(), TrialError> {
-        if self.kinds.len() < 2 || self.stage.tracks.iter().any(|track| track.ended.is_none()) {
-            return Ok(());
+    /// Starts a command again that lacked memory beside the others, or that another ended by a fault of the device, once
+    /// they have ended. It has lost its work already.
+    fn restart(&mut self, turn: &mut Turn<'_>, commands: &[Command]) {
+        if self.kinds.len() < 2 || !have_ended(turn.stage) {
+            return;
         }
-        let lacked = |ended: &Ended| ended.lacked_memory;
-        let failed = (0..who.len()).find(|i| {
-            self.stage.tracks[*i].ended.as_ref().is_some_and(lacked) && !self.again.contains(i)
-        });
-        let Some(index) = failed else { return Ok(()) };
+        let why = |track: &Track| match &track.ended {
+            Some(ended) if ended.lacked_memory => Some("lacked memory beside the others"),
+            _ if track.is_victim() => Some("was ended by a fault of the GPU that it did not cause"),
+            _ => None,
+        };
+        let tracks = turn.stage.tracks.iter().enumerate();
+        let mut failed = tracks.filter_map(|(i, track)| Some((i, why(track)?)));
+        let Some((index, why)) = failed.find(|(i, _)| !self.again.contains(i)) else {
+            return;
+        };
         self.again.insert(index);
-        tell(Told::Happened(format!(
-            "{} lacked memory beside the others: it starts again, now that they have ended",
-            who[index].id
+        (turn.tell)(Told::Happened(format!(
+            "{} {why}: it starts again, now that they have ended",
+            commands[index].id
         )));
-        self.stage.tracks[index] = Track::default();
-        bench.start(index, who[index], Log::Work)
+        turn.start(index);
+    }
+}
+
+/// Whether nothing runs any more.
+fn have_ended(stage: &Stage) -> bool {
+    stage.tracks.iter().all(|track| track.ended.is_some())
+}
+
+/// Seconds of the whole run, by what the lines say.
+fn expected(tracks: &[Track], now: f64) -> f64 {
+    let ends: Option<Vec<f64>> = tracks.iter().map(Track::expected_end).collect();
+    match ends {
+        Some(ends) => ends.into_iter().fold(now, f64::max),
+        None => MINUTE.max(2.0 * now),
     }
 }
 
@@ -267,20 +267,11 @@ mod tests {
     }
 
     fn working(rounds: Vec<Round>) -> Working {
-        let limits = Limits {
-            window: 1.0,
-            ahead: 0.0,
-            limit: 1.0,
-        };
         Working {
             kinds: vec![0, 0],
-            stage: Stage::new(vec![Track::default(); 2], limits),
-            rounds,
-            alone_s: 0.0,
             open: true,
-            in_turns: None,
-            again: BTreeSet::new(),
-            told: BTreeSet::new(),
+            rounds,
+            ..Working::of(&[])
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use host::Gpus;
 use jobs::{Exit, Happening};
-use runner::{Ended, Happened, Policy, State, Stop, Verdict};
+use runner::{Ended, Happened, Policy, Stop, Verdict};
 use units::TaskId;
 
 use super::{Keeper, Run};
@@ -140,10 +140,6 @@ impl Policy for Keeper {
 
     fn is_over(&self, _: &Run<'_>) -> bool {
         self.stopping
-    }
-
-    fn state(&self, _: &Run<'_>) -> State {
-        State::default()
     }
 }
 

@@ -1,0 +1,77 @@
+//! Processes that are held for a while.
+
+use crate::pass_on;
+use crate::process::family;
+
+/// Signals that hold a process, and let it go on.
+const HOLD: i32 = 19;
+const GO_ON: i32 = 18;
+
+/// A process that is stopped with everything that it has started; they go on when this is dropped.
+#[derive(Debug)]
+pub struct Held(Vec<i32>);
+
+impl Held {
+    /// Stops a process and everything that it has started. What starts meanwhile is found by looking again: a stopped
+    /// process starts nothing.
+    #[must_use]
+    pub fn family(first: i32) -> Self {
+        let mut all: Vec<i32> = Vec::new();
+        loop {
+            let mut new = family(first);
+            new.retain(|pid| !all.contains(pid));
+            if new.is_empty() {
+                return Self(all);
+            }
+            new.iter().for_each(|&pid| pass_on(pid, HOLD));
+            all.extend(new);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Parents last, so that no parent finds a child that does not answer.
+        self.0.iter().rev().for_each(|&pid| pass_on(pid, GO_ON));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn state(pid: i32) -> String {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit(") ").next().unwrap_or_default();
+        after.chars().take(1).collect()
+    }
+
+    #[test]
+    fn a_process_is_held_with_everything_that_it_has_started() {
+        let mut sh = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'sleep 60; true' & wait"])
+            .spawn()
+            .unwrap();
+        let first = sh.id().cast_signed();
+        while family(first).len() < 3 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let held = Held::family(first);
+        let all = held.0.clone();
+        assert_eq!(all.len(), 3);
+        let became = |wanted: &str| {
+            let is = |pid: &i32| state(*pid) == wanted;
+            (0..500).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                all.iter().all(is)
+            })
+        };
+        assert!(became("T"), "{all:?}");
+        drop(held);
+        assert!(became("S"), "{all:?}");
+        all.iter().for_each(|&pid| pass_on(pid, 9));
+        sh.wait().unwrap();
+    }
+}
