@@ -167,8 +167,13 @@ pub const ROWS: &[Row] = &[
     // Pauses.
     Row { group: Pause, name: "machine", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::All),
         job: "up; ready; steps 400; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
-    Row { group: Pause, name: "machine", columns: REST, given: "", act: Act::Pause(Paused::All),
+    Row { group: Pause, name: "machine", columns: &[Queue, Trial, Exec, Under], given: "", act: Act::Pause(Paused::All),
         job: "train", most: Ends(0, &[]), but: &[] },
+    // 50 samples a second, less what it takes to start a program; with the pause it would be 10 to 20.
+    Row { group: Pause, name: "machine", columns: &[Measuring], given: "--window 2 --max-window 3", act: Act::Pause(Paused::All),
+        job: "up; ready; n=0; while [ $n -lt 60 ]; do n=$((n+1)); sleep 0.2; step; done",
+        most: Ends(0, &[r#""samples_per_s":49|"samples_per_s":48|"samples_per_s":47|"samples_per_s":46|"samples_per_s":45|"samples_per_s":44|"samples_per_s":43|"samples_per_s":42"#]),
+        but: &[] },
     Row { group: Pause, name: "runner", columns: LAUNCH, given: "--stall-timeout 2 --restarts 0", act: Act::Pause(Paused::Runner),
         job: "up; ready; steps 700; exit 0", most: Ends(0, &["!no step for", r#"!"event":"restart""#]), but: &[] },
     Row { group: Pause, name: "runner", columns: &[Queue, Trial, Measuring], given: "", act: Act::Pause(Paused::Runner),

@@ -70,6 +70,10 @@ impl From<MeasureError> for CountError {
 /// at the time of the poll, which is off by less than one step of such a quick job.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// A turn takes [`LOOK`] and a moment of work, also where another job is started. If it took longer, this process was
+/// stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
+
 /// Maximum number of runs of one job in a measurement: if its runs are much shorter than the others', so that they
 /// never train together for long, it would be restarted for ever.
 const MOST_RUNS: usize = 50;
@@ -88,6 +92,8 @@ pub(crate) struct Count<'a> {
     begun: Option<Instant>,
     /// When steps were last read.
     looked: Instant,
+    /// After a pause of this program or of the machine: when it was over.
+    resumed: Option<Instant>,
 }
 
 impl<'a> Count<'a> {
@@ -108,24 +114,25 @@ impl<'a> Count<'a> {
             counted: Duration::ZERO,
             begun: None,
             looked: Instant::now(),
+            resumed: None,
         })
     }
 
     /// Counts one window: after the warm-up, for at least `least`, until the relative standard error of every job is
     /// at most `precision`, or a job has done its whole work, or `most` has passed.
     pub(crate) fn window(&mut self) -> Result<Counted, CountError> {
-        self.stretch = None;
-        self.counted = Duration::ZERO;
-        self.begun = None;
-        for member in &mut self.members {
-            member.renew();
-        }
+        self.open();
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(MeasureError::Interrupted.into());
             }
+            let before = self.looked;
             self.pause();
-            for event in self.pool.host().poll(Some(Instant::now() + LOOK)) {
+            let events = self.pool.host().poll(Some(Instant::now() + LOOK));
+            if before.elapsed() > LONGEST_TURN {
+                self.resume();
+            }
+            for event in events {
                 self.pool.note(&event);
                 if let Some(counted) = self.happened(event)? {
                     return self.counting(counted);
@@ -138,6 +145,27 @@ impl<'a> Count<'a> {
             if let Some(counted) = self.finished(now, false) {
                 return self.counting(counted);
             }
+        }
+    }
+
+    /// Nothing is counted yet.
+    fn open(&mut self) {
+        self.stretch = None;
+        self.counted = Duration::ZERO;
+        self.begun = None;
+        for member in &mut self.members {
+            member.renew();
+        }
+    }
+
+    /// The window begins again: whether jobs trained during the pause, and how long it was for each, is not known. Nor
+    /// is a job late by it.
+    fn resume(&mut self) {
+        self.open();
+        let now = Instant::now();
+        self.resumed = Some(now);
+        for member in &mut self.members {
+            member.last = now;
         }
     }
 
@@ -262,6 +290,7 @@ impl<'a> Count<'a> {
         let Some(start) = since.and_then(|all| all.into_iter().max()) else {
             return;
         };
+        let start = self.resumed.map_or(start, |at| at.max(start));
         self.stretch = Some(start);
         self.begun.get_or_insert(start);
         for member in &mut self.members {
