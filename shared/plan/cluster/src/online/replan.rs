@@ -23,10 +23,10 @@ const PART_OF_QUIET: f64 = 0.05;
 /// suffices: with 300 jobs on 15 GPUs, twice as many as these can do, a third took a tenth more weighted flow time.
 const PART_OF_AGED: f64 = 0.25;
 
-/// While a job waits its weight grows, by this many times where it has waited longest. Among jobs of similar urgency the
-/// oldest then goes first, which shortens the longest waits. Three draws of 300 jobs on 15 GPUs took 1.13, 1.11 and 1.14
-/// times the weighted flow time of a plan, with 95th percentiles of 11,400, 9,700 and 9,200 s; with 4 1.19, 1.14 and
-/// 1.16 (11,400, 9,200 and 8,900 s), with 1 1.13, 1.10 and 1.13 (12,400, 9,800 and 9,700 s), and the first of them
+/// While a job waits its weight grows, by this many times where it has waited longest. Among jobs of similar urgency
+/// the oldest then goes first, which shortens the longest waits. Three draws of 300 jobs on 15 GPUs took 1.13, 1.11 and
+/// 1.14 times the weighted flow time of a plan, with 95th percentiles of 11,400, 9,700 and 9,200 s; with 4 1.19, 1.14
+/// and 1.16 (11,400, 9,200 and 8,900 s), with 1 1.13, 1.10 and 1.13 (12,400, 9,800 and 9,700 s), and the first of them
 /// without growth 1.10 (13,000 s). A boost by the square of the wait, or in proportion to the remaining work, took more
 /// flow time at the same percentile.
 const GROWTH: f64 = 2.0;
