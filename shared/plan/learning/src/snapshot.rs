@@ -166,7 +166,7 @@ impl Snapshot {
 
     /// If some length is too uncertain: heSRPT's shares by rank of relative loss delta. It acts when the set of
     /// trainings changes, or when their order changes by more than noise: when the youngest is replaced by one whose
-    /// delta is twice as large. If all would be slower than with equal shares, it uses these.
+    /// delta is twice as large. If all would be slower than with equal shares, or noise hides the order, it uses these.
     fn by_rank(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut jobs = problem.jobs().to_vec();
@@ -177,12 +177,14 @@ impl Snapshot {
         let mut by_delta = plan(&ranked, Policy::Paper).gpus;
         let equal = plan(&ranked, Policy::Equal).gpus;
         leave_nobody(&ranked, &equal, &mut by_delta);
-        let gpus = match self.is_slower(&by_delta, &equal) {
+        // An order within the noise is a guess, which costs as much as it gains and a pause.
+        let guessed = !self.is_ordered(&by_delta, &equal, 1.0);
+        let gpus = match guessed || self.is_slower(&by_delta, &equal) {
             true => equal,
             false => by_delta,
         };
         let settled = occasion == Occasion::Window && !self.is_slower(&self.given, &gpus);
-        if settled && !(self.is_ordered(&gpus) && self.repays(&gpus)?) {
+        if settled && !(self.is_ordered(&gpus, &self.given, 2.0) && self.repays(&gpus)?) {
             return None;
         }
         Some(Choice {
@@ -195,19 +197,18 @@ impl Snapshot {
         })
     }
 
-    /// Whether each training that `gpus` gives more has, beyond its noise, half the loss delta of each that it gives less.
-    fn is_ordered(&self, gpus: &[u32]) -> bool {
-        let less = || self.indices().filter(|&k| gpus[k] < self.given[k]);
-        self.indices()
-            .filter(|&i| gpus[i] > self.given[i])
-            .all(|i| {
-                less().all(|k| {
-                    let (older, younger) = (self.loss_slopes[i], self.loss_slopes[k]);
-                    let error = older.error.hypot(younger.error);
-                    let halved = younger.loss >= 2.0 * older.loss;
-                    halved && younger.loss - older.loss >= SURE_ERRORS * error
-                })
+    /// Whether each training that `gpus` gives more than `than` has, beyond noise, a loss delta so many `times` smaller
+    /// than that of each that it gives less.
+    fn is_ordered(&self, gpus: &[u32], than: &[u32], times: f64) -> bool {
+        let less = || self.indices().filter(|&k| gpus[k] < than[k]);
+        self.indices().filter(|&i| gpus[i] > than[i]).all(|i| {
+            less().all(|k| {
+                let (older, younger) = (self.loss_slopes[i], self.loss_slopes[k]);
+                let error = older.error.hypot(younger.error);
+                let smaller = younger.loss >= times * older.loss;
+                smaller && younger.loss - older.loss >= SURE_ERRORS * error
             })
+        })
     }
 
     /// Whether `gpus` repay their pauses if every training lasts as long again as it has, the guess of least
