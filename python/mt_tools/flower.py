@@ -1,6 +1,7 @@
 """Flower simulations whose number of clients at once is found instead of typed: no `num_cpus`, no `num_gpus`.
 
     python3 -m mt_tools.flower run APP --supernodes 40      an app, as `flwr run` takes it
+    python3 -m mt_tools.flower together A B C --supernodes 40     several at once, each as soon as it can
     import mt_tools.flower; mt_tools.flower.install()       or one line before `run_simulation(...)` in a script
 
 The first clients that train show how much memory and how many processors a client takes; as many as fit are trained at
@@ -34,6 +35,8 @@ LOOK_S = 0.1
 #: Flower has a thread for each piece of work that it gives out, in a pool of Python's: `min(32, processors + 4)`. More
 #: than that are not at work at once.
 THREADS = 32
+#: Where an app finds the program that runs it beside others: a socket, a key and its own number.
+PLACE = "MT_TOGETHER"
 
 
 class Usage:
@@ -101,6 +104,12 @@ class Worker:
         return anonymous(self.pid)[0] if self.pid else 0
 
 
+def no_ray(error: Exception) -> int:
+    """Says why Ray does not start; gives the exit code."""
+    print(f"mt: Ray does not start: {error}", file=sys.stderr, flush=True)
+    return 3
+
+
 class SizedBackend(raybackend.RayBackend):
     """Flower's Ray backend with a number of actors that is found."""
 
@@ -113,8 +122,7 @@ class SizedBackend(raybackend.RayBackend):
         except Exception as error:
             if self.alone:
                 # Flower's server would wait for its clients for ever.
-                print(f"mt: Ray does not start: {error}", file=sys.stderr, flush=True)
-                os._exit(3)
+                os._exit(no_ray(error))
             raise
         self.changed = threading.Condition()
         self.idle: List[Worker] = []
@@ -216,16 +224,22 @@ class SizedBackend(raybackend.RayBackend):
         except (OutOfMemoryError, RayActorError):
             raise
         except BaseException:
-            with self.changed:
-                self.sizer.failed(worker.number)
-                self._give_back(worker)
+            self._failed(worker)
             raise
+        self._ended(worker, usage)
+        return reply, context
+
+    def _failed(self, worker: Worker) -> None:
+        with self.changed:
+            self.sizer.failed(worker.number)
+            self._give_back(worker)
+
+    def _ended(self, worker: Worker, usage: Dict[str, float]) -> None:
         with self.changed:
             # What a process used before its first client is its start.
             self.sizer.start_s = self.sizer.start_s or usage["before_s"]
             self.sizer.ended(worker.number, usage["seconds"], usage["wanted_s"], int(usage["peak"]))
             self._give_back(worker)
-        return reply, context
 
     def _give_back(self, worker: Worker) -> None:
         del self.at_work[worker.number]
@@ -305,7 +319,11 @@ def run(app: Path, supernodes: int, overrides: List[str], sized: bool = True, ba
     from flwr.supercore.task_identity import TaskIdentity
     from flwr.supercore.telemetry import EventType
 
-    if sized:
+    if PLACE in os.environ:
+        from . import together
+
+        together.install(os.environ[PLACE])
+    elif sized:
         install()
     components = get_project_config(app)["tool"]["flwr"]["app"]["components"]
     override = parse_config_args(overrides or None)
@@ -326,14 +344,22 @@ def run(app: Path, supernodes: int, overrides: List[str], sized: bool = True, ba
 
 
 def main(words: Optional[List[str]] = None) -> None:
+    from . import together
+
     parser = argparse.ArgumentParser(prog="python3 -m mt_tools.flower", description=__doc__.split("\n")[0])
-    command = parser.add_subparsers(required=True, metavar="run").add_parser("run", help="run an app as a simulation")
+    commands = parser.add_subparsers(required=True, dest="command", metavar="run|together")
+    command = commands.add_parser("run", help="run an app as a simulation")
     command.add_argument("app", type=Path, help="folder with the app's pyproject.toml")
     command.add_argument("--supernodes", type=int, required=True, metavar="N", help="number of virtual clients")
     command.add_argument("--run-config", action="append", default=[], metavar="'K=V ...'", help="as flwr run has it")
+    several = commands.add_parser("together", help="run several apps at once")
+    together.options(several)
     arguments = parser.parse_args(words)
-    if not (arguments.app / "pyproject.toml").is_file():
-        parser.error(f"{arguments.app} has no pyproject.toml; name the folder of a Flower app")
+    for app in arguments.apps if arguments.command == "together" else [arguments.app]:
+        if not (app / "pyproject.toml").is_file():
+            parser.error(f"{app} has no pyproject.toml; name the folder of a Flower app")
+    if arguments.command == "together":
+        together.command(several, arguments)
     run(arguments.app.resolve(), arguments.supernodes, arguments.run_config)
 
 

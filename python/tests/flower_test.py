@@ -46,9 +46,16 @@ from flwr.serverapp.strategy import FedAvg
 
 app = ServerApp()
 
+class Failing(FedAvg):
+    def aggregate_train(self, server_round, replies):
+        if server_round == 2:
+            raise ValueError("bad server")
+        return super().aggregate_train(server_round, replies)
+
 @app.main()
 def main(grid, context):
-    FedAvg(fraction_evaluate=0, min_train_nodes=8, min_available_nodes=8).start(grid, ArrayRecord([numpy.zeros(3)]), num_rounds=2)
+    kind = Failing if context.run_config["kind"] == "server" else FedAvg
+    kind(fraction_evaluate=0, min_train_nodes=8, min_available_nodes=8).start(grid, ArrayRecord([numpy.zeros(3)]), num_rounds=2)
     print("federation: done", flush=True)
 """
 
@@ -76,9 +83,10 @@ class Flower(unittest.TestCase):
         for name, text in (("client_app.py", CLIENT), ("server_app.py", SERVER), ("pyproject.toml", PROJECT)):
             (self.app / name).write_text(text)
 
-    def start(self, kind):
-        words = [sys.executable, "-m", "mt_tools.flower", "run", str(self.app), "--supernodes", "8", "--run-config", f"kind='{kind}'"]
-        self.mark = f"MT_TEST={os.getpid()}-{kind}"
+    def start(self, *kinds):
+        words = [sys.executable, "-m", "mt_tools.flower", "run" if len(kinds) == 1 else "together", *[str(self.app)] * len(kinds)]
+        words += ["--supernodes", "8"] + [word for kind in kinds for word in ("--run-config", f"kind='{kind}'")]
+        self.mark = f"MT_TEST={os.getpid()}-{'-'.join(kinds)}"
         name, value = self.mark.split("=")
         env = {**os.environ, "PYTHONPATH": MODULE, "FLWR_TELEMETRY_ENABLED": "0", name: value}
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
@@ -101,14 +109,18 @@ class Flower(unittest.TestCase):
             time.sleep(0.1)
         self.fail(f"left running: {self.left()}")
 
-    def check(self, kind, results):
-        run = self.start(kind)
+    def ended(self, run, code):
+        """What a run printed."""
         try:
             text, _ = run.communicate(timeout=LONGEST)
         except subprocess.TimeoutExpired:
             run.terminate()
             self.fail(f"it did not end:\n{run.communicate()[0]}")
-        self.assertEqual(run.returncode, 0, text)
+        self.assertEqual(run.returncode, code, text)
+        return text
+
+    def check(self, kind, results):
+        text = self.ended(self.start(kind), 0)
         self.assertEqual(re.findall(r"Received (\d+) results and (\d+) failures", text), results, text)
         self.assertIn("federation: done", text)
         self.assertRegex(text, r"mt: up to \d+ clients at once: one keeps ")
@@ -123,14 +135,35 @@ class Flower(unittest.TestCase):
     def test_a_client_whose_process_dies_fails_alone(self):
         self.check("die", [("7", "1")] * 2)
 
-    def test_an_interrupt_leaves_nothing(self):
-        run = self.start("long")
+    def check_interrupt(self, *kinds):
+        run = self.start(*kinds)
         lines = iter(run.stdout.readline, "")
         next(line for line in lines if "Sampled 8 nodes" in line)
         time.sleep(5)
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(30), 130)
         run.stdout.close()
+        self.check_nothing_is_left()
+
+    def test_an_interrupt_leaves_nothing(self):
+        self.check_interrupt("long")
+
+    def test_an_interrupt_of_several_leaves_nothing(self):
+        self.check_interrupt("long", "long")
+
+    def test_clients_that_fail_do_not_disturb_another_federation(self):
+        text = self.ended(self.start("good", "raise", "die"), 0)
+        for number, results in ((1, ("8", "0")), (2, ("7", "1")), (3, ("7", "1"))):
+            own = "".join(line for line in text.splitlines(True) if line.startswith(f"[{self.app.name}-{number}]"))
+            self.assertEqual(re.findall(r"Received (\d+) results and (\d+) failures", own), [results] * 2, text)
+            self.assertIn("federation: done", own)
+            self.assertRegex(text, rf"mt: {self.app.name}-{number}: .* s \(predicted .* s\); one client keeps ")
+        self.check_nothing_is_left()
+
+    def test_a_server_that_fails_ends_alone(self):
+        text = self.ended(self.start("good", "server"), 1)
+        self.assertEqual(text.count("federation: done"), 1, text)
+        self.assertIn("ValueError: bad server", text)
         self.check_nothing_is_left()
 
 

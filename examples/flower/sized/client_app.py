@@ -5,7 +5,8 @@ from flwr.clientapp import ClientApp
 from sklearn.datasets import load_digits
 
 # Hidden units, shifted copies of each image, passes over the data.
-MODELS = {"light": (32, 20, 8), "medium": (256, 400, 8), "heavy": (128, 6000, 1)}
+MODELS = {"light": (32, 20, 8), "medium": (256, 400, 8), "heavy": (128, 6000, 1),
+          "small": (64, 100, 2), "middle": (128, 300, 1), "large": (256, 600, 1)}
 app = ClientApp()
 
 
