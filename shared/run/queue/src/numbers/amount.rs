@@ -29,7 +29,7 @@ pub(super) fn only_gpus(found: &Found, system: &str) -> Result<(), String> {
     match found.processors {
         None => Ok(()),
         Some(_) => Err(format!(
-            "{system} shares GPUs, and this was learnt on {}; --for k8s, ecs, slurm, ray or flower have a form for it",
+            "{system} shares GPUs, and this was learnt on {}; --for k8s, ecs, slurm, ray, flower or nvflare have a form for it",
             found.device
         )),
     }

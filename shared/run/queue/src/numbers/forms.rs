@@ -25,6 +25,8 @@ pub enum Form {
     Ray,
     /// Flower: ~/.flwr/config.toml
     Flower,
+    /// NVIDIA FLARE: options of its simulator (shell)
+    Nvflare,
 }
 
 /// The comment before a block: of what, and how it was measured.
@@ -59,6 +61,7 @@ pub fn block(form: Form, found: &Found) -> Result<String, String> {
         Form::Slurm => slurm(found),
         Form::Ray => ray(found),
         Form::Flower => flower(found)?,
+        Form::Nvflare => nvflare(found)?,
     };
     Ok(comment(found) + &text)
 }
@@ -231,6 +234,22 @@ fn flower(found: &Found) -> Result<String, String> {
     })
 }
 
+fn nvflare(found: &Found) -> Result<String, String> {
+    let n = found
+        .at_once
+        .ok_or_else(|| "how many clients at once is not known yet".to_owned())?;
+    // With several groups of GPUs the simulator trains one client on each, and refuses threads.
+    let gpu = if found.processors.is_none() {
+        " -gpu 0"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "# the simulator refuses more threads than clients\n{}=\"-t {n}{gpu}\"  # nvflare simulator JOB -n CLIENTS ${0}\n",
+        found.name.replace('-', "_")
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +344,7 @@ mod tests {
         gpu.at_once = None;
         assert!(block(Form::Kai, &gpu).is_err());
         assert!(block(Form::Flower, &gpu).is_err());
+        assert!(block(Form::Nvflare, &gpu).is_err());
     }
 
     #[test]
