@@ -3,11 +3,14 @@
 `sh examples/flower/sized/run.sh --check` installs them and runs this.
 """
 
+import contextlib
 import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,10 +63,17 @@ def main(grid, context):
 """
 
 PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
 [project]
 name = "test"
 version = "1.0.0"
+description = "Clients that misbehave"
+license = "MIT"
 dependencies = []
+[tool.hatch.build.targets.wheel]
+packages = ["."]
 [tool.flwr.app]
 publisher = "mt-tools"
 [tool.flwr.app.components]
@@ -158,6 +168,65 @@ class Flower(unittest.TestCase):
             self.assertEqual(re.findall(r"Received (\d+) results and (\d+) failures", own), [results] * 2, text)
             self.assertIn("federation: done", own)
             self.assertRegex(text, rf"mt: {self.app.name}-{number}: .* s \(predicted .* s\); one client keeps ")
+        self.check_nothing_is_left()
+
+    def program(self, *words):
+        """Starts a program of a deployment, which ends with the test, and all that it started."""
+        name, value = self.mark.split("=")
+        path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+        env = {**os.environ, "PATH": path, "FLWR_HOME": str(self.app), "FLWR_TELEMETRY_ENABLED": "0", name: value}
+        with (self.app / "log").open("a") as log:
+            program = subprocess.Popen(words, stdout=log, stderr=log, env=env, start_new_session=True)
+        self.addCleanup(program.wait)
+        self.addCleanup(self.kill_group, program.pid)
+        return program
+
+    def kill_group(self, group):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+    def wait_for(self, count, text):
+        """Until the programs have printed it so often."""
+        for _ in range(LONGEST):
+            log = (self.app / "log").read_text()
+            if log.count(text) >= count:
+                return
+            time.sleep(1)
+        self.fail(f"it is not there {count} times: {text}\n{log}")
+
+    @unittest.skipUnless(shutil.which("mt-launch") and os.access("/sys/fs/cgroup", os.W_OK), "needs mt-launch, and control groups")
+    def test_a_site_under_its_share_outlives_its_server(self):
+        """A server with a database comes back, and its sites, for the next run."""
+        self.mark = f"MT_TEST={os.getpid()}-restart"
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            two.bind(("127.0.0.1", 0))
+            port, own = str(one.getsockname()[1]), str(two.getsockname()[1])
+        connection = f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+        (self.app / "config.toml").write_text(connection)
+        for name, old, new in (("server_app.py", "nodes=8", "nodes=1"), ("client_app.py", 'context.node_config["partition-id"]', "0"),
+                               ("client_app.py", "sleep(60", "sleep(10")):
+            (self.app / name).write_text((self.app / name).read_text().replace(old, new))
+        server = ["flower-superlink", "--insecure", "--database", str(self.app / "state.db"), "--host", "127.0.0.1", "--port", port]
+        first = self.program(*server)
+        self.wait_for(1, "Uvicorn running on http://127.0.0.1:" + port)
+        site = self.program("mt-launch", "exec", "--device", "cpu", "--share", "50", "--", "flower-supernode", "--insecure",
+                            "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1", "--port", own)
+        run = ["flwr", "run", str(self.app), "local", "--stream", "--run-config"]
+        interrupted = self.program(*run, "kind='long'")
+        self.wait_for(1, "Sampled 1 nodes")
+        first.kill()
+        # It only shows what the server tells.
+        self.assertNotEqual(interrupted.wait(LONGEST), 0)
+        self.program(*server)
+        self.wait_for(2, "Uvicorn running on http://127.0.0.1:" + port)
+        again = self.program(*run, "kind='good'")
+        self.assertEqual(again.wait(LONGEST), 0)
+        self.wait_for(1, "federation: done")
+        self.assertIsNone(site.poll())
+        site.terminate()
+        site.wait(30)
+        self.doCleanups()
         self.check_nothing_is_left()
 
     def test_a_server_that_fails_ends_alone(self):
