@@ -1,5 +1,6 @@
 """Checks the forms of `mt numbers` by the schemas and parsers of the systems that take them: see forms.sh."""
 
+import argparse
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import kubernetes_validate
 import tomli
 import yaml
 from flwr.cli.flower_config import _parse_simulation_options
+from nvflare.private.fed.app.simulator.simulator import define_simulator_parser
 from ray._common import ray_option_utils
 
 TEMPLATE = """python3 train.py --name "{x}" 'it''s'"""
@@ -116,7 +118,17 @@ def flower(text):
             assert options.backend.init_args.num_cpus / resources.num_cpus in (3, 5), options
 
 
-FORMS = [mps, mps3, ecs, kai, k8s, slurm, ray, flower]
+def nvflare(text):
+    parser = argparse.ArgumentParser()
+    define_simulator_parser(parser)
+    found = []
+    for options in re.findall(r'^\w+="(.*)"  # ', text, re.M):
+        simulator = parser.parse_args(["JOB", "-n", "8", *options.split()])
+        found.append((simulator.threads, simulator.gpu))
+    assert sorted(found, key=str) == [(3, "0"), (3, None), (5, None)], found
+
+
+FORMS = [mps, mps3, ecs, kai, k8s, slurm, ray, flower, nvflare]
 
 
 def main():
