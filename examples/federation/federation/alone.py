@@ -83,7 +83,9 @@ def row(task: str, data: Data) -> dict:
             own = [net.Repetition(seed, chosen[batch]) for seed in SEEDS]
             taken[batch] = samples_to_target(data, batch, own, TARGETS[task])
         rows, rate = len(data.train_y), chosen[REFERENCE]
-        steps = norms(data, rate, statistics.mean(taken[REFERENCE]))
+        ended = [n for n in taken[REFERENCE] if n < math.inf]
+        # A training that never ends shows no noise scale.
+        steps = norms(data, rate, statistics.mean(ended)) if ended else [(0.0, 0.0)]
         by_rate = {}
         for other in RATES:
             first = samples_to_target(data, REFERENCE, [net.Repetition(SEED, other)], TARGETS[task])[0]

@@ -342,8 +342,8 @@ scale says; *any learning rate* is the plan without that.
 
 def _noise(told: Mapping) -> str:
     rows = [[n["task"], n["split"], str(n["clients"]), *(_rounds(n["rounds"][str(b)]) for b in BATCHES),
-             f"{n['phi_rounds']:.0f}", _shown(n["with_steps"]), f"{n['phi_measured']:.0f}", f"{n['phi_alone']:.0f}",
-             f"{n['measured_over_rounds']:.2f}", "yes" if n["agrees"] else "no"] for n in told["noise"]]
+             _scale(n["phi_rounds"]), _shown(n["with_steps"]), _scale(n["phi_measured"]), _scale(n["phi_alone"]),
+             "-" if n["measured_over_rounds"] is None else f"{n['measured_over_rounds']:.2f}", "yes" if n["agrees"] else "no"] for n in told["noise"]]
     targets = ", ".join(f"{t} {100 * a:g} %" for t, a in TARGETS.items())
     medians = ", ".join(f"{t} {r:g}" for t, r in told["phi_measured_over_rounds"].items())
     return f"""## Noise scales: measured, and from rounds
@@ -369,6 +369,12 @@ sweep of learning rates.
         [[str(f["batch"]), str(f["settings"]), f"{f['law']:.2f}", f"{f['end_of_sweep']:.2f}"] for f in told["foretold"]])}"""
 
 
+def _scale(phi: float | None) -> str:
+    """A noise scale; a dash if the gradient vanishes in the noise, which happens to the later half of a training that
+    reaches its target early."""
+    return "-" if phi is None else f"{phi:.0f}"
+
+
 def _shown(shown: Mapping) -> str:
     return "-" if shown["phi"] is None else f"{shown['phi']:.0f} ({shown['low']:.0f} to {shown['high']:.0f})"
 
@@ -376,9 +382,9 @@ def _shown(shown: Mapping) -> str:
 def _alone(told: Mapping) -> str:
     if not told["alone"]:
         return ""
-    rows = [[a["task"], *(_rounds(a["epochs"][str(b)]) for b in BATCHES), _shown(a["shown"]), f"{a['summed']:.0f}",
-             f"{a['later_half']:.0f}", f"{a['over_time']:.0f}",
-             ", ".join(f"{p:.0f} at {rate}" for rate, p in a["by_rate"].items())] for a in told["alone"]]
+    rows = [[a["task"], *(_rounds(a["epochs"][str(b)]) for b in BATCHES), _shown(a["shown"]),
+             *(_scale(a[k]) for k in ("summed", "later_half", "over_time")),
+             ", ".join(f"{_scale(p)} at {rate}" for rate, p in a["by_rate"].items())] for a in told["alone"]]
     return f"""## Noise scales without a federation
 
 One training of each data set on all its rows, without clients and rounds, with the learning rate that is

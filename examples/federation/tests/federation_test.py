@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 try:
@@ -122,6 +123,13 @@ class Noise(unittest.TestCase):
         self.assertGreater(odd["high"], odd["phi"])
         self.assertIsNone(law.shown({8: [3.0], 16: [math.inf]})["phi"])
 
+    def test_a_training_that_never_reaches_its_target_has_no_noise_scale(self):
+        coin = np.random.default_rng(1).integers(0, 2, 400)
+        targets = {"coin": 1.1}
+        with unittest.mock.patch.multiple(alone, TARGETS=targets, MOST_EPOCHS=1):
+            found = alone.row("coin", data.divide(np.zeros((400, 6)), coin))
+        self.assertEqual((found["later_half"], found["over_time"]), (math.inf, math.inf))
+
     def test_a_scale_that_changes_is_one_by_the_length_of_the_training(self):
         # 100 steps at phi 32, 100 at phi 96: at 64 they take 96 / 64 and 160 / 128 times the samples, as at phi 53.3.
         phi = alone.over_time([(32.0, 1.0)] * 100 + [(96.0, 1.0)] * 100)
@@ -221,6 +229,13 @@ class Tools(unittest.TestCase):
                                 "plan by progress": {"as planned": told(11.0)}})
         self.assertEqual(found, {"best_in_hindsight": "100 % each", "over_hindsight": 1.1, "over_samples_plan": 0.0,
                                  "over_single": 0.5, "over_one_after_another": 0.55})
+
+    def test_a_training_without_a_later_half_is_a_dash(self):
+        row = {"task": "a", "epochs": {str(b): math.inf for b in page.BATCHES},
+               "shown": law.shown({b: [math.inf] for b in page.BATCHES}),
+               "summed": 12.0, "later_half": math.inf, "over_time": 9.0, "by_rate": {"0.1": math.inf}}
+        text = page._alone({"alone": page._rounded([row])})
+        self.assertIn("| - | 12 | - | 9 | - at 0.1 |", text)
 
     def test_the_order_of_schemes(self):
         rows = [{"scheme": "a", "foretold_s": 1, "real_by_seed_s": [2, 5]},
