@@ -5,6 +5,7 @@
     from mt_tools.lightning import MtCallback       lightning.Trainer(callbacks=[MtCallback()])
     from mt_tools.norms import GradientNorms        gradient noise, for a loop of your own (PyTorch)
     from mt_tools import documents                  documents.read("plan.json")
+    python3 -m mt_tools.forks -- mt-profile FILE    jobs that are forks of a process that has imported their packages
     python3 -m mt_tools.flower run APP              a Flower simulation that finds how many clients run at once
     mt_tools.nvflare                                components for a site of NVFlare
 
