@@ -62,6 +62,7 @@ mt-fit --quiet --method structured aimed-profile > aimed-model
 mt-solve --pareto mismatch --pareto fairness --top 2 --explain model > plan
 mt-overlap plan > timeline
 mt-launch --rounds 2 timeline > run
+mt-launch --rounds 5 --learn small.json > learnt-run
 mt-solve --floor 0.2 --rv 150 --batch same --step 10 --objective weighted model > bound-plan
 mt-solve --objective max-min --mismatch 5 --balance time --step 10 --previous plan --damping 0.5 model > damped-plan
 mt-solve --objective round --batch fixed --step 10 model > round-plan
@@ -80,7 +81,7 @@ mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/thre
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 26] = [
+const DOCUMENTS: [(&str, &str, &str); 27] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
     ("aimed-profile", "profile", ""),
@@ -101,6 +102,7 @@ const DOCUMENTS: [(&str, &str, &str); 26] = [
     ("single-timeline", "timeline", ""),
     ("hand-timeline", "timeline", ""),
     ("run", "run", ""),
+    ("learnt-run", "run learnt", ""),
     ("schedule", "schedule", ""),
     ("srtf-schedule", "schedule", ""),
     ("allocation", "allocation", ""),

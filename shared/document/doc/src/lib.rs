@@ -68,7 +68,10 @@ pub use profile::{
 };
 pub use queue::{QueueEstimate, QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Documents, Records};
-pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+pub use run::{
+    EventKind, EventPayload, Learning, Planned, ProcessEnd, RunEvent, ShareChoice, TaskProgress,
+    TaskSummary,
+};
 pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, readers, schemas};
 pub use status::{ClusterStatus, ExpectedEnd, JobStatus};

@@ -9,7 +9,7 @@ use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::{DeviceFingerprint, GradientNoise, PhaseKind, Plan, Provenance, Timeline};
 
-pub use crate::wire::EventKind;
+pub use crate::wire::{EventKind, ShareChoice};
 
 /// One event of a launched run. A run begins with a [`EventPayload::Launch`].
 #[derive(Debug, Clone, PartialEq)]
@@ -142,6 +142,8 @@ pub enum EventPayload {
         planned_makespan: Option<Seconds>,
         /// What became of each task in this round.
         tasks: Vec<TaskSummary>,
+        /// Why it had its shares, and what they gave, if the launch learns from its rounds.
+        learning: Option<Learning>,
     },
     /// The launcher ended. Last event of a run.
     Summary {
@@ -186,6 +188,27 @@ pub struct TaskProgress {
     /// Progress events of the task that were dropped before this one because the reader's queue was
     /// full. This event covers them.
     pub dropped: u64,
+}
+
+/// A round of a launch that learns its shares from its rounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learning {
+    /// Why the round had its shares.
+    pub choice: ShareChoice,
+    /// Rounds of earlier launches that were known from the start.
+    pub earlier: u64,
+    /// Expected time of the round; absent if no round had taught anything.
+    pub expected: Option<Seconds>,
+    /// Expected time under the best shares so far; absent likewise.
+    pub best: Option<Seconds>,
+    /// Time of the round under the launch's first shares, as estimated after it; absent if it taught nothing.
+    pub first: Option<Seconds>,
+    /// Seconds saved so far against the first shares: below zero if lost.
+    pub saved_s: f64,
+    /// Standard deviation of the noise on the logarithm of a task's time, as estimated after the round.
+    pub noise: f64,
+    /// Standard deviation of its drift, likewise.
+    pub drift: f64,
 }
 
 /// How a process ended.

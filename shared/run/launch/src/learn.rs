@@ -109,15 +109,20 @@ impl Learner {
         self.belief.learn(observed);
     }
 
-    /// Learns from the round that has just been done.
-    pub fn observe(&mut self, observed: Observed) {
+    /// Learns from the round that has just been done; returns how long it would have taken under the prior.
+    pub fn observe(&mut self, observed: Observed) -> Option<f64> {
         let took = observed.round_s();
         self.belief.learn(observed);
         self.done += 1;
-        self.saved_s += self
-            .belief
-            .round_of_last(&self.prior)
-            .map_or(0.0, |prior| prior - took);
+        let prior_s = self.belief.round_of_last(&self.prior);
+        self.saved_s += prior_s.map_or(0.0, |prior| prior - took);
+        prior_s
+    }
+
+    /// Standard deviations of noise and drift that are assumed now.
+    #[must_use]
+    pub fn noise_and_drift(&self) -> (f64, f64) {
+        self.belief.noise_and_drift()
     }
 
     /// Seconds saved so far against the prior, as far as known.
@@ -163,7 +168,7 @@ impl Learner {
         if tried {
             chosen = (best.clone(), 0.0);
         }
-        let expected_s = weigh.seconds(&chosen.0).0;
+        let expected_s = self.belief.round(&chosen.0);
         Choice {
             why: if tried { Why::Best } else { Why::Trial },
             shares: chosen.0,
@@ -219,7 +224,7 @@ impl Weighing<'_> {
         let each: Vec<_> = (0..n)
             .map(|i| self.belief.beside(i, shares, &self.at_best[i]))
             .collect();
-        let more = self.belief.transfers();
+        let more = self.belief.transfers(shares);
         let (mut mean, mut later, mut square) = (0.0, 0.0, 0.0);
         let draws = DRAWS.len();
         for k in 0..draws {

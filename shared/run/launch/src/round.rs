@@ -99,6 +99,7 @@ impl<'r> RoundRun<'r> {
             makespan: self.last_end,
             planned_makespan: self.with.launch.timeline.as_ref().map(|t| t.makespan),
             tasks: tasks.clone(),
+            learning: None,
         };
         (event, RoundOutcome { ok, tasks })
     }

@@ -82,9 +82,9 @@ impl Rounds<'_> {
             let supervision = &self.settings.supervision;
             let host = self.host.as_mut();
             let over = Runner::new(host, &mut hearing, supervision, journal).run(&mut round);
-            let (event, outcome) = round.outcome();
+            let (mut event, outcome) = round.outcome();
             if let Some(course) = &mut self.course {
-                course.hear(&event);
+                course.end(&mut event);
             }
             sink.event(&journal.event(self.host.now(), event));
             ok &= outcome.ok;

@@ -4,6 +4,7 @@ mod assignments;
 mod device;
 mod event;
 mod gpus;
+mod learning;
 mod moves;
 mod outcome;
 mod phases;
@@ -37,6 +38,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     shares::judge(events, j);
     moves::judge(events, j);
     simulated::judge(events, j);
+    learning::judge(events, j);
     verdict::judge(events, j);
     predictions(events, j);
     plan_of(events.first()?)?.id.clone()

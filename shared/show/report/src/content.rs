@@ -2,6 +2,7 @@
 
 mod allocations;
 mod compare;
+mod learning;
 mod model;
 mod moves;
 mod pictures;

@@ -19,7 +19,7 @@ const OF_SCHEDULE: &str = "a name or a weight of the schedule, which is not in t
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the position, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 117] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 119] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -206,6 +206,8 @@ pub const EXEMPT: [(&str, &str, &str, &str); 117] = [
     ),
     ("", "summary:$", "record deleted", PREFIX),
     ("run", "", "deleted", OPTIONAL),
+    ("learnt", ".time_s", "", MEASURED),
+    ("learnt", "phase:$.start_s", "more", MEASURED),
     ("moved", "", "record deleted", OPTIONAL),
     (
         "processes",

@@ -2,8 +2,8 @@
 
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId, UnitError};
 
-use super::{EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
-use crate::checker::optional;
+use super::{EventPayload, Learning, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+use crate::checker::{optional, positive};
 use crate::wire::{self, EventKind};
 use crate::{Checker, Code, Document, Plan, Timeline};
 
@@ -202,12 +202,39 @@ fn ending(f: &mut Fields<'_>) -> Option<EventPayload> {
         |w| &mut w.planned_makespan_s,
         Seconds::new,
     );
+    let learning = f.wire.learning.take();
+    let learning = optional(f.c, "learning", learning.as_ref(), learning_of);
     Some(EventPayload::Round {
         round: round?,
         ok: ok?,
         makespan: makespan?,
         planned_makespan: planned?,
         tasks: tasks?,
+        learning: learning?,
+    })
+}
+
+fn learning_of(wire: &wire::Learning, c: &mut Checker) -> Option<Learning> {
+    let mut deviation = |name, value| positive(c, name, value, "standard deviation", false);
+    let (noise, drift) = (
+        deviation("noise", wire.noise),
+        deviation("drift", wire.drift),
+    );
+    let mut seconds = |name, value| c.optional_unit(name, value, Seconds::new);
+    let (expected, best, first) = (
+        seconds("expected_s", wire.expected_s),
+        seconds("best_s", wire.best_s),
+        seconds("first_s", wire.first_s),
+    );
+    Some(Learning {
+        choice: wire.choice,
+        earlier: wire.earlier,
+        expected: expected?,
+        best: best?,
+        first: first?,
+        saved_s: wire.saved_s,
+        noise: noise?,
+        drift: drift?,
     })
 }
 

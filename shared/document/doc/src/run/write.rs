@@ -2,7 +2,7 @@
 
 use units::{SamplesPerSec, Seconds, Share};
 
-use super::{EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+use super::{EventPayload, Learning, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 use crate::Document;
 use crate::wire;
 
@@ -67,8 +67,10 @@ pub(super) fn to_wire(event: &RunEvent) -> wire::RunEvent {
             makespan,
             planned_makespan,
             tasks,
+            learning,
             ..
         } => {
+            w.learning = learning.as_ref().map(learning_of);
             w.planned_makespan_s = planned_makespan.map(Seconds::get);
             write_ending(*ok, *makespan, tasks, &mut w);
         }
@@ -101,6 +103,19 @@ fn write_ending(ok: bool, makespan: Seconds, tasks: &[TaskSummary], w: &mut wire
     w.ok = Some(ok);
     w.makespan_s = Some(makespan.get());
     w.tasks = tasks.iter().map(summary).collect();
+}
+
+fn learning_of(learning: &Learning) -> wire::Learning {
+    wire::Learning {
+        choice: learning.choice,
+        earlier: learning.earlier,
+        expected_s: learning.expected.map(Seconds::get),
+        best_s: learning.best.map(Seconds::get),
+        first_s: learning.first.map(Seconds::get),
+        saved_s: learning.saved_s,
+        noise: learning.noise,
+        drift: learning.drift,
+    }
 }
 
 fn code_and_signal(end: Option<ProcessEnd>) -> (Option<i32>, Option<i32>) {

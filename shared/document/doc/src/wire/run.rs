@@ -104,6 +104,9 @@ pub struct RunEvent {
     /// What became of each task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskSummary>,
+    /// Why the round had its shares, and what they gave, if the launch learns from its rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
     /// The device of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceFingerprint>,
@@ -155,6 +158,7 @@ impl RunEvent {
             makespan_s: None,
             planned_makespan_s: None,
             tasks: Vec::new(),
+            learning: None,
             device: None,
             timeline: None,
             plan: None,
@@ -163,7 +167,7 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 32] {
+    pub fn given(&self) -> [(&'static str, bool); 33] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
@@ -196,6 +200,7 @@ impl RunEvent {
             ("makespan_s", self.makespan_s.is_some()),
             ("planned_makespan_s", self.planned_makespan_s.is_some()),
             ("tasks", !self.tasks.is_empty()),
+            ("learning", self.learning.is_some()),
             ("device", self.device.is_some()),
             ("timeline", self.timeline.is_some()),
             ("plan", self.plan.is_some()),
@@ -242,7 +247,7 @@ pub enum EventKind {
     Stop,
     /// A device fault was met: `reason`, `round task`.
     Fault,
-    /// A round ended: `round ok makespan_s`, `planned_makespan_s tasks`.
+    /// A round ended: `round ok makespan_s`, `planned_makespan_s tasks learning`.
     Round,
     /// The launcher ended: `ok makespan_s`, `tasks`. Last event of a run.
     Summary,
@@ -266,6 +271,56 @@ impl EventKind {
         Self::Summary,
     ];
 
+    /// The name in a document.
+    #[must_use]
+    pub fn name(self) -> String {
+        crate::name_of(&self)
+    }
+}
+
+/// A round of a launch that learns its shares from its rounds.
+///
+/// Seconds are those of a round, from its start to its last phase. They are estimates of a Gaussian process over the
+/// 48 newest rounds that taught something: those in which every task finished at its first try.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Learning {
+    /// Why the round had its shares.
+    pub choice: ShareChoice,
+    /// Rounds of earlier launches that were known from the start.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier: u64,
+    /// Seconds that were expected of the round; absent if no round had taught anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_s: Option<f64>,
+    /// Seconds that were expected under the best shares so far; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_s: Option<f64>,
+    /// Seconds that the round would have taken under the launch's first shares, as estimated after it; absent if it
+    /// taught nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_s: Option<f64>,
+    /// Sum of `first_s` minus the seconds taken, over the rounds so far that taught something.
+    pub saved_s: f64,
+    /// Standard deviation of the noise on the logarithm of a task's seconds, as estimated after the round.
+    pub noise: f64,
+    /// Standard deviation of its drift, likewise.
+    pub drift: f64,
+}
+
+/// Why a round has its shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareChoice {
+    /// Nothing is known yet: those of the launch's plan.
+    First,
+    /// The best so far.
+    Best,
+    /// Not tried yet; the rounds that remain are expected to repay it.
+    Trial,
+}
+
+impl ShareChoice {
     /// The name in a document.
     #[must_use]
     pub fn name(self) -> String {

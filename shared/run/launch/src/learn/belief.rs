@@ -164,6 +164,10 @@ impl Belief {
         self.rounds.is_empty()
     }
 
+    pub(super) fn noise_and_drift(&self) -> (f64, f64) {
+        (self.noise, self.drift)
+    }
+
     pub(super) fn has(&self, shares: &[Share]) -> bool {
         self.tried().any(|tried| tried == shares)
     }
@@ -319,17 +323,27 @@ impl Belief {
     }
 
     fn round_at(&self, shares: &[Share], at: f64) -> f64 {
-        let more = self.transfers();
+        let more = self.transfers(shares);
         let each =
             (0..self.tasks).map(|task| math::exp(self.ln_seconds(task, shares, at)) + more[task]);
         each.fold(0.0, f64::max)
     }
 
-    /// Seconds of each task's transfers in the last round.
-    pub(super) fn transfers(&self) -> &[f64] {
-        self.rounds
-            .last()
-            .map_or(&[], |(_, round)| &round.transfers)
+    /// Seconds of each task's transfers in the last round with these shares, or if there was none, on the average of
+    /// the rounds. A task waits for the link where others end their compute at the same time, so its wait changes with
+    /// the shares: with those of the last round, every second round of a mix with transfers was a trial that promised
+    /// the waits of the best.
+    pub(super) fn transfers(&self, shares: &[Share]) -> Vec<f64> {
+        let newest = self.rounds.iter().rev();
+        let same = newest.clone().find(|(_, round)| round.shares == shares);
+        if let Some((_, round)) = same {
+            return round.transfers.clone();
+        }
+        let mean = |task: usize| {
+            let all = newest.clone().map(|(_, round)| round.transfers[task]);
+            all.sum::<f64>() / self.rounds.len() as f64
+        };
+        (0..self.tasks).map(mean).collect()
     }
 
     /// A task's time under the best shares.

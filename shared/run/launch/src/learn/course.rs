@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use cli::{Console, Failure, Input};
-use doc::{Any, EventPayload};
-use units::{Share, TaskId};
+use doc::{Any, EventPayload, Learning, ShareChoice};
+use units::{Seconds, Share, TaskId};
 
 use super::{Choice, Learner, Lessons, Why};
 
@@ -15,6 +15,10 @@ pub struct Course {
     lessons: Lessons,
     rounds: u32,
     done: u32,
+    /// Rounds of earlier launches that were known from the start.
+    earlier: u64,
+    /// Of the round that is under way.
+    choice: Option<Choice>,
 }
 
 impl Course {
@@ -26,6 +30,8 @@ impl Course {
             lessons: Lessons::new(tasks),
             rounds,
             done: 0,
+            earlier: 0,
+            choice: None,
         }
     }
 
@@ -33,10 +39,9 @@ impl Course {
     ///
     /// # Errors
     /// [`Failure`] if a file cannot be read or is no run.
-    pub fn remember(&mut self, files: &[PathBuf], console: &Console) -> Result<usize, Failure> {
-        let mut learnt = 0;
+    pub fn remember(&mut self, files: &[PathBuf], console: &Console) -> Result<u64, Failure> {
         if files.is_empty() {
-            return Ok(learnt);
+            return Ok(0);
         }
         for document in Input::open(files, "runs", console)?.any() {
             let Any::Run(events) = document? else {
@@ -48,19 +53,43 @@ impl Course {
             for event in &events {
                 if let Some(observed) = lessons.hear(&event.payload) {
                     self.learner.remember(observed);
-                    learnt += 1;
+                    self.earlier += 1;
                 }
             }
         }
-        Ok(learnt)
+        Ok(self.earlier)
     }
 
     /// Hears an event of this launch.
     pub(crate) fn hear(&mut self, event: &EventPayload) {
-        self.done += u32::from(matches!(event, EventPayload::Round { .. }));
-        if let Some(observed) = self.lessons.hear(event) {
-            self.learner.observe(observed);
-        }
+        // Only the end of a round teaches, and that is heard by `end`.
+        self.lessons.hear(event);
+    }
+
+    /// Learns from a round that has ended, and notes in its event what it was for and what it gave.
+    pub(crate) fn end(&mut self, event: &mut EventPayload) {
+        self.done += 1;
+        let taught = self.lessons.hear(event);
+        let first_s = taught.and_then(|observed| self.learner.observe(observed));
+        let (EventPayload::Round { learning, .. }, Some(choice)) = (event, &self.choice) else {
+            return;
+        };
+        let seconds = |s: Option<f64>| s.and_then(|s| Seconds::new(s).ok());
+        let (noise, drift) = self.learner.noise_and_drift();
+        *learning = Some(Learning {
+            choice: match choice.why {
+                Why::Prior => ShareChoice::First,
+                Why::Best => ShareChoice::Best,
+                Why::Trial => ShareChoice::Trial,
+            },
+            earlier: self.earlier,
+            expected: seconds(choice.expected_s),
+            best: seconds(choice.best_s),
+            first: seconds(first_s),
+            saved_s: self.learner.saved_s(),
+            noise,
+            drift,
+        });
     }
 
     /// Shares of the next round, and why, for people.
@@ -84,6 +113,7 @@ impl Course {
                 choice.saves_s
             ),
         };
+        self.choice = Some(choice.clone());
         (choice, why)
     }
 }

@@ -55,6 +55,20 @@ fn in_the_last_round_nothing_is_tried_that_is_not_expected_to_be_shorter() {
 }
 
 #[test]
+fn waits_for_the_link_belong_to_the_shares_that_had_them() {
+    let mut learner = Learner::new(prior(2), 20);
+    let unlike = shares(&[100, 90]);
+    for (at, wait) in [(&prior(2), 0.0), (&unlike, 30.0)] {
+        learner.observe(Observed {
+            transfers: vec![wait; 2],
+            ..observed(at)
+        });
+    }
+    // It lost the wait, but for what the shares themselves have changed.
+    assert!(learner.saved_s() < -20.0, "{}", learner.saved_s());
+}
+
+#[test]
 fn what_is_known_of_earlier_rounds_is_used_at_once() {
     let better = shares(&[100, 30]);
     let mut learner = Learner::new(prior(2), 1);
@@ -84,6 +98,7 @@ fn a_round_teaches_only_if_every_task_finished_at_its_first_try() {
         ok: true,
         makespan: Seconds::new(9.0).unwrap(),
         planned_makespan: None,
+        learning: None,
         tasks: ["a", "b"]
             .map(|name| TaskSummary {
                 share: Some(Share::FULL),

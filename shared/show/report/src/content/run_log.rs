@@ -4,7 +4,7 @@ use units::{SamplesPerSec, Seconds};
 use super::timeline::bar;
 use super::words::phase_name;
 use super::workload::fingerprint;
-use super::{moves, pictures, seen, verdict};
+use super::{learning, moves, pictures, seen, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -44,6 +44,7 @@ pub fn report(events: &[RunEvent]) -> Report {
     if let Some(plan) = plan {
         pictures::round::of_run(&mut report, events, plan, timeline);
     }
+    learning::add(&mut report, events);
     moves::add(&mut report, events);
     report.table(rounds(events));
     report.table(phases(events, timeline));

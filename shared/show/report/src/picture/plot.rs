@@ -129,14 +129,6 @@ impl Plot {
             let style = format!("stroke=\"{INK}\" stroke-dasharray=\"4 3\"");
             canvas.line(at((ends.0, ends.0)), at((ends.1, ends.1)), &style);
         }
-        for cloud in &self.points {
-            let fill = cloud.colour.map_or(QUIET, colour);
-            for &p in &cloud.at {
-                let title = format!("{}: {}, {}", cloud.name, p.0, p.1);
-                let style = format!("fill=\"{fill}\" fill-opacity=\"0.75\"");
-                canvas.dot(at(p), 3.5, &style, &title);
-            }
-        }
         for line in &self.lines {
             let path = line.path(at);
             let stroke = colour(line.colour);
@@ -148,6 +140,15 @@ impl Plot {
             for &p in &line.at {
                 let title = format!("{}: {}, {}", line.name, p.0, p.1);
                 canvas.dot(at(p), 3.0, &format!("fill=\"{stroke}\""), &title);
+            }
+        }
+        // Above the lines, which would hide points of theirs that are also in a cloud.
+        for cloud in &self.points {
+            let fill = cloud.colour.map_or(QUIET, colour);
+            for &p in &cloud.at {
+                let title = format!("{}: {}, {}", cloud.name, p.0, p.1);
+                let style = format!("fill=\"{fill}\" fill-opacity=\"0.75\"");
+                canvas.dot(at(p), 3.5, &style, &title);
             }
         }
         self.marked(canvas, at, frame);

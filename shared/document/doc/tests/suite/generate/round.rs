@@ -104,6 +104,16 @@ pub fn event() -> BoxedStrategy<wire::RunEvent> {
                 EventKind::Round | EventKind::Summary => {
                     (w.ok, w.makespan_s) = (Some(large % 2 == 0), Some(n[1]));
                     w.planned_makespan_s = Some(n[2]).filter(|_| kind == EventKind::Round);
+                    w.learning = (kind == EventKind::Round).then(|| wire::Learning {
+                        choice: ShareChoice::Trial,
+                        earlier: large,
+                        expected_s: Some(n[0]),
+                        best_s: None,
+                        first_s: Some(n[3]),
+                        saved_s: loss,
+                        noise: n[1],
+                        drift: n[2],
+                    });
                     w.tasks = vec![task_summary(&n, loss, small, large, signed)];
                 }
                 EventKind::Ready | EventKind::Stop | EventKind::Fault => {}
