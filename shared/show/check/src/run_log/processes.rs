@@ -33,7 +33,9 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut planned: BTreeSet<&TaskId> = BTreeSet::new();
     // In a run of a schedule each task goes through its own rounds, in parallel.
     let mut tasks: BTreeMap<(&TaskId, Option<u32>), Process> = BTreeMap::new();
+    let mut stopped = false;
     for (at, event) in events.iter().enumerate() {
+        stopped |= matches!(event.payload, EventPayload::Stop { task: None, .. });
         if let Some(plan) = plan_of(event) {
             planned = plan.tasks.iter().map(|t| &t.id).collect();
         }
@@ -52,6 +54,10 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             let process = tasks.entry((task, event.round())).or_default();
             one(event, process, j);
+            // Whoever is stopped with the run may end in any way.
+            if !stopped {
+                failed(event, j);
+            }
             match planned.is_empty() {
                 true => without_plan(event, j),
                 false => of_plan(event, process, j),
@@ -61,13 +67,6 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
 }
 
 fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
-    if let EventPayload::Exit {
-        end, reason: None, ..
-    } = &event.payload
-        && *end != ProcessEnd::Code(0)
-    {
-        j.contradiction("code", end, "0, or a reason why it failed");
-    }
     match &event.payload {
         EventPayload::Start { .. } => {
             if process.runs {
@@ -102,6 +101,17 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             }
         }
         _ => {}
+    }
+}
+
+/// A process that failed has a reason.
+fn failed(event: &RunEvent, j: &mut Judge) {
+    if let EventPayload::Exit {
+        end, reason: None, ..
+    } = &event.payload
+        && *end != ProcessEnd::Code(0)
+    {
+        j.contradiction("code", end, "0, or a reason why it failed");
     }
 }
 
