@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 TOOLS := mt $(LINKS)
+VERBS := try init run sweep queue add status top logs results numbers retry cancel pause wait exec
 RELEASE := $(CURDIR)/target/release
 
 .PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep sizing hare engines wheel deb kit calibrate schemas schemas-check \
@@ -196,9 +197,13 @@ install: build ## Install binaries, man pages and completions under PREFIX
 		"$(RELEASE)/$$tool" --completions fish \
 			>"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$tool.fish"; \
 	done
+	set -e; for verb in $(VERBS); do \
+		"$(RELEASE)/mt" $$verb --man >"$(DESTDIR)$(PREFIX)/share/man/man1/mt-$$verb.1"; \
+	done
 
 uninstall: ## Remove what install put under PREFIX
-	rm -f "$(DESTDIR)$(PREFIX)/share/man/man5/mt-workload.5"
+	rm -f "$(DESTDIR)$(PREFIX)/share/man/man5/mt-workload.5" \
+		$(VERBS:%="$(DESTDIR)$(PREFIX)/share/man/man1/mt-%.1")
 	set -e; for tool in $(TOOLS); do \
 		rm -f "$(DESTDIR)$(PREFIX)/bin/$$tool" \
 			"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1" \

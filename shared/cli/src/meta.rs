@@ -63,16 +63,39 @@ fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Ex
             "there is no file and no command {word}; did you mean {tool} {verb}?"
         )));
     }
+    if let Some(text) = page_of_verb(&command, tool, &words) {
+        return printed(&text).map(Err);
+    }
     let matches = match command.try_get_matches_from_mut(&words) {
         Ok(matches) => matches,
         Err(error) => return usage(&asked_for(&command, tool, &words), &error).map(Err),
     };
-    if let Some(text) = meta_text(&mut command, tool, &matches) {
-        let mut output = Output::open(None, false)?;
-        output.text(&String::from_utf8_lossy(&text))?;
-        return output.finish().map(|()| Err(Exit::Done));
+    match meta_text(&mut command, tool, &matches) {
+        Some(text) => printed(&text).map(Err),
+        None => Ok(Ok(matches)),
     }
-    Ok(Ok(matches))
+}
+
+fn printed(text: &[u8]) -> Result<Exit, Failure> {
+    let mut output = Output::open(None, false)?;
+    output.text(&String::from_utf8_lossy(text))?;
+    output.finish().map(|()| Exit::Done)
+}
+
+/// `mt try --man`: the page of a command, as `mt-try`. Not an argument of each command, since some take all words that
+/// follow as those of a program.
+fn page_of_verb(command: &Command, tool: &str, words: &[OsString]) -> Option<Vec<u8>> {
+    let [_, verb, man] = words else { return None };
+    let verb = command.find_subcommand(verb).filter(|_| man == "--man")?;
+    // clap keeps names for the whole run, which ends with this page.
+    let page: &'static str = format!("{tool}-{}", verb.get_name()).leak();
+    let asked = format!("{tool} {}", verb.get_name());
+    let verb = verb.clone().name(page).bin_name(asked);
+    // Writing to memory cannot fail.
+    let verb = verb
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true);
+    manual::page(verb, page).ok()
 }
 
 /// The command with each paragraph after its options on one line. In the source, lines end where it reads well; clap

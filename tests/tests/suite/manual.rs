@@ -142,3 +142,37 @@ fn every_tool_has_a_page_with_its_sections() {
         }
     }
 }
+
+#[test]
+fn every_command_of_mt_has_a_page_that_is_installed() {
+    let folder = Folder::new();
+    let help = folder.run("mt --help").stdout;
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    let names = commands.lines().filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    // Tools have pages of their own.
+    let is_verb = |name: &&str| *name != "help" && !commands.contains(&format!("(mt-{name})"));
+    let verbs: Vec<&str> = names.filter(is_verb).collect();
+    let makefile = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Makefile")).unwrap();
+    assert!(
+        makefile.contains(&format!("\nVERBS := {}\n", verbs.join(" "))),
+        "{verbs:?}"
+    );
+    for verb in verbs {
+        let page = folder.run(&format!("mt {verb} --man"));
+        page.assert_code(0);
+        let name = verb.replace('-', "\\-");
+        for part in [
+            format!(".TH mt-{verb} 1"),
+            format!("mt\\-{name}"),
+            ".SH OPTIONS".to_owned(),
+        ] {
+            assert!(
+                page.stdout.contains(&part),
+                "{verb} lacks {part}: {}",
+                page.stdout
+            );
+        }
+    }
+}
