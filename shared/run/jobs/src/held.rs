@@ -55,7 +55,12 @@ mod tests {
             .spawn()
             .unwrap();
         let first = sh.id().cast_signed();
-        while family(first).len() < 3 {
+        // A shell waits for its child to become another program, in a state of its own, even while it is held.
+        let sleeps = |pid: &i32| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name == "sleep\n")
+        };
+        while !family(first).iter().any(sleeps) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let held = Held::family(first);
