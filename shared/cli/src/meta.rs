@@ -87,9 +87,9 @@ fn printed(text: &[u8]) -> Result<Exit, Failure> {
 fn page_of_verb(command: &Command, tool: &str, words: &[OsString]) -> Option<Vec<u8>> {
     let [_, verb, man] = words else { return None };
     let verb = command.find_subcommand(verb).filter(|_| man == "--man")?;
+    let asked = asked_for(command, tool, words);
     // clap keeps names for the whole run, which ends with this page.
-    let page: &'static str = format!("{tool}-{}", verb.get_name()).leak();
-    let asked = format!("{tool} {}", verb.get_name());
+    let page: &'static str = asked.replace(' ', "-").leak();
     let verb = verb.clone().name(page).bin_name(asked);
     // Writing to memory cannot fail.
     let verb = verb

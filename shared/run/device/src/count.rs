@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::FailureCause;
-use host::LOOK;
+use host::{LONGEST_TURN, LOOK};
 use jobs::{Event, Exit, Happening, JobId};
 use units::corun::Setting;
 
@@ -69,10 +69,6 @@ impl From<MeasureError> for CountError {
 /// polling at every line took most of a processor at 15,000 lines a second. Steps since the previous poll are counted
 /// at the time of the poll, which is off by less than one step of such a quick job.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// A turn takes [`LOOK`] and a moment of work, also where another job is started. If it took longer, this process was
-/// stopped (Ctrl-Z, SIGSTOP), or the machine slept.
-const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// Maximum number of runs of one job in a measurement: if its runs are much shorter than the others', so that they
 /// never train together for long, it would be restarted for ever.

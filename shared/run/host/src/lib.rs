@@ -218,3 +218,7 @@ pub trait Host {
 /// Maximum time for which a host on the machine's clock waits for an event: short compared with every deadline and
 /// with what a user notices after Ctrl-C, long compared with the cost of a check.
 pub const LOOK: Duration = Duration::from_millis(100);
+
+/// A turn of a loop around [`Host::poll`] takes [`LOOK`] and a moment of work, also where a job is started. If it took
+/// longer, this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+pub const LONGEST_TURN: Duration = Duration::from_secs(1);

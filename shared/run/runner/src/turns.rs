@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use doc::EventPayload;
+use host::LONGEST_TURN;
 use jobs::{Event, Exit, Happening, JobId, OutOfMemory};
 
 use crate::faults::Role;
@@ -11,10 +12,6 @@ use crate::happened::{Ended, Happened, Stop, Verdict};
 use crate::policy::Policy;
 use crate::runner::{Over, Runner};
 use crate::watch::{Ending, Late, Reports, Watch};
-
-/// A turn of the loop takes [`host::LOOK`] and a moment of work. If it took longer, this process was stopped (Ctrl-Z,
-/// SIGSTOP), or the machine slept.
-const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// For a job that reported nothing.
 pub const TELLS_NONE: &str = " (it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";

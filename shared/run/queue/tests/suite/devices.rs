@@ -22,6 +22,14 @@ fn book(demands: &[Demand]) -> Book {
     book
 }
 
+/// For a job that may use one card only.
+fn on(card: &str) -> Demand {
+    Demand {
+        only: Some(vec![card.to_owned()]),
+        ..Demand::default()
+    }
+}
+
 /// A card of 24 GB and one of 80 GB.
 fn policy() -> Policy {
     let card = |id: &str, gb: u64| Device {
@@ -96,9 +104,8 @@ fn whole_devices_are_given_to_those_that_ask_and_shared_with_nobody() {
 #[test]
 fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
     let half = Demand {
-        only: Some(vec!["GPU-a".to_owned()]),
         memory: Some(20 * GB),
-        ..Demand::default()
+        ..on("GPU-a")
     };
     let (mut policy, mut book) = (policy(), book(&[half.clone(), half]));
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
@@ -111,9 +118,8 @@ fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
 #[test]
 fn what_a_job_held_is_free_even_if_it_ran_out_of_memory() {
     let half = Demand {
-        only: Some(vec!["GPU-a".to_owned()]),
         memory: Some(20 * GB),
-        ..Demand::default()
+        ..on("GPU-a")
     };
     let (mut policy, mut book) = (policy(), book(&[half.clone(), half]));
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
@@ -137,10 +143,7 @@ fn what_a_job_held_is_free_even_if_it_ran_out_of_memory() {
 /// As in a container: NVML names no process that is known there.
 #[test]
 fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
-    let only = Demand {
-        only: Some(vec!["GPU-b".to_owned()]),
-        ..Demand::default()
-    };
+    let only = on("GPU-b");
     let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
     sees(&mut policy, [24, 80], &[], 0.0);
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![1])]);
@@ -153,10 +156,7 @@ fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
 
 #[test]
 fn a_job_keeps_to_the_devices_that_it_may_use_and_hears_that_they_are_lost() {
-    let only = Demand {
-        only: Some(vec!["GPU-b".to_owned()]),
-        ..Demand::default()
-    };
+    let only = on("GPU-b");
     let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
     assert_eq!(run(&mut policy, &mut book, 0.0)[0], (1, vec![1]));
     let lost = Sight {
@@ -213,8 +213,7 @@ fn a_stranger_is_named_to_a_job_that_waits_for_memory() {
         book(&vec![
             Demand {
                 memory: Some(11 * GB),
-                only: Some(vec!["GPU-a".to_owned()]),
-                ..Demand::default()
+                ..on("GPU-a")
             };
             1
         ]),
@@ -238,10 +237,7 @@ fn a_stranger_is_named_to_a_job_that_waits_for_memory() {
 
 #[test]
 fn a_job_of_a_command_whose_memory_is_unknown_is_told_so() {
-    let first = Demand {
-        only: Some(vec!["GPU-a".to_owned()]),
-        ..Demand::default()
-    };
+    let first = on("GPU-a");
     let (mut policy, mut book) = (policy(), book(&[first.clone(), first]));
     sees(&mut policy, [24, 80], &[], 0.0);
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
@@ -253,10 +249,7 @@ fn a_job_of_a_command_whose_memory_is_unknown_is_told_so() {
 
 #[test]
 fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_run_alone() {
-    let only = Demand {
-        only: Some(vec!["GPU-b".to_owned()]),
-        ..Demand::default()
-    };
+    let only = on("GPU-b");
     let (mut policy, mut book) = (policy(), book(&vec![only; 4]));
     // Before its memory is observed, as many start as are tried at once.
     assert_eq!(run(&mut policy, &mut book, 0.0).len(), 4);
@@ -297,8 +290,7 @@ fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_r
 fn what_was_promised_keeps_others_away_until_it_is_measured() {
     let promise = Demand {
         at_most_slower: Some(15),
-        only: Some(vec!["GPU-b".to_owned()]),
-        ..Demand::default()
+        ..on("GPU-b")
     };
     // The first shows what one alone does, two without a promise what two at once lose.
     let free = Demand {
