@@ -43,17 +43,6 @@ pub fn job_line(line: &str) -> String {
     terminal(&plain).into_owned()
 }
 
-/// A word quoted for a POSIX shell.
-#[must_use]
-pub fn shell_word(word: &str) -> Cow<'_, str> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return Cow::Borrowed(word);
-    }
-    // Within single quotes everything except a single quote is literal, even a line end.
-    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-}
-
 fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&escape) {
         return Cow::Borrowed(text);
@@ -79,7 +68,6 @@ fn is_control(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     #[test]
     fn nothing_but_text_reaches_a_terminal() {
@@ -99,24 +87,5 @@ mod tests {
         assert_eq!(job_line("\x1b[1;31mloss\x1b[0m 0.5"), "loss 0.5");
         assert_eq!(job_line(" 10%|#  |\r 20%|## |\r"), " 20%|## |");
         assert_eq!(job_line("\x1b[2Jx\x1b["), r"\u001b[2Jx\u001b[");
-    }
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(shell_word("a-b/c.d"), "a-b/c.d");
-        for word in [
-            "",
-            "it's $x",
-            "a\nb; touch evil",
-            "`id`",
-            "*",
-            "~",
-            "#",
-            "\\",
-        ] {
-            let script = format!("printf %s {}", shell_word(word));
-            let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
-        }
     }
 }

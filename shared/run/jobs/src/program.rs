@@ -1,5 +1,6 @@
 //! Checks that the program of a job, and its script, exist before anything is started.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -135,6 +136,17 @@ fn script(argv: &[String]) -> Option<(usize, &str)> {
     }
 }
 
+/// A word quoted for a POSIX shell.
+#[must_use]
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    // Within single quotes everything except a single quote is literal, even a line end.
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +215,27 @@ mod tests {
         }
         let nowhere = check(&job("sh -c true", Some(Path::new("/nowhere")))).unwrap_err();
         assert!(nowhere.to_string().contains("folder /nowhere"), "{nowhere}");
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell_word("a-b/c.d"), "a-b/c.d");
+        for word in [
+            "",
+            "it's $x",
+            "a\nb; touch evil",
+            "`id`",
+            "*",
+            "~",
+            "#",
+            "\\",
+        ] {
+            let script = format!("printf %s {}", shell_word(word));
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output();
+            let output = shell.unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
     }
 }

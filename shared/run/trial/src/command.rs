@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use doc::{Job, Progress};
-use jobs::program::Missing;
+use jobs::program::{Missing, shell_word};
 use units::TaskId;
 
 /// A program with its arguments, and variables that are set before it.
@@ -73,15 +73,13 @@ impl Command {
         Some(Self { id, argv, env })
     }
 
-    /// The command as a line.
+    /// The command as a line that a shell, and [`Command::parse`], split into the same words.
     #[must_use]
     pub fn text(&self) -> String {
-        let set = self
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let words: Vec<String> = set.chain(self.argv.iter().cloned()).collect();
-        words.join(" ")
+        let set = self.env.iter();
+        let set = set.map(|(name, value)| format!("{name}={}", shell_word(value)));
+        let argv = self.argv.iter().map(|word| shell_word(word).into_owned());
+        set.chain(argv).collect::<Vec<_>>().join(" ")
     }
 
     /// Checks that the program exists and, for an interpreter, its script.
@@ -290,6 +288,7 @@ mod tests {
         assert_eq!(command.argv, ["python3", "my train.py", "--x", "a b", ""]);
         assert_eq!(command.env["LR"], "0 1");
         assert_eq!(command.id.as_str(), "my-train");
+        assert_eq!(Command::parse(&command.text()), Ok(command));
         for (text, why) in [
             ("", "no program"),
             ("A=1", "no program"),
