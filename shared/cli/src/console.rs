@@ -23,7 +23,7 @@ pub struct Console {
 
 /// Maximum number of bytes queued for the reader of standard error.
 const QUEUE_BYTES: usize = 1 << 20;
-/// How long a reader of standard error may take for the rest when the tool ends.
+/// Maximum time that the tool waits at its end for the reader of standard error.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Console {
@@ -43,7 +43,7 @@ impl Console {
         self.tool
     }
 
-    /// The tool's entry in the provenance of its documents. The whole workspace has one version, which is the tool's.
+    /// The tool's entry in the provenance of its documents. All tools have the version of the workspace.
     #[must_use]
     pub fn provenance(&self, seed: Option<u64>, device: Option<String>) -> Provenance {
         Provenance {
@@ -54,8 +54,8 @@ impl Console {
         }
     }
 
-    /// From now on a separate thread writes text, so that nothing waits for a reader; what does not fit into the
-    /// queue is dropped.
+    /// Starts a separate thread that writes all text from now on, so that nothing waits for a reader. Text that does
+    /// not fit into the queue is dropped.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the system cannot create another thread.
@@ -65,7 +65,7 @@ impl Console {
         }
         let spool = Spool::start(QUEUE_BYTES, |text| io::stderr().lock().write_all(text))
             .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
-        // Another clone may have created it first; then its queue is used.
+        // If another clone has created a queue first, that one is used.
         self.queue.set(spool).ok();
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Console {
                 "{} lines were not shown here: they came faster than they were read",
                 spool.lost()
             ));
-            // If the reader caught up, it reads this line, too.
+            // A reader that has caught up reads this line, too.
             spool.drain_within(LAST_PATIENCE).ok();
         }
     }
@@ -106,11 +106,11 @@ impl Console {
         self.write(format!("{}\n", terminal(text)), Worth::Minor);
     }
 
-    /// Prints text in the place of the previous call's text. Any other output takes over that place: it must not be
-    /// below these lines, where the next call would overwrite it and leave old lines above.
+    /// Prints text in the place of the previous call's text. Any other output replaces these lines: below them, the
+    /// next call would overwrite it and leave old lines above.
     pub fn redraw(&self, text: &str) {
         let above = self.above();
-        // Lines that have scrolled off the top of the terminal cannot be reached.
+        // Lines that have scrolled off the top of the terminal cannot be overwritten.
         let most = self
             .height()
             .map_or(usize::MAX, |rows| usize::from(rows).max(3) - 2);
@@ -130,7 +130,7 @@ impl Console {
         self.live.store(0, Ordering::Relaxed);
     }
 
-    /// Moves back over the live lines and clears them, before the next output.
+    /// Escape codes that move back over the live lines and clear them; to be written before the next output.
     fn above(&self) -> String {
         match self.live.swap(0, Ordering::Relaxed) {
             0 => String::new(),
@@ -166,7 +166,7 @@ impl Console {
     /// A line that fits the terminal, with an ellipsis where it was cut.
     #[must_use]
     pub fn cut(&self, line: &str) -> String {
-        // The last column is left free: some terminals move to the next line when it is used.
+        // Leave the last column free, because some terminals move to the next line when it is used.
         let width = usize::from(self.width().unwrap_or(80)).saturating_sub(1);
         if line.chars().count() <= width {
             return line.to_owned();
@@ -191,7 +191,7 @@ impl Console {
             let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
                 if state.pos() > 0 {
                     let seconds = HumanDuration(state.eta());
-                    // The bar is drawn into memory, which takes everything.
+                    // The bar is drawn into memory, so writing cannot fail.
                     write!(out, ", {seconds:#} left").ok();
                 }
             };
@@ -223,7 +223,7 @@ impl Console {
     }
 }
 
-/// Columns of a stream that is a terminal; none if it has no width.
+/// Columns of a stream; `None` if it is not a terminal or has no width.
 pub(crate) fn columns(stream: impl AsFd) -> Option<u16> {
     let size = terminal_size::terminal_size_of(stream);
     size.map(|(width, _)| width.0).filter(|width| *width > 0)

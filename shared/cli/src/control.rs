@@ -5,11 +5,11 @@ use std::thread;
 
 use crate::{Exit, Failure};
 
-/// Maximum length of an order's line; the rest is cut off.
+/// Maximum length of a line of standard input in bytes; the rest is cut off.
 const LONGEST: u64 = 4096;
 
-/// The lines of standard input as they arrive, read by a separate thread, for a tool that takes orders while it
-/// works. The channel closes with standard input.
+/// The lines of standard input as they arrive, read by a separate thread, for a tool that takes commands while it
+/// works. The channel closes when standard input does.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the system cannot create another thread.
@@ -49,7 +49,8 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 /// [`Failure::Input`] if the directory to clean up is not the tool's own; [`Failure::Environment`]
 /// if it cannot be cleaned.
 pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure> {
-    // Without a thread, because a guard is needed most when none can be created. A read error means the end.
+    // Use no thread, because a guard is needed most when none can be created. A read error also means that the tool
+    // has ended.
     io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
     match clean_up() {
         Ok(()) => Ok(Exit::Done),
@@ -60,7 +61,7 @@ pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure>
     }
 }
 
-/// Writes a message to the reader of standard output, then replaces standard output by `/dev/null`.
+/// Writes a last message to standard output, then replaces it by `/dev/null`.
 ///
 /// # Errors
 /// If there is no reader.
@@ -72,9 +73,9 @@ pub fn last_word(word: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies the output of a program to standard output as it comes, and passes it to `seen`, until the program has
-/// closed its end. If the reader of standard output goes away, the copying ends and the program finds its pipe closed,
-/// as it would without this process.
+/// Copies the output of a program to standard output as it arrives, and passes it to `seen`, until the program closes
+/// its end. If the reader of standard output goes away, copying ends and the program sees a closed pipe, as it would
+/// without this process.
 ///
 /// # Errors
 /// If the program's output cannot be read, or standard output cannot be written.

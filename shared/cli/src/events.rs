@@ -4,18 +4,19 @@ use doc::Frame;
 
 use crate::{Console, Failure, LONGEST, Line, Lines, open_reader};
 
-/// Number of invalid lines that are reported individually; for the others, only line numbers are reported at the end.
+/// Number of invalid lines that are reported individually; of the others, only the line numbers are reported at the
+/// end.
 const TOLD: u64 = 5;
-/// Maximum number of reported ranges of invalid lines: about 2 kB, so that a stream of garbage fills no log.
+/// Maximum number of reported ranges of invalid lines, about 2 kB, so that a stream of garbage does not fill a log.
 const STRETCHES: usize = 200;
 
 /// Lines that were skipped.
 #[derive(Default)]
 struct Ignored {
     count: u64,
-    /// First and last numbers.
+    /// First and last line number of each range.
     stretches: Vec<(u64, u64)>,
-    /// Whether some are in none of the ranges.
+    /// Whether there are more, beyond the kept ranges.
     more: bool,
 }
 
@@ -44,8 +45,8 @@ impl Ignored {
 
 /// Reads events of a live system, one per line, until the stream ends; `expected` names them in messages.
 ///
-/// `take` returns what is wrong with a line. An invalid line must not end the reader, since whatever it describes
-/// continues; it is reported and skipped, unless `strict` is set.
+/// `take` returns what is wrong with a line. An invalid line must not end the tool, because the system that it
+/// observes continues; the line is reported and skipped, unless `strict` is set.
 ///
 /// # Errors
 /// The error of `take`; [`Failure::Input`] for an invalid line with `strict`, if nothing can be read, and if there is
@@ -110,8 +111,8 @@ pub fn each_event(
     Ok(())
 }
 
-/// The kind of document to which a line belongs, if it is not an event. A document over several lines names its
-/// schema on one of them, so the name is searched for as text.
+/// The kind of document to which a line belongs, if it is not an event. A document may span several lines and name
+/// its schema on any of them, so the name is searched for as text.
 fn document_of(line: &[u8]) -> Option<String> {
     let (_, rest) = str::from_utf8(line).ok()?.split_once("\"schema\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();

@@ -11,7 +11,7 @@ pub enum Failure {
     /// The input is invalid; the message has a line for each fault.
     #[error("{0}")]
     Input(String),
-    /// The arguments do not make sense together.
+    /// The combination of arguments is invalid.
     #[error("{0}")]
     Usage(String),
     /// The environment lacks something: a device, a permission.
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// The same for a document, with the name of its source before each line.
+    /// The same failure with the name of the document's source before each line.
     #[must_use]
     pub fn of_source(self, source: &str) -> Self {
         let named = |text: String| {

@@ -1,5 +1,5 @@
-//! Which files this process reads and writes, so that no output destroys an input or another output. Symbolic links
-//! of outputs are resolved.
+//! Tracks the files that this process reads and writes, so that no output destroys an input or another output.
+//! Symbolic links of outputs are resolved.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -29,14 +29,13 @@ struct Entry {
     path: Option<PathBuf>,
 }
 
-/// The files in use. Inputs are never removed: even after a tool has read a plan completely, it must not overwrite
-/// it.
+/// The files in use. Inputs are never removed: a tool must not overwrite a plan even after it has read all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     entries: Vec<Entry>,
 }
 
-/// The files of this process: like the standard streams, there is one set of them.
+/// The files of this process; global, like the standard streams.
 static OPEN: Mutex<Files> = Mutex::new(Files {
     entries: Vec::new(),
 });
@@ -44,7 +43,7 @@ static OPEN: Mutex<Files> = Mutex::new(Files {
 /// Target of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// A regular file, which may not exist yet, by its path without links. It is replaced as a whole.
+    /// A regular file, which may not exist yet, by its path with links resolved. It is replaced as a whole.
     File(PathBuf),
     /// A device, a pipe, or an open descriptor (`/dev/null`, `/dev/stdout`, `/dev/fd/3`). It is written to directly:
     /// a rename would replace it by a file.
@@ -57,7 +56,7 @@ pub(crate) enum Destination {
 /// [`Failure::Usage`] if it is an output of this process.
 pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), Failure> {
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A file that cannot be inspected is a stream that has gone; reading it reports that.
+    // A file without metadata is a stream that is already closed; reading it reports that.
     metadata.map_or(Ok(()), |m| files.read(&m, shown))
 }
 
@@ -76,8 +75,8 @@ pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
     Ok(destination)
 }
 
-/// Ensures that a file that is appended to, for example a log, is no input or output of this process. Unlike an
-/// output it may be named more than once.
+/// Checks that a file that is appended to, for example a log, is no input or output of this process. Unlike an
+/// output, it may be named more than once.
 ///
 /// # Errors
 /// Like [`crate::Output::open`].
@@ -169,7 +168,7 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
             }
             Err(error) => return Err(failed(&error)),
             Ok(found) if found.is_symlink() => {
-                // A link of /dev/stdout: it refers to an open descriptor, and its text is not a path.
+                // A link such as that of /dev/stdout refers to an open descriptor; its text is not a path.
                 if here.starts_with("/proc") {
                     return Ok(Destination::Stream(path.to_owned()));
                 }
@@ -216,7 +215,7 @@ fn no_folder(path: &Path, folder: &Path, error: &io::Error) -> Failure {
 /// Creates a folder for outputs if it does not exist.
 ///
 /// # Errors
-/// [`Failure::Input`] says what prevents it, and what to do.
+/// [`Failure::Input`], with the reason and what to do.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => no_folder(path, folder_of(path), &error),
@@ -229,7 +228,7 @@ pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only",
-        // The folder exists, but only the kernel creates files in it, as in /proc.
+        // The folder exists, but only the kernel creates files in it, as for /proc.
         io::ErrorKind::NotFound => "not by programs",
         _ => return Failure::file(target, error),
     };

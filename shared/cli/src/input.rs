@@ -19,8 +19,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens every file; `-` or no file means standard input. `expected` names the input in the note for users who
-    /// start the tool on a terminal without input.
+    /// Opens every file; `-` or no file means standard input. `expected` names the input in the note to a user who
+    /// starts the tool on a terminal without input.
     ///
     /// # Errors
     /// [`Failure::Input`] names the first file that cannot be opened; [`Failure::Usage`] if
@@ -99,7 +99,8 @@ fn until_failure<T>(
     })
 }
 
-/// Whether standard input has data that nobody has read: a file, or a pipe on which something comes within `millis`.
+/// Whether standard input has unread data: it is a file, or a pipe on which data arrive within `millis`
+/// milliseconds.
 #[must_use]
 pub fn stdin_has_data(millis: u16) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -113,7 +114,7 @@ pub fn stdin_has_data(millis: u16) -> bool {
         return found.len() > 0;
     }
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    // The end of a pipe is no POLLIN.
+    // A closed pipe without data does not report POLLIN.
     found.file_type().is_fifo()
         && poll(&mut fds, PollTimeout::from(millis)).is_ok()
         && fds[0]
@@ -131,7 +132,7 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
         let console = console.clone();
         return Ok(Frames::new(reader, name).without_cut_record(move |cut| console.warn(cut)));
     };
-    // One byte more than a document may have is refused with the right message.
+    // Read one byte more than a document may have, so that a longer one is rejected with the right message.
     let mut text = Vec::new();
     let most = doc::MAX_DOCUMENT_BYTES as u64 + 1;
     let read = reader.by_ref().take(most).read_to_end(&mut text);

@@ -9,7 +9,7 @@
 //! - `-` or no file means standard input; each input document gives one output document, in order;
 //! - a document is written completely or not at all; a file given with `--output` appears
 //!   completely or not at all, and never replaces an input;
-//! - a closed pipe ends a tool quietly; if the answer so far was negative, the exit code says so;
+//! - a closed pipe ends a tool quietly; the exit code still reports a negative answer;
 //! - text from documents is escaped for its context ([`terminal`], [`shell_word`], [`one_line`]).
 
 mod args;

@@ -1,7 +1,7 @@
 use std::io::{self, BufRead};
 
-/// Maximum length of a line. An event has some hundred bytes; the launch event of a run contains a whole plan with
-/// its model.
+/// Maximum length of a line. Most events have some hundred bytes, but the launch event of a run contains a whole
+/// plan with its model.
 pub const LONGEST: usize = 1 << 20;
 
 /// The lines of an endless stream, in bounded memory.
@@ -14,7 +14,7 @@ pub struct Lines<R> {
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Its bytes without the line feed, and its number from 1.
+    /// The bytes of the line without the line feed, and its number, from 1.
     Text(Vec<u8>, u64),
     /// It was longer than [`LONGEST`] and was skipped.
     TooLong(u64),

@@ -38,7 +38,7 @@ struct After {
 /// clap_mangen puts everything after the options into one section, EXTRA; here it is divided.
 ///
 /// # Errors
-/// None: the page is written to memory.
+/// None in practice, because the page is written to memory.
 pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     let after = After::of(&command);
     let commands = commands(&command, tool)?;
@@ -145,7 +145,7 @@ impl After {
 }
 
 /// Text as in `--help`. Indented lines keep their line ends and columns, unless they explain the line above. All
-/// other lines are filled, so that they fit any terminal.
+/// other lines are filled, to fit the width of the terminal.
 fn literal(text: &str) -> String {
     /// Indentation of the explanation of an example.
     const EXPLANATION: usize = 6;

@@ -31,7 +31,7 @@ pub fn run<A: Parser>(
     ended(result, &console)
 }
 
-/// Prints the error, and everything that waits to be printed.
+/// Prints the error and all queued text, and returns the exit code.
 fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
     let exit = result.unwrap_or_else(|failure| {
         if !matches!(failure, Failure::ClosedPipe) {
@@ -44,15 +44,16 @@ fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail like one on a full disk. By default SIGXFSZ ends the
-/// process with a core dump, and temporary files remain. It uses a handler and not SIG_IGN, which the started jobs
-/// would inherit.
+/// process with a core dump, and temporary files remain. It uses a handler instead of SIG_IGN, because started jobs
+/// would inherit the latter.
 fn survive_size_limits() {
     let noted = Arc::new(AtomicBool::new(false));
-    // If it is unavailable, the default remains.
+    // If the handler cannot be installed, the default remains.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
-/// The arguments of a tool, or its exit if they require no work. Not generic, so it is compiled once.
+/// The arguments of a tool, or its exit if they only request text, such as `--help`. Not generic, so it is compiled
+/// once.
 fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
     let command = filled(command).mut_subcommands(filled);
     let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
@@ -82,13 +83,13 @@ fn printed(text: &[u8]) -> Result<Exit, Failure> {
     output.finish().map(|()| Exit::Done)
 }
 
-/// `mt try --man`: the page of a command, as `mt-try`. Not an argument of each command, since some take all words that
-/// follow as those of a program.
+/// For `mt try --man`: the page of a command, named `mt-try`. `--man` is not an argument of each command, because some
+/// commands take all following words as a program with its arguments.
 fn page_of_verb(command: &Command, tool: &str, words: &[OsString]) -> Option<Vec<u8>> {
     let [_, verb, man] = words else { return None };
     let verb = command.find_subcommand(verb).filter(|_| man == "--man")?;
     let asked = asked_for(command, tool, words);
-    // clap keeps names for the whole run, which ends with this page.
+    // clap needs a `'static` name. Leaking it is harmless, since the process ends after this page.
     let page: &'static str = asked.replace(' ', "-").leak();
     let verb = verb.clone().name(page).bin_name(asked);
     // Writing to memory cannot fail.
@@ -98,8 +99,8 @@ fn page_of_verb(command: &Command, tool: &str, words: &[OsString]) -> Option<Vec
     manual::page(verb, page).ok()
 }
 
-/// The command with each paragraph after its options on one line. In the source, lines end where it reads well; clap
-/// would break them again at the width of the terminal. Indented lines, which are examples, are kept.
+/// The command with each paragraph after its options on one line. The source breaks lines for readability, and clap
+/// would break the short lines again at the width of the terminal. Indented lines, which are examples, are kept.
 fn filled(command: Command) -> Command {
     let Some(text) = command.get_after_help().map(ToString::to_string) else {
         return command;
@@ -125,8 +126,9 @@ const EXPLANATION: &str = "      ";
 /// and `exe` do, while `plan`, `run` and `events` do not.
 const ALIKE: f64 = 0.85;
 
-/// The command that a first word probably means, if it is neither a command nor a file. Otherwise tools that read
-/// files and also have commands would treat it as a file, and first refuse the options of the command.
+/// The command that a first word probably means, if it is neither a command nor a file. Without this check, tools that
+/// read files and also have commands would take the word for a file, and complain about the options of the command
+/// first.
 fn misspelt_verb<'a>(command: &'a Command, words: &[OsString]) -> Option<&'a str> {
     let word = words.get(1)?.to_str()?;
     let verbs = command.get_subcommands().filter(|c| !c.is_hide_set());
@@ -140,7 +142,7 @@ fn misspelt_verb<'a>(command: &'a Command, words: &[OsString]) -> Option<&'a str
     (likeness(nearest) >= ALIKE).then(|| nearest.get_name())
 }
 
-/// The tool and its command according to the words, whose `--help` answers.
+/// The tool, or its command if the words name one: the name to use in "see `NAME --help`".
 fn asked_for(command: &Command, tool: &str, words: &[OsString]) -> String {
     let verb = words.get(1).and_then(|word| command.find_subcommand(word));
     verb.map_or_else(
@@ -151,7 +153,7 @@ fn asked_for(command: &Command, tool: &str, words: &[OsString]) -> String {
 
 fn with_meta_arguments(command: Command) -> Command {
     command
-        // Required unless a meta argument is given: the derived parser requires it again.
+        // Not required with a meta argument; otherwise, the derived parser requires it again.
         .subcommand_required(false)
         .arg(
             Arg::new("completions")
@@ -188,11 +190,11 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
 fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
     let exit = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Opened to see that it exists; clap prints with the colours of a terminal.
+            // Open standard output only to check that it exists; clap prints the text, with colours on a terminal.
             Output::open(None, false)?;
             Exit::Done
         }
-        // To standard error, unchanged: it is a page to read, not a message.
+        // Print the help to standard error unchanged, because it is a page and not a message.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::BadInput,
         _ => {
             let text = error.render().to_string();

@@ -12,9 +12,8 @@ use crate::{Console, Failure};
 /// A tool: its name, and the function that runs it with the arguments of this process.
 pub type Tool = (&'static str, fn() -> ExitCode);
 
-/// Runs the tool with the name by which this program was called: the last component of `argv[0]`, so links and copies
-/// under another name act as that tool. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for packages that
-/// cannot contain links.
+/// Runs the tool that is named by the last component of `argv[0]`, so links and copies of the program act as the tool
+/// of their name. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for packages that cannot contain links.
 #[must_use]
 pub fn run_named(tools: &[Tool]) -> ExitCode {
     let failed = |failure: &Failure| {
@@ -33,8 +32,8 @@ pub fn run_named(tools: &[Tool]) -> ExitCode {
         let word = word.display();
         return failed(&Failure::Environment(format!("cannot run {word}: {error}")));
     }
-    // Otherwise ps and pkill would call a tool `exe` if another one has started it through /proc/self/exe. Without
-    // /proc nothing is lost.
+    // Set the process name. Otherwise ps and pkill would show a tool as `exe` if another tool started it through
+    // /proc/self/exe. Without /proc this fails, which is harmless.
     std::fs::write("/proc/self/comm", name).ok();
     main()
 }

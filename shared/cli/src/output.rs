@@ -1,8 +1,8 @@
 //! Destinations of documents. One policy for every output of every tool:
 //!
-//! - a file is written beside its target under a temporary name and renamed, so that readers see
-//!   the old or the new one; a symbolic link is resolved first and stays;
-//! - an output that is an input, by any of its names, is refused before anything is written;
+//! - a file is written beside its target under a temporary name and then renamed, so that readers see either the old
+//!   or the new file; a symbolic link is resolved first and stays in place;
+//! - an output that is also an input, under any name, is rejected before anything is written;
 //! - if input is rejected, the old file stays unchanged;
 //! - an existing profile or run is replaced only on request;
 //! - on a terminal, a summary replaces the document unless the whole document is requested
@@ -40,7 +40,7 @@ pub struct Output {
     pretty: bool,
     /// Whether the output goes to a terminal, for which it is escaped.
     terminal: bool,
-    /// Documents that are summarised at the end instead of being printed.
+    /// Documents to summarise at the end instead of printing them.
     held: Option<Held>,
     /// Number of records that could not be written.
     lost: u64,
@@ -64,14 +64,14 @@ struct Queue {
     ended: Arc<AtomicBool>,
 }
 
-/// Maximum number of bytes of records that wait for a reader: some forty thousand progress events.
+/// Maximum number of queued bytes of records: some forty thousand progress events.
 const QUEUE_BYTES: usize = 8 << 20;
-/// How long a reader may take for the rest after a signal has asked the tool to end.
+/// Maximum time that the tool waits for the reader after a signal has asked it to end.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Output {
-    /// Standard output, or a file that appears complete when [`Output::finish`] is called. Without that call it does
-    /// not appear, not even after a signal.
+    /// Standard output, or a file that appears complete when [`Output::finish`] is called. Without that call it never
+    /// appears, even if a signal ends the tool.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the file is an input; [`Failure::Input`] if it cannot be created;
@@ -85,7 +85,7 @@ impl Output {
             Destination::File(target) => {
                 let file = OutputFile::create(&target, Appears::Complete)?;
                 if let Some(temporary) = file.temporary() {
-                    // The file is fine, but the system has no room for another thread.
+                    // The file is fine, but the system cannot create another thread.
                     remove_on_signal(temporary.to_owned())
                         .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
                 }
@@ -95,8 +95,8 @@ impl Output {
         Ok(Self::direct(sink, pretty))
     }
 
-    /// A file that grows record by record, so that a valid prefix survives any failure. It takes its name with the
-    /// first record. `None` or `-` means standard output.
+    /// A file that grows record by record, so that a valid prefix survives any failure. It appears under its name
+    /// with the first record. `None` or `-` means standard output.
     ///
     /// # Errors
     /// Like [`Output::open`]; [`Failure::Usage`] if the file contains a profile or run that must be kept.
@@ -151,11 +151,12 @@ impl Output {
         }
     }
 
-    /// From now on a separate thread writes records: [`Output::record`] never waits for a reader. Call it after the
-    /// signals that end the tool are handled: a signal then ends a [`Output::finish`] that waits for a reader.
+    /// Starts a separate thread that writes records from now on, so that [`Output::record`] never waits for a reader.
+    /// Call this after the handlers of ending signals are installed, so that a signal can end an [`Output::finish`]
+    /// that waits for a reader.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if the system has no room for another thread.
+    /// [`Failure::Environment`] if the system cannot create another thread.
     pub fn queue(&mut self) -> Result<(), Failure> {
         if matches!(self.target, Target::Queued(_)) {
             return Ok(());
@@ -180,7 +181,8 @@ impl Output {
         Ok(())
     }
 
-    /// Replaces a file by new content that continues it; later records are appended. Does nothing for other outputs.
+    /// Makes a file appear under its name now, for an output that continues an earlier file (`--resume`); later
+    /// records are appended. Does nothing for other outputs.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the file cannot be written or replaced.
@@ -191,7 +193,7 @@ impl Output {
         }
     }
 
-    /// Columns of the output's terminal; none if it is not a terminal, or has no width.
+    /// Columns of the output's terminal; `None` if it is not a terminal or has no width.
     #[must_use]
     pub fn width(&self) -> Option<u16> {
         columns(io::stdout()).filter(|_| self.terminal)
@@ -232,8 +234,7 @@ impl Output {
     /// Writes one record of a profile or a run on its own line, and flushes it.
     ///
     /// # Errors
-    /// Like [`Output::document`]. If records are queued: an earlier write failed, or the queue is
-    /// full.
+    /// Like [`Output::document`]; if records are queued, also if an earlier write failed or the queue is full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
         self.line(record, |spool, line| {
             spool.push(line, Worth::Major).map(|()| true)
@@ -242,7 +243,7 @@ impl Output {
     }
 
     /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Returns whether it will
-    /// be written: it will not if the queue is half full, and it does not count as lost then.
+    /// be written. If the queue is half full, it is dropped, and does not count as lost.
     ///
     /// # Errors
     /// Like [`Output::record`], except that a full queue is no error.
@@ -267,7 +268,7 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// Writes text that is the tool's product: a table, a picture, a schema.
+    /// Writes text that is the tool's result: a table, a picture, a schema.
     ///
     /// # Errors
     /// Like [`Output::document`].
@@ -294,9 +295,9 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// Like [`Output::finish`], for events of jobs that ended with `exit`. Whether the jobs could finish without a
-    /// reader is known by now, and is the result. A signal stays the reason of the end: whoever sent it need not read
-    /// the events, and is told of those that were not taken.
+    /// Like [`Output::finish`], for the events of jobs that ended with `exit`. A closed pipe does not change this
+    /// exit, because it reports how the jobs ended. After a signal, the exit stays that of the signal, and events
+    /// that could not be written are only reported.
     ///
     /// # Errors
     /// Like [`Output::finish`], except for a closed pipe and after a signal.
@@ -309,8 +310,8 @@ impl Output {
         Ok(exit)
     }
 
-    /// Makes a file appear under its name. Queued records are written first, however long the reader takes; after a
-    /// signal, the tool waits at most two seconds.
+    /// Makes a file appear under its name. It first waits until queued records are written, without a time limit;
+    /// after a signal, at most two seconds.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
@@ -371,7 +372,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// The file at `path`, which nothing has been written to yet.
+    /// Registers the file at `path` as an output, without writing to it.
     ///
     /// # Errors
     /// Like [`Output::open`].
@@ -380,10 +381,10 @@ impl Replaced {
         Ok(Self { destination })
     }
 
-    /// Replaces what the file holds.
+    /// Replaces the content of the file.
     ///
     /// # Errors
-    /// Any error of writing there.
+    /// Any error of writing to it.
     pub fn write(&self, content: &[u8]) -> io::Result<()> {
         match &self.destination {
             Destination::File(target) => file::replace(target, content),
@@ -399,7 +400,7 @@ fn stream(writer: impl Write + Send + 'static) -> Sink {
     Sink::Stream(BufWriter::with_capacity(1 << 16, Box::new(writer)))
 }
 
-/// So that no temporary file is left when a signal ends the tool.
+/// Removes a temporary file when a signal ends the tool.
 fn remove_on_signal(temporary: PathBuf) -> io::Result<()> {
     let mut signals = Signals::new(ending_signals())?;
     thread::Builder::new().spawn(move || {

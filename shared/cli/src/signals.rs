@@ -3,7 +3,7 @@ use std::fs;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Signals that ask this process to end: SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start. `nohup`
-/// relies on that; a handler of our own would undo it.
+/// relies on an ignored SIGHUP, which a handler would override.
 #[must_use]
 pub fn ending_signals() -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

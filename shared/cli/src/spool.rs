@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Priority of a line when the queue fills up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worth {
-    /// Dropped once the queue is half full, so that the rest is kept for important lines.
+    /// Dropped once the queue is half full, so that the other half stays free for important lines.
     Minor,
     /// Dropped only if the queue is full.
     Major,
@@ -34,19 +34,19 @@ struct Shared {
 struct State {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// A line has been taken and is being written.
+    /// Whether a line has been taken and is being written.
     writing: bool,
     /// Lines that were dropped or could not be written.
     lost: u64,
-    /// The first failure that has not been reported.
+    /// The first failure of the writer that has not been reported.
     failure: Option<io::Error>,
 }
 
 impl Spool {
-    /// Starts the thread that calls `write` for each line, in order.
+    /// Starts a thread that calls `write` for each line, in order. The queue holds at most `room` bytes.
     ///
     /// # Errors
-    /// If the system has no room for another thread.
+    /// If the system cannot create another thread.
     pub fn start(
         room: usize,
         mut write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
@@ -57,7 +57,7 @@ impl Spool {
             room,
         });
         let worker = Arc::clone(&shared);
-        // The thread is never joined: it may be inside a write that does not return, and ends with the process.
+        // The thread is never joined, because it may be blocked in a write; it ends with the process.
         thread::Builder::new()
             .name("spool".to_owned())
             .spawn(move || {
@@ -73,7 +73,7 @@ impl Spool {
     /// Queues a line, or drops it if there is no room. Never waits for the writer.
     ///
     /// # Errors
-    /// The first unreported failure of the writer, or that there is no room.
+    /// The first unreported failure of the writer, or an error if there is no room.
     pub fn push(&self, line: Vec<u8>, worth: Worth) -> io::Result<()> {
         let mut state = self.shared.lock();
         let room = match worth {
@@ -92,8 +92,8 @@ impl Spool {
         }
     }
 
-    /// Queues a line if the queue is less than half full; returns whether it did. For lines that the next one of
-    /// their kind supersedes, so nothing is lost.
+    /// Queues a line if the queue is less than half full; returns whether it did. It is for lines that the next
+    /// one of their kind supersedes, so a dropped line does not count as lost.
     ///
     /// # Errors
     /// The first unreported failure of the writer; the line is then dropped.
@@ -107,7 +107,8 @@ impl Spool {
 
     /// Appends a line if at most `room` bytes are queued; returns whether it did.
     fn add(&self, state: &mut State, line: Vec<u8>, room: usize) -> bool {
-        // One line larger than the whole queue is accepted if the queue is empty: it may be a plan.
+        // A line that is larger than the whole queue is accepted if the queue is empty, because it may be a
+        // plan.
         let fits = state.bytes + line.len() <= room || state.lines.is_empty();
         if fits {
             state.bytes += line.len();
@@ -162,7 +163,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if let Some(line) = state.lines.pop_front() {
-                // The line being written does not count: it may be a plan that is larger than the queue.
+                // The line being written does not count, because it may be a plan that is larger than the queue.
                 state.bytes -= line.len();
                 state.writing = true;
                 return line;

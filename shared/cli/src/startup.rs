@@ -9,15 +9,15 @@ static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Whether standard output was closed (`>&-`) when the process started.
 ///
 /// Before `main`, the runtime opens `/dev/null` in place of a closed stream; otherwise the next opened file would
-/// become standard output. A tool would then write its document to nowhere and exit with 0. Afterwards the two cases
-/// are indistinguishable: Python's `subprocess.DEVNULL` is also `/dev/null`, opened for reading and writing.
+/// become standard output. A tool would then write its document to `/dev/null` and exit with 0. In `main`, a closed
+/// stream cannot be distinguished from a redirection: Python's `subprocess.DEVNULL` is also `/dev/null`, opened for
+/// reading and writing.
 pub(crate) fn stdout_was_closed() -> bool {
     STDOUT_CLOSED.load(Ordering::Relaxed)
 }
 
 extern "C" fn look() {
-    // Follows the link to the open file; without a link there is no descriptor. Without /proc this is unknown, and
-    // standard output counts as open.
+    // The link exists if the descriptor is open. Without /proc this is unknown, and standard output counts as open.
     let open = access("/proc/self/fd/1", AccessFlags::F_OK).is_ok();
     let known = access("/proc/self/fd", AccessFlags::F_OK).is_ok();
     STDOUT_CLOSED.store(known && !open, Ordering::Relaxed);

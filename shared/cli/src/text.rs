@@ -1,6 +1,5 @@
-//! Text from documents or jobs, escaped for its context. Names of tasks need none of this: their
-//! alphabet is safe everywhere. Names of plans and workloads, paths, reasons and job output may
-//! contain any text.
+//! Text from documents or jobs, escaped for its context. Names of tasks need no escaping, because their alphabet is
+//! safe everywhere. Names of plans and workloads, paths, reasons and job output may contain any text.
 
 use std::borrow::Cow;
 
@@ -29,7 +28,7 @@ pub fn job_line(line: &str) -> String {
         plain.push_str(&rest[..start]);
         let after = &rest[start + 2..];
         let parameters = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-        // Everything except colours is kept, and is escaped below.
+        // Only colours are removed; other escape sequences are kept here and escaped below.
         rest = match parameters.strip_prefix('m') {
             Some(tail) => tail,
             None => {
@@ -50,7 +49,7 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut safe = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if escape(c) {
-            // All of them are below U+10000, so four digits suffice.
+            // All escaped characters are below U+10000, so four digits suffice.
             safe.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             safe.push(c);
@@ -59,8 +58,8 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters (C0, DEL, C1), and those that change the direction of writing, with which one name can be made
-/// to look like another (Unicode TR36, 3.1.1).
+/// Whether a character is a control character (C0, DEL, C1) or changes the writing direction, which can make one name
+/// look like another (Unicode TR36, 3.1.1).
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

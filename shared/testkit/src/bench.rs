@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 /// One measurement with its baseline, measured in the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Short and unique.
+    /// Short and unique name.
     pub name: String,
     /// What was measured.
     pub value: f64,
     /// Unit of both values.
     pub unit: String,
-    /// What it is compared with.
+    /// Name of the baseline.
     pub baseline: String,
-    /// What that measured.
+    /// Measured value of the baseline.
     pub baseline_value: f64,
     /// `value / baseline_value`.
     pub ratio: f64,
-    /// What exactly was done.
+    /// Exact description of the measured work.
     pub what: String,
 }
 
 impl Row {
-    /// A value and its baseline, each with its unit and name.
+    /// A row from a value with its unit, and a named baseline.
     #[must_use]
     pub fn new(
         name: impl Into<String>,

@@ -7,16 +7,16 @@ use std::process::Command;
 
 /// A folder with a fake `nvidia-cuda-mps-control` and a fake worker, to be put on `PATH`.
 ///
-/// The control program keeps one daemon and one server per pipe directory, as idle processes; settings (see
-/// [`FakeMps::set`]) make it misbehave in the documented ways.
+/// The control program starts one daemon and one server per pipe directory, as idle processes; settings (see
+/// [`FakeMps::set`]) make it fail in the documented ways.
 #[derive(Debug)]
 pub struct FakeMps {
     folder: PathBuf,
-    /// Removes the folder.
+    /// Removes the folder on drop; absent if the folder stays.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// A card of the fake box.
+/// A GPU of the fake machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
     /// Product name.
@@ -25,7 +25,7 @@ pub struct Card {
     pub memory: u64,
     /// Streaming multiprocessors.
     pub sms: u32,
-    /// Training per second, relative to a card of speed 1.
+    /// Training speed, relative to a card of speed 1.
     pub speed: f64,
 }
 
@@ -91,14 +91,13 @@ impl FakeMps {
         self.folder().join("nvidia-cuda-mps-control")
     }
 
-    /// The fake worker, `fake-worker`; its behaviour is set by `FAKE_MODE` and others, see
-    /// `fakes/worker.sh`.
+    /// The fake worker, `fake-worker`; the variable `FAKE_MODE` and others set its behaviour, see `fakes/worker.sh`.
     #[must_use]
     pub fn worker(&self) -> PathBuf {
         self.folder().join("fake-worker")
     }
 
-    /// Sets the cards that driver and NVML show; their UUIDs are `GPU-abab...`, `GPU-acac...` and so on.
+    /// Sets the cards that the fake driver and NVML report; their UUIDs are `GPU-abab...`, `GPU-acac...` and so on.
     ///
     /// # Panics
     /// If the file system refuses.
@@ -130,7 +129,7 @@ impl FakeMps {
         format!("GPU-{a}-{b}-{c}-{d}-{e}")
     }
 
-    /// A card falls off the bus.
+    /// Makes a card fall off the bus.
     ///
     /// # Panics
     /// If the file system refuses.
@@ -140,8 +139,9 @@ impl FakeMps {
         fs::write(path, format!("{before}{card}\n")).expect("lost cards are a file");
     }
 
-    /// Compiles `fake-trainer` into the folder, a training that holds memory of the cards and whose speed depends on
-    /// who shares them; its options are in `fakes/trainer.c`. As [`FakeMps::build_driver`].
+    /// Compiles `fake-trainer` into the folder: a training that holds memory of the cards, and whose speed depends on
+    /// the other processes on them. Its options are described in `fakes/trainer.c`. Returns `false` like
+    /// [`FakeMps::build_driver`].
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -156,8 +156,8 @@ impl FakeMps {
         self.folder().join("fake-trainer")
     }
 
-    /// Compiles a `libcuda.so` that shows the cards, or one GPU, into the folder, for `LD_LIBRARY_PATH`; false (with a
-    /// message on standard error) without a C compiler.
+    /// Compiles a `libcuda.so` that reports the cards (one GPU if none are set) into the folder, for `LD_LIBRARY_PATH`.
+    /// Returns `false`, with a message on standard error, without a C compiler.
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -166,8 +166,8 @@ impl FakeMps {
         self.build("libcuda.so", include_str!("fakes/libcuda.c"))
     }
 
-    /// Compiles a `libnvidia-ml.so.1` that reports the cards and who holds their memory, or without cards the processes
-    /// in the file `FAKE_COMPUTING`, like [`FakeMps::build_driver`].
+    /// Compiles a `libnvidia-ml.so.1` that reports the cards and the processes that hold their memory or, without
+    /// cards, the processes in the file `FAKE_COMPUTING`. Returns `false` like [`FakeMps::build_driver`].
     ///
     /// # Panics
     /// If the compiler refuses.
@@ -206,8 +206,8 @@ impl FakeMps {
         }
     }
 
-    /// Turns a knob of the control program: `start_fails`, `start_hangs`, `mute`,
-    /// `terminate_fails`, `quit_ignored`, `stays_faulted`, `zombies`, or `limit` with a number.
+    /// Sets a knob of the control program: `start_fails`, `start_hangs`, `mute`, `terminate_fails`, `quit_ignored`,
+    /// `stays_faulted`, `zombies`, or `limit` with a number.
     ///
     /// # Panics
     /// If the file system refuses.
@@ -223,7 +223,7 @@ impl FakeMps {
         fs::remove_file(self.knobs().join(knob)).expect("the knob is on");
     }
 
-    /// The commands that the control program was given so far, one per line.
+    /// The commands that the control program has received so far, one per line.
     #[must_use]
     pub fn commands(&self) -> String {
         fs::read_to_string(self.knobs().join("commands")).unwrap_or_default()

@@ -1,8 +1,8 @@
 //! Fuzzing on the stable compiler: mutates a committed corpus and keeps inputs that cause new
 //! behaviour.
 //!
-//! There is no instrumentation. Behaviour is the target's result (the kind of document, or the fault and its
-//! position), so a target that reports more is searched more thoroughly.
+//! There is no instrumentation. Behaviour is the string that the target returns (the kind of document, or the fault
+//! and its position), so a target with more detailed results is searched more thoroughly.
 //!
 //! `cargo test` runs the corpus and a few hundred mutants of it, always the same ones. `MT_FUZZ_S=600` continues for
 //! 600 seconds, from a seed that it prints; `MT_FUZZ_SEED` repeats it. An input that panics is written into the
@@ -55,7 +55,7 @@ const WORDS: [&str; 26] = [
     "\0",
 ];
 
-/// Numbers drawn from a seed (SplitMix64, Steele et al. 2014).
+/// Random numbers from a seed (SplitMix64, Steele et al. 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -75,12 +75,12 @@ impl Dice {
     }
 }
 
-/// Runs `target` on every file of the folders of `corpus` and on mutants of them; an input that fails is written to
-/// the first folder, which need not exist. The target returns a description of its result, the same for similar
-/// results, and panics if something is wrong.
+/// Runs `target` on every file of the folders of `corpus` and on mutants of them; a failing input is written to the
+/// first folder, which need not exist. The target returns a description of its result, equal for similar results,
+/// and panics on a fault.
 ///
 /// # Panics
-/// If the target does, if it takes longer than 10 s, or if the corpus is empty.
+/// If the target panics, if it takes longer than 10 s, or if the corpus is empty.
 pub fn fuzz(name: &str, corpus: &[&Path], target: impl Fn(&[u8]) -> String) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let limit = number("MT_FUZZ_S").map(Duration::from_secs);
@@ -114,11 +114,11 @@ pub fn fuzz(name: &str, corpus: &[&Path], target: impl Fn(&[u8]) -> String) {
         known.len(),
         begun.elapsed().as_secs_f64()
     );
-    // The figures may have no reader.
+    // Ignore a closed standard output: the figures are only informative.
     std::io::stdout().write_all(text.as_bytes()).ok();
 }
 
-/// The inputs of a folder, sorted by name, without those that are too long.
+/// The inputs of a folder, sorted by name, without those above [`LONGEST`].
 fn read(corpus: &Path) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(corpus).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|e| e.path()).collect();
@@ -200,8 +200,8 @@ fn replace_number(out: &mut Vec<u8>, from: usize, dice: &mut Dice) {
 mod tests {
     use super::*;
 
-    /// A fault behind three bytes that occur together nowhere in the corpus is found, written down, and found again
-    /// from the file.
+    /// A fault that needs three bytes which never occur together in the corpus is found, written to the corpus, and
+    /// found again from that file.
     #[test]
     fn a_fault_is_found_and_kept() {
         let corpus = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ mod tests {
             assert!(!(text.contains("1e308") && text.contains("[]")), "found");
             format!("{} {}", text.contains("1e308"), text.contains("[]"))
         };
-        // `MUTANTS` is small, so it runs several times, each from the inputs kept so far.
+        // `MUTANTS` is small, so run several times, each from the inputs kept so far.
         let found = (0..20).any(|seed| {
             let mut dice = Dice(seed);
             let mut inputs = read(corpus.path());

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use case::{Case, Outcome};
 use libtest_mimic::{Arguments, Trial};
 
-/// The whole of a test program without a harness: each `*.test` file of `dir` (relative to `manifest_dir`) is a trial
+/// The `main` of a test program without a harness: each `*.test` file of `dir` (relative to `manifest_dir`) is a test
 /// with the name of the file. It takes the arguments of any Rust test (a part of a name, `--exact`, `--list`,
 /// `--test-threads`).
 ///
 /// The binaries are searched for beside the running test: in the parent of cargo's `deps` folder.
 ///
 /// # Panics
-/// If the folder cannot be read or has no case, because it would then pass without a test.
+/// If the folder cannot be read or has no case: it would otherwise pass without a test.
 #[must_use]
 pub fn main(manifest_dir: &str, dir: &str) -> ExitCode {
     let arguments = Arguments::from_args();
@@ -45,7 +45,7 @@ pub fn main(manifest_dir: &str, dir: &str) -> ExitCode {
 /// The golden tests of a folder.
 ///
 /// # Panics
-/// If it cannot be read or holds none.
+/// If the folder cannot be read or has no test.
 #[must_use]
 pub fn cases(folder: &Path) -> Vec<PathBuf> {
     let files = case_files(folder);
@@ -67,7 +67,7 @@ fn case_files(folder: &Path) -> Vec<PathBuf> {
 /// actual output.
 ///
 /// # Errors
-/// The difference, or why the case cannot be run, as a message.
+/// A message with the difference, or with the reason why the case cannot be run.
 pub fn check(path: &Path, folder: &Path, bins: &Path, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|e| e.to_string())?;
     let case = Case::parse(&text)?;

@@ -1,21 +1,21 @@
-//! Tests that need something from the machine: skipped if it is absent, unless it is required.
+//! Skips tests whose requirements the machine lacks, unless a requirement is mandatory.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Names, separated by commas, of what the machine must have: `cgroups`.
+/// Environment variable with the mandatory requirements, separated by commas, for example `cgroups`.
 pub const VARIABLE: &str = "MT_REQUIRE";
 
-/// Names a file that gets a line for every skipped test; `make test` shows it at the end, since cargo hides the
-/// output of a passing test.
+/// Environment variable with the path of a file that gets a line for every skipped test; `make test` shows it at
+/// the end, because cargo hides the output of a passing test.
 pub const LIST: &str = "MT_SKIPPED";
 
-/// Reports that a test is skipped, since the machine lacks `what`.
+/// Reports that a test is skipped because the machine lacks `what`.
 ///
 /// # Panics
-/// If [`VARIABLE`] names `what`: where it is required, a test that passes without checking would hide that it is
-/// missing. If the file that [`LIST`] names cannot be written.
+/// If [`VARIABLE`] names `what`, because a skipped test would hide that a mandatory requirement is missing. Also
+/// if the file that [`LIST`] names cannot be written.
 #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
 pub fn skipped(what: &str, reason: impl Display) {
     let required = std::env::var(VARIABLE).unwrap_or_default();
@@ -32,7 +32,7 @@ pub fn skipped(what: &str, reason: impl Display) {
     let test = thread.name().unwrap_or("a test");
     let first = reason.lines().next().unwrap_or_default();
     let file = OpenOptions::new().create(true).append(true).open(list);
-    // One write for each line: tests of one program run at the same time.
+    // Write each line at once, because tests of one program run concurrently.
     file.and_then(|mut file| file.write_all(format!("{test}: {first}\n").as_bytes()))
         .expect("the list of skipped tests can be written");
 }

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use cli::Failure;
 use doc::Code;
 
-/// The page of an error code written as `E201`, `e201` or `201`, or of all codes.
+/// The manual page of an error code written as `E201`, `e201` or `201`, or of all codes.
 pub fn page(code: &str) -> Result<String, Failure> {
     if code == "all" {
         return Ok(doc::error_reference());

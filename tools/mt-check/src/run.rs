@@ -4,7 +4,7 @@ use cli::{Console, Exit, Failure, Input, Output};
 use crate::args::Args;
 use crate::explain;
 
-/// Judges every document of the inputs, in order.
+/// Checks every document of the inputs, in order.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::open(args.output.as_deref(), false)?;
     if let Some(code) = &args.explain {
@@ -23,7 +23,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         }
         if reader_is_there {
             match output.text(&text(&verdict, &args)?) {
-                // Continue for the exit code, which covers all documents.
+                // The reader has gone, but the exit code covers all documents: go on checking.
                 Err(Failure::ClosedPipe) => reader_is_there = false,
                 written => written?,
             }

@@ -15,7 +15,7 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
         let text = "--time-limit: give a number of seconds above 0";
         return Err(Failure::Usage(text.to_owned()));
     }
-    // More seconds than a clock counts are no limit.
+    // A limit that exceeds the range of `Duration` is no limit.
     let limit = (args.time_limit).and_then(|limit| Duration::try_from_secs_f64(limit).ok());
     let rates = ::drive::solo_rates(&args.profile, console)?;
     args.stream
@@ -37,7 +37,7 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
 fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
     let usual = PlanOptions::default();
     Request {
-        // `all` is no policy: the portfolio is compared.
+        // `all` is not a policy: it compares all policies.
         policy: Policy::named(&args.policy).unwrap_or(Policy::Hare),
         compare: args.policy == "all",
         switching: args.switching.as_deref().and_then(Mode::named),

@@ -6,7 +6,7 @@ use doc::Cluster;
 
 use crate::args::OnlineArgs;
 
-/// Plays every cluster and writes what happened as a schedule.
+/// Plays every cluster's arrivals online, and writes what happened as a schedule.
 pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
     let never = args.aging == 0.0;
     let settings = OnlineSettings {

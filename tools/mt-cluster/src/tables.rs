@@ -23,7 +23,7 @@ pub fn generate(args: &GenerateArgs, console: &Console) -> Result<Exit, Failure>
     ::drive::write_cluster(cluster, own, args.output.as_deref())
 }
 
-/// Writes the cluster of two tables.
+/// Writes the cluster that two tables describe.
 pub fn import(args: &ImportArgs, console: &Console) -> Result<Exit, Failure> {
     let lumping = Lumping {
         gpus: gpus(&args.gpus)?,
@@ -43,7 +43,7 @@ pub fn import(args: &ImportArgs, console: &Console) -> Result<Exit, Failure> {
     ::drive::write_cluster(cluster, own, args.output.as_deref())
 }
 
-/// Writes how to order a queue.
+/// Writes the order in which to run a queue.
 pub fn order(args: &OrderArgs, console: &Console) -> Result<Exit, Failure> {
     ::drive::order_queue(&args.file, args.output.as_deref(), console)
 }

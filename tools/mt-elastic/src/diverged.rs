@@ -1,11 +1,11 @@
-//! Losses as Python's `json.dumps` writes those that diverged: `NaN`, `Infinity`, `-Infinity`, which JSON does not know.
+//! Accepts diverged losses as Python's `json.dumps` writes them: `NaN`, `Infinity`, `-Infinity`, which are not JSON.
 
 use std::borrow::Cow;
 
 use doc::Frame;
 
-/// The frame with `null` for each of them outside strings. Without this its line would be lost, and with it the step that
-/// a training has made and the reason why it should come last.
+/// Replaces these words by `null`, except inside strings. Otherwise the whole line would be rejected, and with it the
+/// training's step count and the information that its loss has diverged, for which it comes last.
 pub fn as_null(frame: &Frame) -> Cow<'_, Frame> {
     let bytes = &frame.bytes;
     if !bytes.windows(3).any(|w| w == b"NaN" || w == b"Inf") {

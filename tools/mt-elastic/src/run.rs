@@ -48,19 +48,19 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 struct EventLoop<'a> {
     allocator: Allocator,
-    /// State of a run in the input so far.
+    /// State of a run whose events are in the input.
     run: RunReader,
     output: Output,
     console: &'a Console,
-    /// Trainings without progress, as reported, and how often.
+    /// For each training: the last reported lack of progress, and how often its changes were reported.
     told: BTreeMap<TaskId, (Option<(Stuck, bool)>, u32)>,
 }
 
-/// Maximum number of reported changes per training: if the loss keeps going up and down, users know it by then.
+/// Maximum number of reported changes per training: if the loss keeps going up and down, users know by then.
 const TOLD: u32 = 5;
 
 impl EventLoop<'_> {
-    /// The training events of a line: one of its own, or those that a run event implies.
+    /// The training events of a line: the line's own event, or those that follow from a run event.
     fn read(&mut self, frame: &Frame) -> Result<Vec<TrainingEvent>, ReadError> {
         if frame.claims::<RunEvent>() {
             return Ok(self.run.events(&frame.parse::<RunEvent>()?));
@@ -68,7 +68,8 @@ impl EventLoop<'_> {
         Ok(vec![TrainingEvent::read(&as_null(frame))?])
     }
 
-    /// Processes an event; returns what is wrong with it.
+    /// Processes an event, and writes the decision that it leads to. The inner result says why an event was
+    /// refused.
     fn event(&mut self, event: &TrainingEvent) -> Result<Result<(), Refused>, Failure> {
         let taken = self.allocator.take(event);
         self.tell_stuck();

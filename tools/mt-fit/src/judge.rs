@@ -1,4 +1,4 @@
-//! How well a model predicts measurements that it has not seen, for users.
+//! Tells users how well a model predicts measurements that it has not seen.
 
 use cli::Failure;
 use doc::Profile;

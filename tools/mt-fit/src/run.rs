@@ -9,7 +9,7 @@ use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit, summary};
 use crate::args::Args;
 use crate::judge;
 
-/// Writes a model for every profile, with the runs that follow it.
+/// Writes a model for every profile, fitted to the profile and the runs that follow it.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "profiles", console)?;
     let test = args.test.as_deref().map(|path| read(path, console));
@@ -78,8 +78,8 @@ fn one(
     output.document(&model(profile, &fitted, console))
 }
 
-/// The profile with the measurements of a run; without a profile, the run becomes one. A run without steady stretches
-/// changes nothing.
+/// Adds the measurements of a run to a profile; without a profile, the run becomes one. A run without steady
+/// stretches adds nothing.
 fn joined(
     profile: Option<Profile>,
     events: &[RunEvent],
@@ -99,7 +99,7 @@ fn joined(
     Ok(profile)
 }
 
-/// The one profile of a file.
+/// Reads a file that has exactly one profile.
 fn read(path: &Path, console: &Console) -> Result<Profile, Failure> {
     let input = Input::open(&[path.to_owned()], "a profile", console)?;
     let mut profiles = input.profiles();
@@ -146,7 +146,7 @@ fn warn(profile: &Profile, data: &Dataset, fitted: &Fitted, console: &Console) {
     if let Some(more @ 1..) = contradictions.len().checked_sub(MOST_TOLD) {
         console.warn(&format!("{more} more measurements contradict each other"));
     }
-    // Below 2 % nothing that a plan decides on changes.
+    // A spread below 2 % does not change any decision of a plan.
     if let Some(spread) = predict::between(profile).filter(|spread| *spread > 0.02) {
         console.note(&format!(
             "repeats of the same runs differ by {:.1} % (standard deviation) beyond their own standard errors; measured \

@@ -22,7 +22,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     for document in input.named() {
         let one = one(document?, &args, &settings, &mut output, console)?;
         exit = exit.worst(one);
-        // A signal is for the tool, not only for its first launch.
+        // A signal ends the tool, not only the current launch.
         if matches!(one, Exit::Signal(_)) {
             break;
         }
@@ -84,7 +84,7 @@ fn one(
     launch::run(&planned, settings, how, course, output, console)
 }
 
-/// What is learnt from the rounds of a launch, and from earlier ones.
+/// Prepares learning from the rounds of this launch and of earlier ones.
 fn course(planned: &Launch, args: &Args, console: &Console) -> Result<Course, Failure> {
     if planned.timeline.is_some() {
         let text = "--learn: a timeline holds for its own shares; give the plan or the workload";

@@ -1,4 +1,4 @@
-//! `exec` and `env`: the share of one task for programs that other programs start.
+//! `exec` and `env` give programs that another program starts the share of one task.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -127,7 +127,7 @@ impl ExecArgs {
     }
 }
 
-/// Parsed form of [`AttendArgs`].
+/// Command-line arguments that [`AttendArgs`] parses.
 fn attendant(attended: &Attended) -> Vec<OsString> {
     [vec!["attend".into()], attended.arguments()].concat()
 }

@@ -20,14 +20,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let options = args.options()?;
     let input = Input::open(&args.stream.files, "plans", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
-    // Opened now, so that an unwritable output is reported before the work.
+    // Open the output before the work, so that an unwritable file is reported at once.
     let table = args.federation.as_deref();
     let table = table.map(|path| Output::open(Some(path), false));
     let table = table.transpose()?;
     let mut predictors = Predictors::default();
     let mut federation = Federation::default();
     let deadline = args.deadline()?;
-    // Decided by the value of samples, as long as every plan has it.
+    // With a deadline, late devices are decided on by the value of their samples, as long as every plan gives it.
     let mut targets = deadline.map(|_| Targets::default());
     for plan in input.documents::<Plan>() {
         let started = Instant::now();
@@ -91,7 +91,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The decision about each device.
+/// Records the decision about each device.
 fn take(federation: &mut Federation, decided: &Decided) {
     let each = decided.ways.iter().zip(&decided.kept).enumerate();
     for (device, (way, kept)) in each {
@@ -100,14 +100,14 @@ fn take(federation: &mut Federation, decided: &Decided) {
     }
 }
 
-/// The predictor of the last model; a stream of plans often shares one.
+/// Caches the predictor of the last model; the plans of a stream often share one.
 #[derive(Default)]
 struct Predictors {
     last: Option<(Model, Predictor)>,
 }
 
 impl Predictors {
-    /// The timeline of a plan.
+    /// Orders the transfers and compute of a plan.
     fn order(
         &mut self,
         plan: Plan,
@@ -119,8 +119,8 @@ impl Predictors {
         order_plan(plan, predictor, request, options).map_err(|error| not_ordered(name, &error))
     }
 
-    /// How a late device keeps a deadline: with a new plan if that ends sooner, and if that is not enough with fewer
-    /// samples.
+    /// Lets a late device meet a deadline: by a new plan if that ends sooner, and with fewer samples if that is not
+    /// enough.
     fn hurry(
         &mut self,
         mut plan: Plan,
@@ -140,7 +140,7 @@ impl Predictors {
             if timeline.makespan.get() <= deadline_s {
                 return Ok((replanned, None));
             }
-            // Its volumes are already those of the round.
+            // The new plan already has the volumes of the round.
             (plan, request.workload) = (timeline.plan, None);
         }
         let shortened = shorten(&plan, predictor, &request, options, deadline_s);
@@ -148,7 +148,7 @@ impl Predictors {
         Ok((replanned, Some(shortened)))
     }
 
-    /// The options of a late device with a plan for progress, at the deadline.
+    /// The ways in which a late device with a plan for progress can meet the deadline.
     fn ways(
         &mut self,
         plan: &Plan,
@@ -189,7 +189,7 @@ fn not_ordered(name: Option<String>, error: &PlanError) -> Failure {
     }
 }
 
-/// The error, with the plan that it concerns.
+/// Prefixes an error with the name of its plan.
 fn named(name: Option<String>, error: impl std::fmt::Display) -> String {
     name.map_or_else(|| error.to_string(), |name| format!("plan {name}: {error}"))
 }

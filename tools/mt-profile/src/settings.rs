@@ -1,4 +1,4 @@
-//! Arguments turned into validated settings.
+//! Turns arguments into validated settings.
 
 use campaign::ProfileSettings;
 use cli::Failure;
@@ -9,7 +9,7 @@ use units::{Seconds, Share, TotalShare};
 
 use crate::args::{Args, Design, DesignArgs, Device, Sizes, WindowArgs};
 
-/// Default number of co-runs of a random design: as many as the paper profiled.
+/// Default number of co-runs of a random design: as many as in the paper.
 const DEFAULT_BUDGET: u64 = 125;
 /// Default number of co-runs of an adaptive design.
 const DEFAULT_ADAPTIVE_BUDGET: u64 = 40;
@@ -23,7 +23,7 @@ pub fn settings(args: Args) -> Result<ProfileSettings, Failure> {
     if !faults.is_empty() {
         return Err(Failure::Usage(faults.join("\n")));
     }
-    // Clap's `requires` does not see this: what it requires has conflicts of its own.
+    // Clap's `requires` misses this case, because the required option has conflicts of its own.
     for (option, given) in [("--baselines", args.baselines), ("--solos", args.solos)] {
         if given && args.configs.is_none() {
             let text = "it adds to the configurations of --configs FILE, which is not given";

@@ -9,11 +9,12 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::open(args.output.as_deref(), false)?;
     let mut reporter = Reporter::default();
     let mut known = Names::default();
-    // A picture, page or trace is one file for all documents; text can be written at once.
+    // Pictures, pages and traces are one file for all documents; text can be written document by
+    // document.
     let whole = matches!(args.format, Format::Svg | Format::Html | Format::Perfetto);
     let mut kept = Vec::new();
     let mut first = true;
-    // Whether a requested name exists is known only at the end; nothing is written before.
+    // Names of tables and pictures are checked only at the end, so nothing is written before.
     let named = !(args.tables.is_empty() && args.pictures.is_empty());
     let mut held = String::new();
     let mut documents = input.any();
@@ -91,7 +92,7 @@ fn select(report: &mut Report, args: &Args) {
             report.title.clear();
         }
     } else if args.format == Format::Csv {
-        // A long table contains the raw data of the other tables of the report.
+        // A long table has the raw data of the report's other tables.
         let long = report.tables.iter().any(|t| t.long);
         report.tables.retain(|t| t.long || !long);
     } else {
@@ -112,7 +113,7 @@ impl Names {
         self.pictures.extend(report.pictures.iter().map(|p| p.key));
     }
 
-    /// A name that does not exist is a typing error.
+    /// Reports a requested name that does not exist: a typing error.
     fn check(mut self, args: &Args) -> Result<(), Failure> {
         one_of("--table", &args.tables, &mut self.tables)?;
         one_of("--picture", &args.pictures, &mut self.pictures)

@@ -11,7 +11,7 @@ use crate::args::Args;
 pub fn predict(path: &Path, args: &Args, console: &Console) -> Result<Exit, Failure> {
     args.stream.leaves("--predict", path)?;
     let (mut reader, source) = cli::open_reader(path, "a table of configurations", console)?;
-    // Read completely, because every model of a stream is queried for all of it.
+    // Read the whole table, because every model of the stream predicts all of it.
     let mut table = Vec::new();
     let most = doc::MAX_DOCUMENT_BYTES as u64 + 1;
     let read = reader.by_ref().take(most).read_to_end(&mut table);

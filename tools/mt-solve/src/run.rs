@@ -61,7 +61,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         plan.provenance.push(own);
         exit = exit.worst(tell(&plan, &outside, console));
         match output.document(&plan) {
-            // If the reader has gone, no more plans are needed; the exit code covers those so far.
+            // The reader has gone: no more plans are needed, and the exit code covers the plans so
+            // far.
             Err(Failure::ClosedPipe) => return Ok(exit),
             written => written?,
         }

@@ -1,4 +1,4 @@
-//! Options of a training that is distributed over processes and continues from checkpoints.
+//! Options for training that is distributed over processes and continues from checkpoints.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use training::{Elastic, Place, split};
 use units::Batch;
 
-/// Maximum number of processes of a training: the number of GPUs that an allocator can give.
+/// Maximum number of processes per training: the number of GPUs that an allocator can give.
 const MOST_PROCESSES: u32 = 64;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -48,8 +48,8 @@ pub struct ElasticArgs {
 }
 
 impl ElasticArgs {
-    /// The requested training over processes, with steps of `batch` samples (64 if not given), and the samples of a
-    /// step; `None` for a single plain process.
+    /// Checks the options. Returns the batch size, 64 by default, and the distributed training; without one of these
+    /// options, the latter is `None` (a single plain process). Faults are appended to `faults`.
     pub fn check(
         &self,
         batch: Option<u64>,

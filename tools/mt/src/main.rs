@@ -1,10 +1,10 @@
-//! All tools in one program, which acts as the tool whose name it is called by.
+//! All tools in one program. The name by which it is called selects the tool.
 
 use std::process::ExitCode;
 
 use cli::Tool;
 
-/// In the order of the pipe.
+/// The tools, in the order of the pipeline.
 const TOOLS: [Tool; 11] = [
     ("mt", mt_tools::main),
     ("mt-profile", mt_profile::main),

@@ -51,7 +51,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
 }
 
-/// Becomes `mt COMMAND --help`, which a tool answers by itself.
+/// Replaces this process by `mt COMMAND --help`, so that the tool itself prints its help.
 fn help(command: Option<OsString>) -> Result<Exit, Failure> {
     let error = again().args(command).arg("--help").exec();
     Err(Failure::Environment(format!("cannot run mt: {error}")))

@@ -1,4 +1,4 @@
-//! `mt try` and `mt run CMD...`: plain commands in, an answer out.
+//! `mt try` and `mt run CMD...`: take plain commands and answer whether sharing is worth it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use trial::{Command, Told, Trial, TrialError, TrialSettings};
 
 use crate::args::TryArgs;
 
-/// Default total seconds of progress over all stages: with start-up and the check at the end, the answer comes within
-/// a minute.
+/// Default total measuring time of all stages in seconds: with start-up and the check at the end, the answer comes
+/// within a minute.
 const SHARED: f64 = 45.0;
 /// Minimum seconds of a stage: ten steps of a script that takes half a second for each.
 const SHORTEST: f64 = 5.0;
-/// Maximum seconds of a stage: beyond this, the error of a rate is due to the machine's drift.
+/// Maximum seconds of a stage: beyond this, drift of the machine dominates the error of a rate.
 const LONGEST: f64 = 20.0;
-/// How often progress of a stage is reported.
+/// Time between two progress reports of a stage.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// How long to wait for something on a pipe at standard input, milliseconds: what stands before it in a pipeline starts
+/// How long to wait for data on a pipe at standard input, in milliseconds: the command before it in a pipeline starts
 /// at the same time.
 const PIPED: u16 = 200;
 
@@ -86,7 +86,7 @@ pub fn work(
     }
 }
 
-/// Checks the commands and their input, and makes the folder of their output.
+/// Checks the commands and their input, and creates the output folder.
 fn ready(commands: &[Command], folder: &Path) -> Result<(), Failure> {
     trial::check(commands).map_err(failure)?;
     if cli::stdin_has_data(PIPED) {
@@ -118,7 +118,7 @@ fn teller(console: &Console) -> impl FnMut(Told<'_>) {
     }
 }
 
-/// Writes the workload and prints the answer.
+/// Writes the workload file and prints the answer.
 fn answer(found: &Trial, settings: &TrialSettings, console: &Console) -> Result<Exit, Failure> {
     let file = settings.folder.join("workload.json");
     let kind = match host::discovery::shareable(&[], 1) {
@@ -145,7 +145,7 @@ fn answer(found: &Trial, settings: &TrialSettings, console: &Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// Refuses words of one command that are given as several.
+/// Refuses a command line that was passed as several unquoted words.
 fn quoted(lines: &[String], verb: &str, more: &str) -> Result<(), Failure> {
     let bare = |text: &String| !text.contains(char::is_whitespace);
     if lines.len() > 1 && lines.iter().all(bare) {

@@ -38,15 +38,16 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail
 }
 
-/// Number of rows that are added together: the sum is then read and written once for all.
+/// Number of rows that are added at a time, so that the sum is read and written once for all of them.
 const TOGETHER: usize = 4;
 
-/// Number of columns that are added together. Start and end are multiples of the block: a remainder loop would take
-/// as long as the rest.
+/// Number of columns per block. Rows start and end at multiples of a block, because a remainder loop would take as
+/// long as the blocks.
 const LANES: usize = 8;
 
-/// `sum += rows[k] by(k)` over all k, where `rows` is row-major and `width` wide, and only the columns from `first`
-/// on count; all three are multiples of [`LANES`]. Nothing is summed along a row, so vector registers are full.
+/// `sum += rows[k] * by(k)` for all rows `k`. `rows` is row-major with `width` columns, of which only those from
+/// `first` on are used. The length of `sum`, `width` and `first` are multiples of [`LANES`]. Nothing is summed along
+/// a row, so vector registers are full.
 #[inline(always)]
 fn add_rows(sum: &mut [f64], rows: &[f64], width: usize, first: usize, by: impl Fn(usize) -> f64) {
     let (len, count) = (sum.len(), rows.len() / width);
@@ -124,7 +125,7 @@ impl Cholesky {
         self.solve_upper(b);
     }
 
-    /// Lower triangle of `A^-1`, row-major; above it are zeros.
+    /// Lower triangle of `A^-1`, row-major; the upper triangle is zero.
     #[must_use]
     pub fn inverse(&self) -> Vec<f64> {
         invert(&self.l, self.n)
@@ -140,7 +141,7 @@ impl Cholesky {
             let at = |k: usize| m[k * width + i] * m[k * width + i];
             let mut sum = 0.0;
             let mut k = i;
-            // Added in the order of `add_rows`.
+            // Add in the same order as `add_rows`, for bit-identical results.
             while k + TOGETHER <= n {
                 sum += (at(k) + at(k + 1)) + (at(k + 2) + at(k + 3));
                 k += TOGETHER;
@@ -152,7 +153,7 @@ impl Cholesky {
 }
 
 crate::wide! {
-/// The inverse `M = L^-1` of a factor, in rows of a multiple of [`LANES`].
+/// The inverse `M = L^-1` of a factor; rows are padded to a multiple of [`LANES`].
 fn invert_factor(factor: &[f64], n: usize) -> Vec<f64> {
     let width = n.next_multiple_of(LANES);
     let mut m = vec![0.0; n * width];
@@ -160,7 +161,7 @@ fn invert_factor(factor: &[f64], n: usize) -> Vec<f64> {
         let (above, row) = m.split_at_mut(i * width);
         let mut first = 0;
         for some in above.chunks(TOGETHER * width) {
-            // Beyond their diagonal they are zero.
+            // The rows are zero beyond their diagonal, so stop there.
             let end = (first + some.len() / width).next_multiple_of(LANES);
             add_rows(&mut row[..end], some, width, 0, |k| -l[first + k]);
             first += TOGETHER;
@@ -195,8 +196,8 @@ crate::wide! {
 /// Replaces the lower triangle by its factor and the upper by zeros.
 fn factorise(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
     let width = n.next_multiple_of(LANES);
-    // Row i is column i of L, so the entries that a row needs are contiguous. Up to one block before the diagonal it
-    // has values that are never read.
+    // Row i of `u` is column i of L, so the entries that a row needs are contiguous. Up to one block before the
+    // diagonal, `u` has values that are never read.
     let mut u = vec![0.0; n * width];
     for (i, row) in a.chunks_exact(n).enumerate() {
         for (j, v) in row[..i + 1].iter().enumerate() {

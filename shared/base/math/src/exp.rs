@@ -1,8 +1,8 @@
 /// `e^x` for `x` from -700 to 700, relative error below 1e-14; smaller `x` give `e^-700`.
 ///
-/// Branch-free, so that a loop over a slice runs in vector registers; and the same on every machine, unlike the C
-/// library's. Cody and Waite's reduction `x = k ln 2 + r`, then the Taylor polynomial of degree 12 on `|r| <= ln(2) /
-/// 2`.
+/// It is branch-free, so that a loop over a slice can be vectorised, and gives the same result on every machine,
+/// unlike that of the C library. Cody and Waite's reduction `x = k ln 2 + r`, then the Taylor polynomial of degree 12
+/// on `|r| <= ln(2) / 2`.
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! Least squares, linear algebra, statistics, and work on all processors; knows no domain type.
+//! Least squares, linear algebra, statistics, and parallel work; independent of domain types.
 
 mod cholesky;
 mod exp;

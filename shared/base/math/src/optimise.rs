@@ -16,7 +16,7 @@ pub enum Stop {
     Converged,
     /// The allowed number of evaluations was used up.
     EvaluationLimit,
-    /// The solver could not continue from here (a step that is not finite, no descent direction).
+    /// The solver could not continue: a step was not finite, or there was no descent direction.
     Stalled,
 }
 
@@ -40,7 +40,7 @@ struct State {
     best: Vec<f64>,
     best_cost: f64,
     evaluations: usize,
-    /// Number of requests of a solver, evaluated or cached.
+    /// Number of requests by the solver, evaluated or cached.
     questions: usize,
     stop: Option<Stop>,
     /// The last evaluation: solvers request its parts one by one.
@@ -96,7 +96,7 @@ where
         {
             let mut s = self.state.borrow_mut();
             s.questions += 1;
-            // A line search whose steps have become too small to move the point requests it for ever.
+            // A line search whose steps are too small to move the point would request the same point forever.
             if s.questions > 16 * (self.limit + 4) {
                 drop(s);
                 return Err(self.stop(Stop::Stalled));
@@ -262,8 +262,8 @@ pub fn least_squares(
         for (rk, row) in r.iter().zip(j.chunks_exact(p)) {
             cost += 0.5 * rk * rk;
             for a in 0..p {
-                // Rows of pulls have one entry, those of co-runs of few tasks only a few: with 64 tasks, most of the
-                // time was spent adding zeros.
+                // Skip zeros. Regularisation rows have one entry, and rows of co-runs of few tasks only a few: with
+                // 64 tasks, most of the time was spent adding zeros.
                 if row[a] == 0.0 {
                     continue;
                 }

@@ -1,11 +1,11 @@
-//! The same work for many parts, on all processors.
+//! Applies a function to many parts, on all processors.
 
 use std::cell::Cell;
 use std::thread;
 
 thread_local! {
-    /// Whether this thread is one of several that share a list. Lists within its part are then not divided
-    /// again: that would start as many threads as the square of the processors.
+    /// Whether this thread already processes a part of a divided list. Lists within its part are then not
+    /// divided again, because that could start as many threads as the square of the number of processors.
     static DIVIDED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -15,7 +15,7 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// `work` of every part, in order, on as many threads as there are processors.
+/// The result of `work` for every part, in order, computed on as many threads as there are processors.
 ///
 /// # Panics
 /// If `work` panics.
@@ -33,7 +33,7 @@ pub fn in_parallel<P: Sync, R: Send>(parts: &[P], work: impl Fn(&P) -> R + Sync)
                 DIVIDED.set(true);
                 some(part)
             };
-            // If no thread can be created, this one does the work.
+            // If no thread can be created, the current thread does the work.
             let handle = thread::Builder::new().spawn_scoped(scope, run);
             handle.map_err(|_| part)
         };

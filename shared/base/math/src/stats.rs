@@ -43,7 +43,7 @@ pub fn student_95(freedom: usize) -> f64 {
     z + first / f + second / (f * f) + third / f.powi(3)
 }
 
-/// At most `most` of the positions 0 to `n`, spread evenly.
+/// At most `most` of the positions `0..n`, spread evenly.
 #[must_use]
 pub fn evenly(n: usize, most: usize) -> Vec<usize> {
     let m = n.min(most);

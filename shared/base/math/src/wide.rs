@@ -1,7 +1,8 @@
-/// Defines a function that runs in the widest vector registers of the processor.
+/// Defines a function that uses AVX2 if the processor has it.
 ///
-/// The body is compiled a second time for AVX2, with everything that it calls and that is marked `#[inline(always)]`.
-/// The results are the same: vector instructions compute lane by lane what the scalar ones do, and none is fused.
+/// The body is compiled a second time for AVX2, together with every function that it calls and that is marked
+/// `#[inline(always)]`. The results are bit-identical, because vector instructions compute each lane like the scalar
+/// ones, and no multiply and add are fused.
 #[macro_export]
 macro_rules! wide {
     ($(#[$about:meta])* $sight:vis fn $name:ident($($given:ident: $of:ty),* $(,)?)

@@ -1,5 +1,5 @@
-//! Types that every crate shares: quantities with units, a co-run ([`corun`]), and how a search
-//! ends ([`search`]).
+//! Types that every crate shares: quantities with units, co-runs ([`corun`]), and budgets and
+//! certificates of searches ([`search`]).
 //!
 //! Quantities are finite and in range by construction: values are checked once, on entry, and need
 //! no second check. Each constructor returns a [`UnitError`] with the quantity, its value, and the

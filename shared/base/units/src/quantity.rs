@@ -26,7 +26,7 @@ impl UnitError {
     }
 }
 
-/// A number in short form: `1e307`, not three hundred digits.
+/// A number in short form: `1e307` instead of three hundred digits.
 #[must_use]
 pub fn shown(value: f64) -> String {
     match value.abs() {
@@ -36,8 +36,8 @@ pub fn shown(value: f64) -> String {
 }
 
 /// Largest value of a quantity that is not an integer. A fit squares rates, an objective multiplies them with weights
-/// and times, and a variance sums squares of such products: 10^30 to the eighth power is still finite. Real times and
-/// speeds are far below: 10^30 s are 10^12 times the age of the universe.
+/// and times, and a variance sums squares of such products: `10^30` to the eighth power is still finite. Real times
+/// and speeds are far below: 10^30 s are 10^12 times the age of the universe.
 pub const MOST: f64 = 1e30;
 
 macro_rules! float_quantity {
@@ -120,7 +120,7 @@ impl Seconds {
     pub const ZERO: Seconds = Seconds(0.0);
 }
 
-/// A number of bytes, at most 2^53 so that it survives a trip through JSON numbers.
+/// A number of bytes, at most 2^53, so that a JSON number represents it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
@@ -148,8 +148,8 @@ impl Bytes {
     }
 
     /// Reads a size: a number with `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`, `TiB`, or `K`,
-    /// `M`, `G`, `T` (powers of 1024, as for MPS, docker and `ulimit`); upper or lower case, a blank between allowed.
-    /// A fraction of a byte is dropped.
+    /// `M`, `G`, `T` (powers of 1024, as for MPS, docker and `ulimit`); in upper or lower case, with an optional
+    /// blank between number and unit. A fraction of a byte is dropped.
     ///
     /// # Errors
     /// [`UnitError`] if it is not a valid size or above [`Bytes::MAX`].
@@ -173,7 +173,7 @@ impl Bytes {
         };
         let number: f64 = number.trim().parse().map_err(|_| refused())?;
         let bytes = number * f64::powi(base, power);
-        // Also refuses what is not a number.
+        // The range check also rejects NaN.
         if !(0.0..=Self::MAX as f64).contains(&bytes) {
             return Err(refused());
         }

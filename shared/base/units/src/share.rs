@@ -6,8 +6,8 @@ use crate::{UnitError, shown};
 
 /// A part of a device, as fixed point in hundredths of a percent.
 ///
-/// `Share` of one task is at most [`Share::FULL`] (100 %), as
-/// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` is; the sum over tasks is a [`TotalShare`].
+/// The `Share` of one task is at most [`Share::FULL`] (100 %), like `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`; the sum over
+/// tasks is a [`TotalShare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Share(u32);
 
@@ -36,7 +36,7 @@ impl Share {
         Ok(Self(hundredths.round() as u32))
     }
 
-    /// Builds a share from hundredths of a percent; the caller knows that it is at most 100 %.
+    /// Builds a share from hundredths of a percent; the caller must ensure that it is at most 100 %.
     #[must_use]
     pub const fn from_hundredths(hundredths: u32) -> Self {
         Self(hundredths)
@@ -81,19 +81,19 @@ impl Sub for Share {
     }
 }
 
-/// Sum of the shares of the tasks of one device, the total virtual resource `R_v`, in hundredths of a percent. It may
-/// exceed 100 %, which is what competitive sharing means.
+/// Sum of the shares of the tasks of one device, the total virtual resource `R_v`, in hundredths of a percent. With
+/// competitive sharing it exceeds 100 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TotalShare(u32);
 
 impl TotalShare {
-    /// Of no task.
+    /// The total of no tasks.
     pub const ZERO: TotalShare = TotalShare(0);
 
     /// Builds a total from percent: above 0, rounded to steps of 0.01.
     ///
     /// # Errors
-    /// [`UnitError`] for a number that is not a finite percentage above 0, or exceeds any possible sum of shares.
+    /// [`UnitError`] for a number that is not a finite percentage above 0, or exceeds the range of the type.
     pub fn from_percent(percent: f64) -> Result<Self, UnitError> {
         let hundredths = (percent * 100.0).round();
         if percent.is_finite() && (1.0..=f64::from(u32::MAX)).contains(&hundredths) {

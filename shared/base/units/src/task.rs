@@ -5,7 +5,8 @@ use crate::UnitError;
 
 /// Name of a task: 1 to 64 of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`.
 ///
-/// Its characters keep a name usable as a file name, a cgroup name, a metrics label and a CSV cell without quoting.
+/// With these characters, a name can be used as a file name, a cgroup name, a metrics label and a CSV cell without
+/// quoting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(Arc<str>);
 
@@ -48,7 +49,7 @@ pub struct Batch(u32);
 impl Batch {
     /// Largest batch size.
     pub const MAX: u32 = 1 << 20;
-    /// A sample at a time.
+    /// A batch of one sample.
     pub const ONE: Self = Self(1);
 
     /// Builds a batch size.

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// What to do with an existing profile or run. By default it is kept and the output is refused: it may contain hours
-/// of measurements.
+/// What to do with an existing profile or run. By default it is kept and the output is rejected, because it may
+/// contain hours of measurements.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Existing<'a> {
-    /// It is replaced (`--force`).
+    /// Whether to replace it (`--force`).
     pub replace: bool,
     /// The file that the output continues (`--resume`), which may be the output itself. The output then begins with
     /// that file's contents, and takes its name when [`crate::Output::settle`] is called.
@@ -24,8 +24,8 @@ impl Existing<'_> {
     }
 }
 
-/// Refuses to replace a profile or a run. Other documents can be made again in seconds; a profile may be hours of a
-/// GPU, and a run cannot be repeated.
+/// Rejects a target that is a profile or a run. Other documents can be made again in seconds, but a profile may have
+/// taken hours of GPU time, and a run cannot be repeated.
 pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
     let kind = match held(target) {
         Some(kind) => kind,
@@ -43,7 +43,7 @@ pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
 
 /// Whether a file begins like a profile or a run.
 fn held(target: &Path) -> Option<&'static str> {
-    // Enough for the first member of a document, which is its schema.
+    // Enough bytes for the first member of a document, which is its schema.
     let mut start = [0; 256];
     let mut file = fs::File::open(target).ok()?;
     let length = file.read(&mut start).ok()?;

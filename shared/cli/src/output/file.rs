@@ -11,10 +11,10 @@ use tempfile::TempPath;
 use crate::Failure;
 use crate::files::{folder_of, unwritable};
 
-/// When a file takes its name.
+/// When a file appears under its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Appears {
-    /// When it is finished.
+    /// When it is complete.
     Complete,
     /// With its first record: a failure before that leaves the old file unchanged.
     FirstRecord,
@@ -26,25 +26,25 @@ pub(super) enum Appears {
 #[derive(Debug)]
 pub(super) struct OutputFile {
     writer: BufWriter<File>,
-    /// The file that the first record will replace: until then there is no temporary file that a signal could leave
-    /// behind.
+    /// The target, if the temporary file is only created with the first record, so that a signal before that leaves
+    /// no file behind.
     awaited: Option<PathBuf>,
-    /// The temporary file, and the file that it is to replace.
+    /// The temporary file, and the target that it will replace.
     pending: Option<(TempPath, PathBuf)>,
     appears: Appears,
-    /// Length up to the last whole record.
+    /// Length up to the last complete record.
     whole: u64,
     synced: Instant,
 }
 
-/// Records are forced to disk at most this often. A power cut then costs a second of records; forcing each record
-/// would take a simulated profile (a thousand records a second) longer than the simulation.
+/// Records are synced to disk at most this often, so a power cut loses at most a second of records. Syncing each
+/// record of a simulated profile (a thousand records a second) would take longer than the simulation.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 impl OutputFile {
     /// A new file in the folder of `target`, which exists.
     pub(super) fn create(target: &Path, appears: Appears) -> Result<Self, Failure> {
-        // Even if it will be created again with the first record: errors are found now.
+        // Create it now even if it will be created again with the first record, to find errors early.
         let (file, temporary) = beside(target).map_err(|error| unwritable(target, &error))?;
         let target = target.to_owned();
         let (awaited, pending) = match appears {
@@ -61,7 +61,7 @@ impl OutputFile {
         })
     }
 
-    /// The temporary file, as long as there is one.
+    /// The temporary file, if there is one at present.
     pub(super) fn temporary(&self) -> Option<&Path> {
         self.pending.as_ref().map(|(temporary, _)| &**temporary)
     }
@@ -94,8 +94,8 @@ impl OutputFile {
         self.writer.flush()?;
         let file = self.writer.get_mut();
         if let Err(error) = file.write_all(line) {
-            // A disk that fills up may have taken a part. If that cannot be truncated, the next reader finds a cut
-            // line, and reports it.
+            // A full disk may have stored a part of the record. If that cannot be truncated, the next reader finds
+            // and reports a cut line.
             file.set_len(self.whole).ok();
             file.seek(SeekFrom::Start(self.whole)).ok();
             return Err(error);
@@ -111,8 +111,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Takes the file's name; later writes are appended. The content is on disk before the name is: otherwise a power
-    /// cut could leave an empty file.
+    /// Renames the file to its target; later writes are appended. The content is synced before the rename, because
+    /// otherwise a power cut could leave an empty file.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.begin()?;
         let Some((temporary, target)) = self.pending.take() else {
@@ -137,7 +137,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Takes the name, if it has not been taken, and syncs everything to disk.
+    /// Renames the file to its target, if that has not happened yet, and syncs everything to disk.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.settle()?;
         self.writer.flush()?;
@@ -145,14 +145,14 @@ impl OutputFile {
     }
 }
 
-/// Replaces the content of a file as a whole: readers see the old or the new.
+/// Replaces the content of a file atomically: readers see either the old or the new content.
 pub(super) fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
     let (mut file, temporary) = beside(target)?;
     file.write_all(content)?;
     temporary.persist(target).map_err(|failed| failed.error)
 }
 
-/// Prefix of temporary files; the number of their process and a random part follow.
+/// Prefix of temporary files; the process id and a random part follow.
 const PREFIX: &str = ".mt-";
 
 /// A new locked file in the folder of `target` with the permissions that `target` has or would get. Files that dead
@@ -168,15 +168,15 @@ fn beside(target: &Path) -> io::Result<(File, TempPath)> {
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempfile_in(folder)?
         .into_parts();
-    // The lock ends with the process and shows others that the file is in use. If locks are unsupported, the process
-    // number in the name must suffice.
+    // The lock shows other processes that the file is in use, and ends with this process. If locks are unsupported,
+    // the process id in the name must suffice.
     file.try_lock().ok();
     file.set_permissions(permissions)?;
     Ok((file, temporary))
 }
 
-/// Removes temporary files of killed processes. Two conditions are required: no process of this machine has the
-/// number in the name, and no process has the lock (one may run on another machine that mounts the same folder).
+/// Removes temporary files of killed processes. Two conditions are required: no process of this machine has the id in
+/// the name, and no process holds the lock (its owner may run on another machine that mounts the same folder).
 fn remove_orphans(folder: &Path) {
     let own = nix::unistd::geteuid().as_raw();
     // An unreadable folder or a file that cannot be removed is ignored.
@@ -197,7 +197,7 @@ fn remove_orphans(folder: &Path) {
     }
 }
 
-/// The process number in a temporary file's name.
+/// The process id in a temporary file's name.
 fn owner(name: &str) -> Option<u32> {
     let (pid, random) = name.strip_prefix(PREFIX)?.split_once('-')?;
     (random.len() == 6).then(|| pid.parse().ok())?
@@ -251,7 +251,7 @@ mod tests {
     fn what_dead_processes_left_is_removed_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        // No process has this number: it is above the kernel's maximum.
+        // No process has this id, because it is above the kernel's maximum.
         let dead = ".mt-4194999-abcdef";
         let locked = ".mt-4194998-abcdef";
         let living = format!(".mt-{}-abcdef", std::process::id());

@@ -1,5 +1,4 @@
-//! What a terminal shows instead of documents: a summary that fits on a screen. The documents are for programs and
-//! files.
+//! On a terminal, a summary that fits on a screen replaces the documents, which are for programs and files.
 
 use doc::{AnyDocuments, Document, Frames};
 use report::{Report, Reporter};
@@ -10,7 +9,7 @@ use crate::Failure;
 const MORE: &str =
     "The document itself goes into a pipe or a file (-o FILE); mt-report shows all of it.";
 
-/// Documents that will be summarised.
+/// Documents to summarise at the end.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     documents: Vec<u8>,
@@ -19,7 +18,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes one more.
+    /// Adds a document.
     pub(super) fn take<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
         doc::write_line(&mut self.documents, document).map_err(|error| Failure::write(&error))
     }
@@ -44,8 +43,8 @@ impl Held {
     }
 }
 
-/// The headline, the facts and the first table: the settings of a plan, the measurements of a profile, the outcome of
-/// a run's tasks.
+/// The headline, the facts and the first table, which has the settings of a plan, the measurements of a profile, or
+/// the outcomes of a run's tasks.
 fn first_screen(mut report: Report) -> Report {
     report.tables.retain(|table| !table.long);
     report.tables.truncate(1);

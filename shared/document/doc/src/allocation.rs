@@ -7,19 +7,19 @@ use crate::{Checker, Code, Document, Provenance};
 
 /// A decision: how many GPUs each training gets.
 ///
-/// Together the trainings have at most `total_gpus` GPUs; a training with batch sizes has one for
-/// each of its GPUs; one that has reached its target has none.
+/// The trainings together have at most `total_gpus` GPUs. A training with batch sizes has one batch
+/// size per GPU. A training that has reached its target has no GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Allocation {
     /// Number of the decision, from 1, increasing.
     pub seq: u64,
-    /// When it was made.
+    /// When the decision was made.
     pub time: Seconds,
     /// GPUs of the machine.
     pub total_gpus: u32,
     /// Allocation of every training, by name.
     pub trainings: BTreeMap<TaskId, Allotment>,
-    /// Why, for people.
+    /// Reason for the decision, for people.
     pub reason: String,
     /// Expected gain.
     pub gain: Option<Gain>,
@@ -32,36 +32,36 @@ pub struct Allocation {
 /// Allocation of one training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Allotment {
-    /// Its GPUs; 0: parked.
+    /// Number of GPUs; 0: the training is parked.
     pub gpus: u32,
     /// Batch size of every process, rank 0 first; empty if unknown.
     pub batches: Vec<Batch>,
-    /// Whether its target is reached.
+    /// Whether the training has reached its target.
     pub reached: bool,
-    /// When it is expected to be done.
+    /// When the training is expected to reach its target.
     pub expected: Option<Expected>,
 }
 
 /// When a training is expected to be done.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// With the median of its remaining steps.
+    /// At the median of its remaining steps.
     pub end: Seconds,
-    /// With the 5 % quantile.
+    /// At the 5 % quantile of its remaining steps.
     pub low: Seconds,
-    /// With the 95 % quantile.
+    /// At the 95 % quantile of its remaining steps.
     pub high: Seconds,
 }
 
-/// Expected gain over keeping the current allocation: seconds of the objective, less the pauses;
-/// finite, and may be negative.
+/// Expected gain over keeping the current allocation, in seconds of the objective, after the pauses
+/// are subtracted. The values are finite and may be negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// With the medians of the remaining steps.
+    /// At the medians of the remaining steps.
     pub seconds: f64,
-    /// The smallest over their quantiles.
+    /// Smallest gain over the quantiles of the remaining steps.
     pub low: f64,
-    /// The largest over their quantiles.
+    /// Largest gain over the quantiles of the remaining steps.
     pub high: f64,
 }
 
@@ -228,7 +228,7 @@ fn expected(wire: &wire::Allocation, name: &str, c: &mut Checker) -> Option<Expe
     })
 }
 
-/// `Some(None)` without a gain; `None` if a fault was recorded.
+/// `Some(None)` if the document gives no gain; `None` if a fault was recorded.
 fn gain(wire: &wire::Allocation, c: &mut Checker) -> Option<Option<Gain>> {
     match (wire.gain_s, wire.gain_low_s, wire.gain_high_s) {
         (None, None, None) => Some(None),

@@ -7,7 +7,8 @@ use crate::{
     ReadError, RunEvent, Schedule, Timeline, Workload, schema,
 };
 
-/// A document of any kind; the records of a profile, and the events of a run, form one document.
+/// A document of any kind. All records of a profile form one document, and so do all events of a
+/// run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Any {
     /// `mt.workload/1`.
@@ -20,9 +21,9 @@ pub enum Any {
     Plan(Box<Plan>),
     /// `mt.timeline/1`.
     Timeline(Box<Timeline>),
-    /// `mt.run/1`, all its events, the first of which is a launch.
+    /// `mt.run/1`: all events of a run, beginning with its launch.
     Run(Vec<RunEvent>),
-    /// `mt.allocation/1`, a sequence of them.
+    /// A sequence of `mt.allocation/1` documents.
     Allocations(Vec<Allocation>),
     /// `mt.cluster/1`.
     Cluster(Box<Cluster>),
@@ -32,7 +33,7 @@ pub enum Any {
     Status(Box<ClusterStatus>),
 }
 
-/// The documents of a stream, of any kinds, in order; a fault ends it.
+/// Iterates over the documents of a stream, of any kinds, in order. A fault ends the iteration.
 #[derive(Debug)]
 pub struct AnyDocuments<R: BufRead> {
     frames: std::iter::Peekable<Frames<R>>,
@@ -52,7 +53,7 @@ impl<R: BufRead> AnyDocuments<R> {
         }
     }
 
-    /// Takes the next frame if it continues the current profile or run.
+    /// Takes the next frame if it belongs to the current profile or run.
     fn continuation(&mut self, schema: &str) -> Option<Frame> {
         let goes_on = |frame: &Result<Frame, ReadError>| {
             let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());
@@ -119,7 +120,7 @@ impl<R: BufRead> AnyDocuments<R> {
         Ok(events)
     }
 
-    /// Takes the next frame if it is broken or its schema is not in `known`.
+    /// Takes the next frame if it cannot be read or its schema is not in `known`.
     pub(crate) fn stranger(&mut self, known: &[&str]) -> Option<Result<Frame, ReadError>> {
         self.frames.next_if(|frame| {
             let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());
@@ -127,7 +128,7 @@ impl<R: BufRead> AnyDocuments<R> {
         })
     }
 
-    /// Reads the next document with `one`, which gets its first frame.
+    /// Reads the next document: passes its first frame to `one`.
     pub(crate) fn step<T>(
         &mut self,
         one: impl FnOnce(&mut Self, &Frame) -> Result<T, ReadError>,

@@ -5,8 +5,8 @@ use units::{MOST, UnitError, shown};
 
 use crate::{Code, Fault};
 
-/// Collects the faults of one document during conversion from wire to validated form, and tracks
-/// the JSON path of the current place.
+/// Collects the faults of one document while it is converted from wire to validated form, and tracks the
+/// JSON path of the current place.
 #[derive(Debug)]
 pub struct Checker {
     path: String,
@@ -30,7 +30,7 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// Looks into field `name` while `look` runs.
+    /// Enters field `name` for the duration of `look`.
     pub fn field<T>(&mut self, name: &str, look: impl FnOnce(&mut Self) -> T) -> T {
         self.at(&format!(".{name}"), look)
     }
@@ -67,8 +67,8 @@ impl Checker {
         });
     }
 
-    /// Like [`Checker::fault`] if problem and advice are expensive to build: they are built only for
-    /// faults that are reported. Building all of them for two million wrong values took 3 s.
+    /// Like [`Checker::fault`], for a problem and advice that are expensive to build: only faults that will
+    /// be reported build them. Building them for all of two million wrong values took 3 s.
     pub(crate) fn fault_of(&mut self, code: Code, words: impl FnOnce() -> (String, String)) {
         if self.faults.len() == MOST_FAULTS {
             self.more += 1;
@@ -95,7 +95,7 @@ impl Checker {
         }
     }
 
-    /// Like [`Checker::unit`], for a field that may be absent: then `Some(None)`.
+    /// Like [`Checker::unit`], for a field that may be absent: `Some(None)` if it is.
     pub fn optional_unit<W, T>(
         &mut self,
         name: &str,
@@ -125,13 +125,13 @@ impl Checker {
         })
     }
 
-    /// Whether nothing has been found wrong so far.
+    /// Whether no fault has been found so far.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// The faults found: the first hundred, and the number of the rest.
+    /// The faults found: the first hundred, and a note of how many more there are.
     #[must_use]
     pub fn into_faults(mut self) -> Vec<Fault> {
         if self.more > 0 {
@@ -146,7 +146,7 @@ impl Checker {
     }
 }
 
-/// Converts an optional part in field `name`.
+/// Converts the optional value of field `name`.
 pub(crate) fn optional<W: ?Sized, T>(
     c: &mut Checker,
     name: &str,

@@ -10,7 +10,7 @@ mod sharing;
 
 pub use parts::{ClusterJob, Gang, GpuGroup, Sharing};
 
-/// Most GPUs of a cluster.
+/// Maximum number of GPUs in a cluster.
 const MOST_GPUS: usize = 65_536;
 /// Maximum number of different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
 const MOST_KINDS: usize = 64;
@@ -22,7 +22,7 @@ const MOST_KINDS: usize = 64;
 pub struct Cluster {
     /// Name of the instance.
     pub id: Option<String>,
-    /// The GPUs, in groups as they were written.
+    /// The GPUs, in groups as the document has them.
     pub groups: Vec<GpuGroup>,
     /// The jobs.
     pub jobs: Vec<ClusterJob>,
@@ -33,21 +33,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Most tasks of all jobs. Rounds cost nothing before they are simulated, so this is far above what a cluster
-    /// trains in years, and far below where sums of counts lose their last digit.
+    /// Maximum number of tasks of all jobs. Rounds cost nothing until they are simulated, so this limit is far above
+    /// what a cluster trains in years, yet far below the counts at which sums lose their last digit.
     pub const MOST_TASKS: u64 = 1_000_000_000_000;
-    /// Most tasks of a round of every job together: planners merge rounds, but simulate each task of a round.
+    /// Maximum number of tasks in one round of every job together: planners merge rounds, but simulate each task of a
+    /// round.
     pub const MOST_AT_ONCE: u64 = 600_000;
 
-    /// Tasks of all jobs.
+    /// Number of tasks of all jobs over all rounds.
     #[must_use]
     pub fn volume(&self) -> u64 {
         let each = self.jobs.iter().map(ClusterJob::volume);
         each.fold(0, u64::saturating_add)
     }
 
-    /// Maximum number of GPUs that a gang of the job can have at once: all that can run it, or those of the node with
-    /// most of them. A GPU without a given node is on its own node.
+    /// Maximum number of GPUs that a gang of the job can use at once: every GPU that can run the job or, for a gang
+    /// on one node, those of the node that has most of them. A GPU without a given node counts as a node of its own.
     #[must_use]
     pub fn most_at_once(&self, job: &ClusterJob) -> u64 {
         let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -71,7 +72,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a task of each job of the pair fits on a GPU of the group at the same time.
+    /// Whether one task of each of the two jobs fits on a GPU of the group at the same time.
     #[must_use]
     pub fn fit_together(&self, pair: &Sharing, group: &GpuGroup) -> bool {
         let need = pair.jobs.map(|n| self.jobs[n].memory.unwrap_or(0.0));
@@ -83,7 +84,7 @@ impl Cluster {
         group.kind == pair.kind && each && both
     }
 
-    /// The group of every GPU, in order of the GPUs' numbers.
+    /// Index of the group of each GPU, in order of the GPUs' numbers.
     #[must_use]
     pub fn gpu_groups(&self) -> Vec<usize> {
         let groups = self.groups.iter().enumerate();
@@ -208,7 +209,8 @@ fn named(name: &str, value: &str, c: &mut Checker) -> Option<()> {
     c.unit(name, TaskId::new(value)).map(|_| ())
 }
 
-/// In NVIDIA's form: `GPU-` and a UUID, or `MIG-GPU-.../1/0`.
+/// Checks the length and the characters of a device name, which NVIDIA writes as `GPU-` and a UUID, or as
+/// `MIG-GPU-.../1/0`.
 fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'/');
     let first = uuid
@@ -229,7 +231,7 @@ fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
 fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
     let kind = named("type", &wire.kind, c);
     let id = wire.id.as_ref().map_or(Some(()), |id| named("id", id, c));
-    // Both appear in command lines (`--via`) and variables of programs.
+    // Node and device name appear in command lines (`--via`) and in environment variables of programs.
     let node = wire.node.as_ref().map_or(Some(()), |n| named("node", n, c));
     let uuid = wire.uuid.as_ref().map_or(Some(()), |u| device_name(u, c));
     let memory = positive("memory_bytes", wire.memory_bytes, c);
@@ -355,7 +357,7 @@ pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob
     })
 }
 
-/// Seconds by GPU type, each at least `least`.
+/// Reads a table of seconds by GPU type; each value must be at least `least`.
 pub(crate) fn table(
     name: &str,
     wire: &BTreeMap<String, f64>,

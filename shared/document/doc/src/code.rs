@@ -2,7 +2,7 @@ use std::fmt;
 
 macro_rules! codes {
     ($($variant:ident = $number:literal, $title:literal, $cause:literal, $action:literal;)*) => {
-        /// Stable number of a fault in a document.
+        /// Kind of fault in a document, with a stable number.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = $title] $variant,)*
@@ -12,19 +12,19 @@ macro_rules! codes {
             /// Every code, in order of number.
             pub const ALL: &[Code] = &[$(Code::$variant,)*];
 
-            /// The number behind the `E`.
+            /// The number after the `E`.
             #[must_use]
             pub const fn number(self) -> u16 {
                 match self { $(Code::$variant => $number,)* }
             }
 
-            /// One line with the problem.
+            /// One line that names the problem.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Code::$variant => $title,)* }
             }
 
-            /// How the fault comes about.
+            /// What causes the fault.
             #[must_use]
             pub const fn cause(self) -> &'static str {
                 match self { $(Code::$variant => $cause,)* }

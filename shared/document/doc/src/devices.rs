@@ -2,7 +2,7 @@ use crate::wire::{DeviceList, ListedDevice, Wire as _};
 use crate::{Checker, Code, Document, Provenance};
 
 impl DeviceList {
-    /// Such a list.
+    /// Makes a list of these devices, with the names of the models.
     #[must_use]
     pub fn new(
         devices: Vec<ListedDevice>,
@@ -18,7 +18,7 @@ impl DeviceList {
     }
 }
 
-/// Its wire form is the document itself: it has no quantity that could be invalid.
+/// The wire form is the document itself: it has no quantity that could be invalid.
 impl Document for DeviceList {
     type Wire = Self;
 

@@ -6,14 +6,15 @@ pub trait Document: Sized {
     /// The form in a file.
     type Wire: Wire;
 
-    /// Validates; records every fault in `c`. `None` only if a fault was recorded.
+    /// Validates the wire form and records every fault in `c`. Returns `None` only if a fault was
+    /// recorded.
     fn from_wire(wire: &Self::Wire, c: &mut Checker) -> Option<Self>;
 
-    /// The form in a file.
+    /// Converts the document to its form in a file.
     fn to_wire(&self) -> Self::Wire;
 
-    /// Faults that a reader would find in a document made from something else, such as a table,
-    /// which can contain two jobs with the same name.
+    /// Faults that a reader would find in this document. For documents that were not read from a
+    /// file but made from other data, such as a table with two jobs of the same name.
     fn faults(&self) -> Vec<Fault> {
         let mut checker = Checker::default();
         Self::from_wire(&self.to_wire(), &mut checker);

@@ -10,12 +10,12 @@ pub struct Event<N> {
     pub time: Seconds,
     /// What happened.
     pub what: N,
-    /// Whether the schema was named; kept so that the line is written back unchanged.
+    /// Whether the event names its schema; kept so that the line is written back unchanged.
     named: bool,
 }
 
 impl<N> Event<N> {
-    /// An event that names its schema.
+    /// Makes an event that names its schema.
     #[must_use]
     pub fn new(time: Seconds, what: N) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl<N> Event<N>
 where
     Self: Document,
 {
-    /// Reads an event, which may leave its schema out.
+    /// Reads an event, which may omit its schema.
     ///
     /// # Errors
     /// [`ReadError::Faults`] with every fault of the event.
@@ -38,7 +38,7 @@ where
         frame.content()
     }
 
-    /// An event from the common fields, and `news` for the others.
+    /// Makes an event from the common fields; `news` reads the other fields.
     pub(crate) fn of(
         schema: Option<&str>,
         time_s: f64,
@@ -62,7 +62,7 @@ where
         })
     }
 
-    /// The schema as it is written.
+    /// The schema to write, if the event names one.
     pub(crate) fn schema(&self) -> Option<String> {
         let schema = <Self as Document>::Wire::SCHEMA;
         self.named.then(|| schema.to_owned())

@@ -30,7 +30,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Every fault of one document, with where the document stands.
+/// Every fault of one document, with the place of the document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.lines().join("\n"))]
 pub struct Faults {
@@ -38,7 +38,7 @@ pub struct Faults {
     pub source_name: String,
     /// Line on which the document begins, from 1 (for a syntax fault the line of the fault).
     pub line: u64,
-    /// Line of each fault, if known; where empty, `line` stands for all.
+    /// Line of each fault, if known; if empty, `line` stands for all.
     pub lines: Vec<u64>,
     /// The faults, in the order of the document; never empty.
     pub faults: Vec<Fault>,
@@ -66,7 +66,7 @@ pub enum ReadError {
     Io {
         /// The file, or `<stdin>`.
         source_name: String,
-        /// The system's answer.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The bytes are not the requested document.

@@ -3,15 +3,15 @@ use std::io::BufRead;
 
 use crate::{Code, Fault, Faults, ReadError};
 
-/// Most bytes that one document may have: 64 MiB.
+/// Maximum size of one document in bytes: 64 MiB.
 pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
-/// Most levels of brackets that one document may have.
+/// Maximum nesting depth of brackets in one document.
 pub const MAX_DEPTH: usize = 64;
 
 /// The bytes of one top-level JSON value, and where it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The value as it stood in the input.
+    /// The bytes of the value, exactly as in the input.
     pub bytes: Vec<u8>,
     /// The file, or `<stdin>`.
     pub source_name: String,
@@ -19,10 +19,10 @@ pub struct Frame {
     pub line: u64,
 }
 
-/// How documents that grow record by record, one per line, begin.
+/// First bytes of the documents that grow record by record, one per line.
 const GROWING: [&[u8]; 2] = [b"{\"schema\":\"mt.profile/", b"{\"schema\":\"mt.run/"];
 
-/// Tells a person.
+/// Shows a warning to the user.
 type Warn = Box<dyn Fn(&str)>;
 
 /// What to do about a truncated record.
@@ -44,7 +44,7 @@ pub struct Frames<R> {
     source_name: String,
     line: u64,
     done: bool,
-    /// The previous document was a record of a profile or run.
+    /// Whether the previous document was a record of a profile or run.
     grows: bool,
     on_cut: OnCut,
 }
@@ -69,7 +69,7 @@ impl Scan {
         if self.depth == 0 {
             return match byte {
                 b' ' | b'\t' | b'\r' | b'\n' => Step::More,
-                // A byte order mark, which editors on Windows put before a text.
+                // A byte order mark, which Windows editors put at the start of a text file.
                 0xef | 0xbb | 0xbf => Step::More,
                 b'{' => {
                     self.depth = 1;
@@ -110,7 +110,7 @@ impl Scan {
 }
 
 impl<R: BufRead> Frames<R> {
-    /// Reads from `input`, which messages call `source_name`.
+    /// Reads from `input`; messages refer to it as `source_name`.
     pub fn new(input: R, source_name: impl Into<String>) -> Self {
         Self {
             input,
@@ -122,17 +122,17 @@ impl<R: BufRead> Frames<R> {
         }
     }
 
-    /// Drops the last record of a profile or run if the input ends inside it, and calls `warn`: a
-    /// killed tool leaves such output, and any prefix of these documents is valid. Only within one
-    /// line: in a document that spans lines, or with a missing bracket further up, everything after
-    /// it would be lost.
+    /// Drops the last record of a profile or run if the input ends inside it, and calls `warn`. A
+    /// killed tool leaves such output, and any prefix of these documents is valid. Only a record on
+    /// one line is dropped: in a document that spans lines, or after a missing bracket further up,
+    /// everything that follows would be lost.
     #[must_use]
     pub fn without_cut_record(mut self, warn: impl Fn(&str) + 'static) -> Self {
         self.on_cut = OnCut(Some(Box::new(warn)));
         self
     }
 
-    /// What messages call the input.
+    /// The name by which messages refer to the input.
     #[must_use]
     pub fn source_name(&self) -> &str {
         &self.source_name
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// Interrupts every other read, and gives a byte at a time.
+    /// Interrupts every other read, and returns one byte at a time.
     struct Interrupted<'a>(&'a [u8], bool);
 
     impl std::io::Read for Interrupted<'_> {
@@ -333,7 +333,8 @@ mod tests {
             let (frames, ok, told) = count(&format!("{record}\n{}", &record[..at]));
             assert!(frames == 1 && ok && told.starts_with("t:2: "), "{told}");
         }
-        // The first record, another kind of document, or a bracket that is missing further up.
+        // Not dropped: a first record, another kind of document, and a record after a missing
+        // bracket.
         for refused in [
             record[..9].to_owned(),
             "{\"schema\":\"mt.plan/1\"}\n{\"schema\"".to_owned(),

@@ -8,8 +8,8 @@ use crate::{Checker, Frames, ReadError};
 
 wire_form!(GpuDescription, "mt.gpu/1");
 
-/// Reads the figures of a GPU from a separate file: the object that is `device.gpu_description` in
-/// a workload.
+/// Reads the parameters of a GPU from a separate file: the object that a workload has as
+/// `device.gpu_description`.
 ///
 /// # Errors
 /// [`ReadError`] with every fault.
@@ -26,10 +26,10 @@ pub fn read_gpu(input: impl BufRead, source_name: &str) -> Result<GpuDescription
     }
 }
 
-/// Writes the figures of a GPU for people and for [`read_gpu`].
+/// Writes the parameters of a GPU, for people and for [`read_gpu`].
 ///
 /// # Errors
-/// Whatever `out` answers.
+/// Any error of `out`.
 pub fn write_gpu(out: &mut impl Write, gpu: &GpuDescription) -> io::Result<()> {
     out.write_all(&spread(&gpu.line()?))
 }

@@ -1,7 +1,7 @@
-//! TOML and YAML as people write them, turned into JSON line by line.
+//! Converts TOML and YAML, as people write them, into JSON line by line.
 //!
-//! Every value keeps the line number of the original file in the JSON text, so later errors name
-//! the line that the user sees.
+//! Every value keeps its line number of the original file in the JSON text, so that later errors name the line
+//! that the user sees.
 
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use toml::de::{DeTable, DeValue};
@@ -22,7 +22,7 @@ pub enum Form {
 const MOST_BYTES: usize = 1 << 20;
 
 impl Form {
-    /// The form that a file's name says: `.toml`, `.yaml`, `.yml`.
+    /// The format given by the file extension: `.toml`, `.yaml`, `.yml`.
     #[must_use]
     pub fn of_name(name: &std::path::Path) -> Option<Self> {
         match name.extension()?.to_str()?.to_ascii_lowercase().as_str() {
@@ -32,10 +32,10 @@ impl Form {
         }
     }
 
-    /// The document as JSON, each value on its line.
+    /// Converts the text to JSON in which each value keeps its line.
     ///
     /// # Errors
-    /// [`ReadError::Faults`] with the line at which the text is not of this form.
+    /// [`ReadError::Faults`] with the line of the first syntax error.
     pub fn to_json(self, text: &[u8], source_name: &str) -> Result<Vec<u8>, ReadError> {
         let fault = |line: usize, code: Code, problem: String| {
             ReadError::Faults(Faults {
@@ -46,7 +46,7 @@ impl Form {
                     code,
                     path: String::new(),
                     problem,
-                    // The code's own advice names tools for JSON.
+                    // [`Code::action`] names tools for JSON, which do not help here.
                     advice: match (code, self) {
                         (Code::Syntax, Self::Toml) => {
                             "correct the place named; https://toml.io has the rules"
@@ -89,10 +89,10 @@ impl Form {
     }
 }
 
-/// Line and what is wrong there.
+/// Line number and description of an error.
 type Wrong = (usize, String);
 
-/// JSON text under way.
+/// JSON text being written, with its current line.
 struct Json {
     text: String,
     line: usize,
@@ -108,8 +108,8 @@ impl Default for Json {
 }
 
 impl Json {
-    /// Moves down to a line. If a value belongs above what has been written, it stays on the current line: TOML
-    /// allows a table to be continued further down.
+    /// Moves down to a line. A value whose line is above the text written so far stays on the current line:
+    /// TOML allows a table to be continued further down.
     fn go_to(&mut self, line: usize) {
         while self.line < line {
             self.text.push('\n');
@@ -118,7 +118,7 @@ impl Json {
     }
 
     fn string(&mut self, text: &str) {
-        // A string is always written.
+        // Serialising a string cannot fail.
         self.text
             .push_str(&serde_json::Value::from(text).to_string());
     }
@@ -130,7 +130,7 @@ impl Json {
         Ok(())
     }
 
-    /// A list or an object: its parts, each with its line and, in an object, its name.
+    /// Writes a list or an object. Each part has its line and, in an object, its name.
     fn parts<T>(
         &mut self,
         [open, close]: [char; 2],
@@ -201,7 +201,8 @@ impl Json {
                 self.number(parsed, line)?;
             }
             DeValue::Boolean(value) => self.text.push_str(&value.to_string()),
-            // No document has a date; the text is refused with its position.
+            // No field of a document is a date. Validation refuses the text later, with its position, unless
+            // the field takes any text.
             DeValue::Datetime(time) => self.string(&time.to_string()),
             DeValue::Array(items) => {
                 let items = items
@@ -223,7 +224,7 @@ impl Json {
             let said = error.to_string();
             (line_in(&said), said)
         })?;
-        // `---` at the end of a file begins a document that is not there.
+        // `---` at the end of a file begins an empty document; skip it.
         let is_empty = |node: &MarkedYaml<'_>| matches!(node.data, YamlData::Value(Scalar::Null));
         let is_one = documents.len() == 1;
         for document in documents.iter().filter(|node| is_one || !is_empty(node)) {
@@ -295,7 +296,7 @@ fn refuse_deep(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The line in a message of the YAML parser, `... at byte 5 line 2 column 3`.
+/// Line number in a message of the YAML parser, `... at byte 5 line 2 column 3`.
 fn line_in(said: &str) -> usize {
     let after = said.split("line ").nth(1).unwrap_or_default();
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();

@@ -1,12 +1,13 @@
 //! The documents that the tools exchange.
 //!
-//! A document is one JSON object; a *profile* and a *run* are a sequence of them, one a line. The private module
-//! `wire` holds the format of the files, field by field; the parameters of a predictor are plain data in
-//! [`params`], in the same form as in a file. The types of this level ([`Workload`], [`Profile`], [`Model`],
-//! [`Plan`], [`Timeline`], [`RunEvent`], [`Allocation`]) have been validated: every quantity is a type of
-//! `units`, every reference resolves. [`Documents`] turns bytes into validated documents and reports *every*
-//! fault of a document with its JSON path, a numbered [`Code`] and advice; [`write_line`] turns a document back
-//! into bytes, exactly: a number that was read is written as the same number.
+//! A document is one JSON object; a *profile* and a *run* are sequences of objects, one per line. The hidden
+//! module `wire` holds the format of the files, field by field; the parameters of a predictor are plain data in
+//! [`params`], in the same form as in a file. The types at the top level of this crate ([`Workload`],
+//! [`Profile`], [`Model`], [`Plan`], [`Timeline`], [`RunEvent`], [`Allocation`]) have been validated: every
+//! quantity is a type of `units`, and every reference resolves. [`Documents`] turns bytes into validated
+//! documents and reports *every* fault of a document with its JSON path, a numbered [`Code`] and advice.
+//! [`write_line`] turns a document back into bytes without loss: a number that was read is written as the same
+//! number.
 //!
 //! Input is bounded: a document may have at most [`MAX_DOCUMENT_BYTES`] bytes and
 //! [`MAX_DEPTH`] levels of nesting.

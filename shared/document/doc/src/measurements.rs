@@ -8,13 +8,13 @@ use crate::{AnyDocuments, Frames, Profile, ProfileRecord, ReadError, RunEvent};
 pub enum Measurement {
     /// `mt.profile/1`, all its records.
     Profile(Box<Profile>),
-    /// `mt.run/1`, all its events, the first of which is a launch.
+    /// `mt.run/1`: all events of a run, beginning with its launch.
     Run(Vec<RunEvent>),
 }
 
-/// The profiles and runs of a stream, in order; a fault ends it. Refuses other documents, before
-/// the preceding measurement is passed on: a record with a misspelt schema is a fault of its
-/// profile, not its end.
+/// Iterates over the profiles and runs of a stream, in order. A fault ends the iteration. A document
+/// of another kind is refused before the preceding measurement is returned: a record with a misspelt
+/// schema is a fault of its profile, and must not end that profile silently.
 #[derive(Debug)]
 pub struct Measurements<R: BufRead>(AnyDocuments<R>);
 
@@ -40,8 +40,8 @@ impl<R: BufRead> Iterator for Measurements<R> {
     }
 }
 
-/// The profiles of a stream, in order, like [`Measurements`] without runs: each begins with its header
-/// and ends before the next.
+/// Iterates over the profiles of a stream, in order. Like [`Measurements`], but without runs: each
+/// profile begins with its header and ends before the next header.
 #[derive(Debug)]
 pub struct Profiles<R: BufRead>(AnyDocuments<R>);
 

@@ -5,19 +5,20 @@ use crate::{Aim, Checker, Code, DeviceFingerprint, Document, Provenance, Workloa
 
 /// A fitted predictor with the workload it was fitted to.
 ///
-/// The parameters are kept in the form of the document; `predict::Predictor::from_model` checks and
-/// uses them.
+/// The parameters are kept in the form of the document; `predict::Predictor::from_model` checks
+/// them and builds the predictor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// What was profiled.
-    pub workload: Workload,
     /// The profiled workload.
+    pub workload: Workload,
+    /// The device on which it was profiled.
     pub device: DeviceFingerprint,
     /// The predictor.
     pub predictor: wire::ModelParams,
-    /// What the configurations were chosen for.
+    /// The objective that the profiled configurations were chosen for.
     pub aim: Option<Aim>,
-    /// Measured co-runs of all tasks that a plan may choose from, and runs of parts of the tasks.
+    /// Measured co-runs of all tasks, from which a plan may choose, and measured runs of only some
+    /// of the tasks.
     pub measured: Vec<Corun>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -28,7 +29,8 @@ pub struct Model {
 pub struct Corun {
     /// Number of the configuration in the profile.
     pub config: u64,
-    /// One for each task that ran, in the order of the workload; throughput above 0.
+    /// Measurement of each task that ran, in the order of the workload; every throughput is above
+    /// 0.
     pub tasks: Vec<Measured>,
 }
 
@@ -63,11 +65,12 @@ impl Document for Model {
     }
 }
 
-/// Tasks of the workload once each, in its order, advancing.
+/// Checks a measured run: it names tasks of the workload once each, in the workload's order, and
+/// each has a throughput above 0.
 fn corun(wire: &wire::Corun, workload: &Workload, c: &mut Checker) -> Option<Corun> {
     let tasks = c.list("tasks", &wire.tasks, measured)?;
     let names = |ids: &mut dyn Iterator<Item = &str>| ids.collect::<Vec<_>>().join(", ");
-    // An iterator that `any` continues: each document must follow the previous one.
+    // `any` continues from where it stopped, so each task must come after the previous one.
     let mut order = workload.tasks.iter();
     if tasks.is_empty() || !tasks.iter().all(|t| order.any(|known| known.id == t.id)) {
         let known = names(&mut workload.tasks.iter().map(|t| t.id.as_str()));

@@ -1,5 +1,5 @@
-//! Parameters of a predictor, as they are in a model. `predict` checks them when it builds a
-//! predictor of them.
+//! Parameters of a predictor, in the form in which a model document holds them. `predict` checks
+//! them when it builds the predictor.
 
 pub use crate::wire::{
     Domain, Evidence, FamilyError, GpParams, Kind, KindError, LawParams, Matern, ModelParams,

@@ -27,10 +27,11 @@ pub use target::{FastestSamples, Target, TaskTarget};
 pub use task::PlanTask;
 pub use verdict::{PayOff, Verdict, WorkAlone};
 
-/// Batch sizes and shares of every task, or why there are none.
+/// A plan: batch size and share of every task, or the reasons why nothing is feasible.
 ///
-/// Task names are unique; the rows of `rates` name only tasks of the plan, each set once. A plan
-/// has a model or a table of rates or neither, not both, and carries a workload at most once.
+/// Task names are unique. The rows of `rates` name only tasks of the plan, and no two rows have the
+/// same set of tasks. A plan has a model, or a table of rates, or neither, but not both. It carries
+/// at most one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Name of the device or client.
@@ -41,11 +42,11 @@ pub struct Plan {
     pub tasks: Vec<PlanTask>,
     /// The solution: found, infeasible, or given by hand.
     pub answer: Answer,
-    /// Rates of sets of active tasks, instead of a model.
+    /// Rates of the tasks for each set of active tasks, instead of a model.
     pub rates: Vec<RateRow>,
-    /// The model.
+    /// The model that the plan was made with, if the plan carries it.
     pub model: Option<Model>,
-    /// The workload, if there is no model to carry it.
+    /// The workload, if no model carries it.
     pub workload: Option<Workload>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -60,13 +61,13 @@ impl Plan {
             .or_else(|| self.model.as_ref().map(|m| &m.workload))
     }
 
-    /// The link of the plan, otherwise that of the workload that it contains.
+    /// The link of the plan or, if it has none, of its workload.
     #[must_use]
     pub fn known_link(&self) -> Option<Link> {
         self.link.or(self.workload().and_then(|w| w.link))
     }
 
-    /// How the answer was found, if the writer says so.
+    /// How the answer was found, if the document says so.
     pub fn search_mut(&mut self) -> Option<&mut wire::Search> {
         match &mut self.answer {
             Answer::Feasible(found) => Some(&mut found.search),
@@ -81,8 +82,8 @@ impl Plan {
         self.tasks.iter().position(|t| t.id == *id)
     }
 
-    /// The settings of the task with this index, whether found or written by hand; `None` if there
-    /// is no such task.
+    /// The settings of the task with this index, whether found or written by hand. All fields are
+    /// `None` if the plan has no settings for the task.
     #[must_use]
     pub fn given(&self, task: usize) -> Given {
         match &self.answer {
@@ -93,14 +94,14 @@ impl Plan {
         .unwrap_or_default()
     }
 
-    /// Like [`Plan::given`], of the task called `id`.
+    /// Like [`Plan::given`], for the task called `id`.
     #[must_use]
     pub fn given_of(&self, id: &TaskId) -> Given {
         let task = self.task_index(id);
         task.map_or_else(Given::default, |task| self.given(task))
     }
 
-    /// The answer of a search, if there is a feasible one.
+    /// The result of the search, if the plan was searched for and is feasible.
     #[must_use]
     pub fn feasible(&self) -> Option<&Feasible> {
         match &self.answer {

@@ -26,13 +26,13 @@ pub struct Profile {
 pub struct Header {
     /// What was profiled.
     pub workload: Workload,
-    /// On what.
+    /// The device on which it was profiled.
     pub device: DeviceFingerprint,
     /// How the configurations were chosen.
     pub design: DesignKind,
     /// Seed of the design and of the simulator.
     pub seed: u64,
-    /// Shortest window requested; `None`: the device's own.
+    /// Minimum measurement window requested; `None`: the default of the device.
     pub window: Option<Seconds>,
     /// The objective that the configurations were chosen for; `None` if they were not chosen for a plan.
     pub aim: Option<Aim>,
@@ -40,7 +40,7 @@ pub struct Header {
     pub provenance: Vec<Provenance>,
 }
 
-/// One measured co-run; tasks are unique.
+/// One measured co-run; no task appears twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Number of the configuration.
@@ -49,9 +49,9 @@ pub struct Sample {
     pub tasks: Vec<Measured>,
     /// Length of the window.
     pub window: Seconds,
-    /// Windows averaged.
+    /// Number of windows averaged.
     pub repeats: u32,
-    /// GPU utilisation meanwhile, if available.
+    /// GPU utilisation during the measurement, if available.
     pub gpu: Option<GpuUse>,
 }
 
@@ -68,27 +68,28 @@ pub struct Measured {
     pub throughput: SamplesPerSec,
     /// Standard error of the throughput.
     pub stderr: Option<SamplesPerSec>,
-    /// What the gradients of its steps say about the noise scale.
+    /// Gradient statistics of its steps, from which its noise scale is estimated.
     pub gradient: Option<GradientNoise>,
-    /// Cost of its launches, if it was launched for this sample.
+    /// Cost of launching its job, if it was launched for this sample.
     pub launch: Launch,
 }
 
-/// Cost of launching a job, besides training: means over the launches of one sample.
+/// Cost of launching a job besides its training: means over the launches of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Launch {
-    /// From the launch until it trained; `None`: it was parked and woken, or reports no progress.
+    /// Time from the launch until the job trained; `None`: the job was parked and woken, or reports no
+    /// progress.
     pub startup: Option<Seconds>,
-    /// A run from launch to exit, if it ended by itself.
+    /// The whole run of the job, if the job ended by itself.
     pub run: Option<WholeRun>,
 }
 
-/// A run that ended by itself.
+/// A job's run from launch to exit, when it ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WholeRun {
-    /// From launch to exit.
+    /// Time from launch to exit.
     pub time: Seconds,
-    /// Samples in all.
+    /// Total number of samples trained on.
     pub samples: Samples,
 }
 
@@ -101,26 +102,26 @@ pub struct Failure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
-    /// The kind of reason, if known.
+    /// Category of the reason, if known.
     pub cause: Option<FailureCause>,
-    /// The task whose job is the reason.
+    /// The task whose job caused the failure.
     pub task: Option<TaskId>,
-    /// The last lines that this job printed.
+    /// The last lines printed by this job.
     pub output: Option<String>,
 }
 
 /// Last record of a finished profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileEnd {
-    /// Configurations measured.
+    /// Number of configurations measured.
     pub measured: u64,
-    /// Configurations that failed.
+    /// Number of configurations that failed.
     pub failed: u64,
-    /// Device time of the measured windows.
+    /// Total device time of the measured windows.
     pub cost: Seconds,
     /// Why the profile ended.
     pub stopped: StopReason,
-    /// Noise scales from the gradients of all samples.
+    /// Noise scales estimated from the gradients of all samples.
     pub noise_scales: Vec<MeasuredNoiseScale>,
 }
 
@@ -131,22 +132,22 @@ pub struct MeasuredNoiseScale {
     pub id: TaskId,
     /// Gradient noise scale in samples: above 0.
     pub samples: f64,
-    /// Its standard error.
+    /// Standard error of the noise scale, in samples.
     pub stderr: f64,
-    /// Training steps whose norms were used.
+    /// Number of training steps whose gradient norms were used.
     pub steps: u64,
 }
 
 /// One record of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProfileRecord {
-    /// The first.
+    /// The first record: the header.
     Header(Box<Header>),
     /// A measured co-run.
     Sample(Sample),
     /// A configuration that failed.
     Failure(Failure),
-    /// The last.
+    /// The last record of a finished profile.
     End(ProfileEnd),
 }
 
@@ -191,7 +192,7 @@ impl Document for Header {
     }
 }
 
-/// A floor is a part of the rate alone.
+/// Checks that the starvation floor is a fraction of the rate alone, from 0 to 1.
 pub(crate) fn aim(wire: &Aim, c: &mut Checker) -> Option<Aim> {
     let floor = wire.starvation_floor.unwrap_or(0.0);
     if (0.0..=1.0).contains(&floor) {
@@ -243,7 +244,8 @@ impl Document for Sample {
     }
 }
 
-/// Fractions are at most 1, and tasks use no more than is in use in total.
+/// Checks that percentages are at most 100, and that the tasks together use no more than the whole
+/// device reports.
 fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
     let parts = [
         ("utilisation_percent", wire.utilisation_percent),
@@ -305,7 +307,7 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
     })
 }
 
-/// Both means are finite; the estimator decides whether they are far enough apart.
+/// Checks that both means are finite; the estimator decides whether they are far enough apart.
 pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<GradientNoise> {
     let figures = [
         ("squared_norm", wire.squared_norm),
@@ -352,7 +354,7 @@ impl MeasuredNoiseScale {
     }
 }
 
-/// A run has samples and a time, which includes its start-up.
+/// Reads the launch cost. A run needs both its samples and its time, and the time includes the start-up.
 fn launch(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Launch> {
     let startup = c.optional_unit("startup_s", wire.startup_s, Seconds::new);
     let time = c.optional_unit("run_s", wire.run_s, Seconds::new);

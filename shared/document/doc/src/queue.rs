@@ -6,7 +6,7 @@ use crate::event::{Field, check_fields};
 use crate::wire::{self, QueueEventKind, Wire as _};
 use crate::{Checker, ClusterJob, Code, Document, Event, cluster};
 
-/// What a live system reports to a scheduler about its jobs.
+/// An event that a live system reports to a scheduler about its jobs.
 pub type QueueEvent = Event<QueueNews>;
 
 /// What happened.
@@ -14,13 +14,13 @@ pub type QueueEvent = Event<QueueNews>;
 pub enum QueueNews {
     /// A job of the cluster has arrived.
     Arrival(TaskId),
-    /// A job that the cluster does not have has arrived.
+    /// A job that is not in the cluster document has arrived.
     New(Box<ClusterJob>),
     /// A task has been started on the GPU of this name.
     Started(QueueTask, String),
-    /// A task has trained.
+    /// A task has finished training, but not yet synchronised.
     Trained(QueueTask),
-    /// A task is synchronised.
+    /// A task has synchronised its result.
     Finished(QueueTask),
     /// A task has failed.
     Failed(QueueTask),
@@ -30,9 +30,9 @@ pub enum QueueNews {
     Lost(String),
     /// The GPU of this name can be used again.
     Found(String),
-    /// Time has passed.
+    /// Nothing happened except that time has passed.
     Time,
-    /// A job has another weight.
+    /// The weight of a job has changed.
     Weight(TaskId, Weight),
     /// New estimate of how long a job takes.
     Estimate(TaskId, QueueEstimate),
@@ -42,7 +42,7 @@ pub enum QueueNews {
     Status,
 }
 
-/// New estimate of how long a job takes; at least one of the two.
+/// New estimate of how long a job takes; at least one of the two fields is given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueEstimate {
     /// Remaining rounds, including the current one, 1 or more.
@@ -67,11 +67,11 @@ pub struct QueueTask {
 pub struct QueueStart {
     /// Seconds on the clock of the events.
     pub time: Seconds,
-    /// The task.
+    /// The task to start.
     pub task: QueueTask,
     /// Name of the GPU.
     pub gpu: String,
-    /// The machine that it is in.
+    /// The machine that holds the GPU.
     pub node: Option<String>,
 }
 
@@ -161,7 +161,7 @@ fn check(wire: &wire::QueueEvent, c: &mut Checker) {
         ("deadline_s", wire.deadline_s.is_some(), &[Deadline]),
     ];
     let needed: &[&str] = match wire.event {
-        // An arrival has either a name or a whole job, which is checked below.
+        // An arrival has either a name or a whole job; this is checked below.
         Arrival | Time | Status => &[],
         Started => &["job", "round", "task", "gpu"],
         Trained | Finished | Failed => &["job", "round", "task"],

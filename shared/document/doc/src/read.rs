@@ -28,7 +28,7 @@ pub(crate) struct Peek {
 }
 
 impl Frame {
-    /// Faults that were found in the document, each with its line.
+    /// Wraps faults that were found in this document, with the line of each.
     #[must_use]
     pub fn faults(&self, faults: Vec<Fault>) -> ReadError {
         let paths = faults.iter().map(|fault| fault.path.as_str());
@@ -71,7 +71,7 @@ impl Frame {
         })
     }
 
-    /// What the document claims to be.
+    /// Reads the fields that say what kind of document this is.
     pub(crate) fn peek(&self) -> Result<Peek, ReadError> {
         let raw: RawPeek = match serde_json::from_slice(&self.bytes) {
             Ok(raw) => raw,
@@ -121,7 +121,7 @@ impl Frame {
         self.content()
     }
 
-    /// The same of a document that may leave its schema out.
+    /// Like [`Frame::parse`], for a document that may omit its schema.
     pub(crate) fn content<D: Document>(&self) -> Result<D, ReadError> {
         let wire = self.wire::<D::Wire>()?;
         let mut checker = Checker::default();
@@ -136,7 +136,7 @@ impl Frame {
             Ok(wire) => return Ok(wire),
             Err(error) => error,
         };
-        // Only refused documents are checked again, so that documents of the tools, which
+        // The detailed check runs only on refused documents, so that documents of the tools, which
         // may have 64 MiB, are read once.
         if self.bytes.len() > LARGEST_BY_PEOPLE {
             return Err(self.first_fault(&error));
@@ -149,7 +149,8 @@ impl Frame {
             },
             None => (error, &self.bytes),
         };
-        // Not by the kind of error: a number instead of a word is a syntax error for the reader.
+        // Check the whole document whatever kind of error `serde` reports: it calls a number in place
+        // of a word a syntax error.
         let found = shape::structural_faults::<W>(bytes);
         if found.is_empty() {
             return Err(self.first_fault(&error));
@@ -157,9 +158,10 @@ impl Frame {
         Err(self.faults(found))
     }
 
-    /// Where a strict reader stopped.
+    /// The fault at which strict parsing stopped.
     fn first_fault(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ReadError {
-        // The error may come before the place where the text ceases to be JSON.
+        // The type error may come before a place where the text is not even JSON; report that
+        // instead.
         if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.bytes) {
             return self.syntax(&broken);
         }
@@ -170,8 +172,8 @@ impl Frame {
 }
 
 /// Largest document for which every deviation from its shape is reported and lenient notations are
-/// accepted. This needs the document as a tree of up to sixty times its size (lists of lists with one
-/// value): 4.4 MB took 267 MB.
+/// accepted. Both need the document as a tree, which takes up to sixty times the size of the text
+/// (for lists of lists with one value): 4.4 MB took 267 MB.
 const LARGEST_BY_PEOPLE: usize = 2 << 20;
 
 fn strict<W: Wire>(bytes: &[u8]) -> Result<W, serde_path_to_error::Error<serde_json::Error>> {
@@ -179,13 +181,13 @@ fn strict<W: Wire>(bytes: &[u8]) -> Result<W, serde_path_to_error::Error<serde_j
     serde_path_to_error::deserialize::<_, W>(&mut parser)
 }
 
-/// The documents of one kind in a stream, in order; a fault ends it.
+/// Iterates over the documents of one kind in a stream, in order. A fault ends the iteration.
 #[derive(Debug)]
 pub struct Documents<R, D> {
     frames: Frames<R>,
     seen: u64,
     failed: bool,
-    /// Where the last document begins.
+    /// Line on which the last document begins.
     line: u64,
     kind: PhantomData<fn() -> D>,
 }
@@ -202,7 +204,7 @@ impl<R: BufRead, D: Document> Documents<R, D> {
         }
     }
 
-    /// Source and line of the last document, for messages.
+    /// Source name and line of the last document, for messages.
     pub fn place(&self) -> String {
         format!("{}:{}", self.frames.source_name(), self.line)
     }
@@ -256,7 +258,7 @@ impl ProfileRecord {
 }
 
 impl Profile {
-    /// A profile of which only the header is known.
+    /// Makes a profile that has only its header so far.
     #[must_use]
     pub fn empty(header: Header) -> Self {
         Self {
@@ -307,7 +309,7 @@ impl Profile {
     }
 }
 
-/// The events of a stream of runs, each checked to come after a `launch` event.
+/// Iterates over the events of a stream of runs, and checks that each comes after a `launch` event.
 #[derive(Debug)]
 pub struct Records<R> {
     events: Documents<R, RunEvent>,

@@ -10,8 +10,8 @@ use crate::shape::Shape;
 const MOST: f64 = (1u64 << 53) as f64;
 
 impl<'a> Shape<'a> {
-    /// Converts lenient notations to those of the schema; returns whether there was one. `bytes`:
-    /// the path so far implies that the value is a number of bytes.
+    /// Converts lenient notations to those of the schema, and returns whether it changed anything.
+    /// `bytes`: a field name on the path says that the value is a number of bytes.
     pub(crate) fn relax(&self, schema: &'a Value, value: &mut Value, bytes: bool) -> bool {
         let schema = self.resolve(schema);
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
@@ -31,7 +31,7 @@ impl<'a> Shape<'a> {
         match value {
             Value::Object(fields) => self.relax_object(schema, fields, bytes),
             Value::Array(items) => schema.get("items").is_some_and(|schema| {
-                // All of them, also after the first.
+                // `fold`, not `any`: every item must be converted, also after the first change.
                 items
                     .iter_mut()
                     .fold(false, |any, item| self.relax(schema, item, bytes) | any)

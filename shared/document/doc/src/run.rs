@@ -31,7 +31,7 @@ pub enum EventPayload {
     Launch {
         /// The device of the run.
         device: DeviceFingerprint,
-        /// The plan or timeline followed; absent if jobs run without a plan of shares.
+        /// The plan or timeline that the run follows; absent if jobs run without a plan of shares.
         planned: Option<Planned>,
         provenance: Vec<Provenance>,
     },
@@ -43,18 +43,18 @@ pub enum EventPayload {
         batch: Option<Batch>,
         /// Share, if it has one.
         share: Option<Share>,
-        /// Name of its GPU, if the schedule has several.
+        /// Name of the job's GPU, if the schedule has several GPUs.
         gpu: Option<String>,
         /// The task that already trains on that GPU, if two share it.
         beside: Option<TaskId>,
         /// Process id; a simulated job has none.
         pid: Option<u32>,
-        /// Predicted throughput while all tasks compute.
+        /// Predicted throughput of this task while all tasks compute.
         predicted: Option<SamplesPerSec>,
     },
-    /// A job is ready.
+    /// A job is ready to train.
     Ready { round: u32, task: TaskId },
-    /// A job trained.
+    /// A job reported progress.
     Progress {
         round: u32,
         task: TaskId,
@@ -66,10 +66,10 @@ pub enum EventPayload {
         round: u32,
         task: TaskId,
         phase: PhaseKind,
-        /// Start, relative to the start of the round; for a schedule, whose jobs have their own rounds,
-        /// to the launch.
+        /// Start, relative to the start of the round. For a schedule, whose jobs have their own rounds, it is
+        /// relative to the launch.
         start: Seconds,
-        /// End, likewise.
+        /// End, relative to the same time as `start`.
         end: Seconds,
         /// Why the task was given up in this phase; absent if it was not.
         reason: Option<String>,
@@ -78,20 +78,20 @@ pub enum EventPayload {
     Exit {
         round: u32,
         task: TaskId,
-        /// The phase that it belonged to.
+        /// The phase to which the process belonged.
         phase: Option<PhaseKind>,
         /// How it ended.
         end: ProcessEnd,
-        /// Why that is a failure, and what was left behind.
+        /// Why this end is a failure, and which processes or files it left behind.
         reason: Option<String>,
     },
     /// A job is about to be started again.
     Restart {
         round: u32,
         task: TaskId,
-        /// Restarts of the task in this round so far, this one included.
+        /// Number of restarts of the task in this round so far, including this one.
         restarts: Option<u32>,
-        /// Why.
+        /// Why the job is started again.
         reason: String,
     },
     /// The share, or the number of GPUs, of a computing task was changed.
@@ -102,33 +102,34 @@ pub enum EventPayload {
         share: Option<Share>,
         /// Its GPUs from now on; 0: it is parked.
         gpus: Option<u32>,
-        /// Expected end of the task, according to whoever decided this, since the launch.
+        /// Expected end of the task, in seconds since the launch, as estimated by the program that decided
+        /// the change.
         expected_end: Option<Seconds>,
-        /// Why, and what went wrong if it could not be set.
+        /// Reason for the change, and the error if it could not be applied.
         reason: String,
     },
-    /// The plan of the next round was made again.
+    /// A new plan was made for the next round.
     Replan {
-        /// Round that it is for, from 0.
+        /// The round that the plan is for, from 0.
         round: Option<u32>,
         /// What changed.
         reason: String,
-        /// What is followed from then on.
+        /// The plan or timeline that the run follows from then on.
         planned: Option<Planned>,
     },
-    /// A task was stopped, or the run if no task is named.
+    /// A task was stopped; if no task is named, the whole run.
     Stop {
         round: Option<u32>,
         task: Option<TaskId>,
-        /// Why.
+        /// Why it was stopped.
         reason: String,
     },
-    /// A device fault was met, or fixed.
+    /// A device fault was detected or fixed.
     Fault {
         round: Option<u32>,
-        /// Task whose end revealed it.
+        /// The task whose end revealed the fault.
         task: Option<TaskId>,
-        /// Details.
+        /// Details of the fault, for people.
         reason: String,
     },
     /// A round ended.
@@ -136,78 +137,81 @@ pub enum EventPayload {
         round: u32,
         /// Whether every task finished.
         ok: bool,
-        /// End of the last phase, from the start of the round.
+        /// End of the last phase, relative to the start of the round.
         makespan: Seconds,
-        /// Makespan planned by the timeline.
+        /// Makespan that the timeline predicted.
         planned_makespan: Option<Seconds>,
-        /// What became of each task in this round.
+        /// Result of each task in this round.
         tasks: Vec<TaskSummary>,
-        /// Why it had its shares, and what they gave, if the launch learns from its rounds.
+        /// Why the round had its shares, and their result; present if the launch learns its shares from its
+        /// rounds.
         learning: Option<Learning>,
     },
     /// The launcher ended. Last event of a run.
     Summary {
         /// Whether every task finished in every requested round.
         ok: bool,
-        /// Time of the whole run, which is the time of this event.
+        /// Duration of the whole run, which equals the time of this event.
         makespan: Seconds,
-        /// What became of each task in all rounds.
+        /// Result of each task over all rounds.
         tasks: Vec<TaskSummary>,
     },
 }
 
-/// What a launch follows.
+/// The plan that a launch follows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Planned {
-    /// A timeline: shares, batch sizes and the order of transfers.
+    /// A timeline, which fixes shares, batch sizes and the order of transfers.
     Timeline(Box<Timeline>),
-    /// A plan alone: transfers in the order of its tasks.
+    /// A plan without a timeline: transfers are in the order of its tasks.
     Plan(Box<Plan>),
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskProgress {
-    /// Samples trained on since the start of the task's phase.
+    /// Number of samples trained on since the start of the task's phase.
     pub samples: u64,
-    /// Throughput since the event before.
+    /// Throughput since the previous progress event.
     pub rate: Option<SamplesPerSec>,
     /// Training loss that the job reported.
     pub loss: Option<f64>,
-    /// Training steps of the task since its first start, over all rounds and restarts.
+    /// Number of training steps of the task since its first start, over all rounds and restarts.
     pub step: Option<u64>,
-    /// Training time of the task, from when each of its processes was ready to its last step: in this
-    /// round if a plan is followed, otherwise since its first start.
+    /// Training time of the task, from when all of its processes were ready to its last step. If a plan is
+    /// followed, only the time in this round; otherwise the time since the first start.
     pub trained: Option<Seconds>,
-    /// What the gradients of the steps since the event before say about the noise scale.
+    /// Gradient statistics of the steps since the previous progress event, from which the noise scale is
+    /// estimated.
     pub gradient: Option<GradientNoise>,
-    /// GPUs that it trains on.
+    /// Number of GPUs that it trains on.
     pub gpus: Option<u32>,
-    /// Batch size over all its GPUs.
+    /// Total batch size over all its GPUs.
     pub batch: Option<Batch>,
-    /// Progress events of the task that were dropped before this one because the reader's queue was
-    /// full. This event covers them.
+    /// Number of progress events of the task that were dropped before this one because the reader's queue was
+    /// full. This event includes their progress.
     pub dropped: u64,
 }
 
-/// A round of a launch that learns its shares from its rounds.
+/// What a launch that learns its shares from its rounds says about one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learning {
-    /// Why the round had its shares.
+    /// Reason for the shares of the round.
     pub choice: ShareChoice,
-    /// Rounds of earlier launches that were known from the start.
+    /// Number of rounds of earlier launches that were known from the start.
     pub earlier: u64,
-    /// Expected time of the round; absent if no round had taught anything.
+    /// Expected time of the round; absent if no earlier round gave information.
     pub expected: Option<Seconds>,
-    /// Expected time under the best shares so far; absent likewise.
+    /// Expected time under the best shares found so far; absent if no earlier round gave information.
     pub best: Option<Seconds>,
-    /// Time of the round under the launch's first shares, as estimated after it; absent if it taught nothing.
+    /// Time that the round would have taken under the launch's first shares, as estimated after the round;
+    /// absent if the round gave no information.
     pub first: Option<Seconds>,
-    /// Seconds saved so far against the first shares: below zero if lost.
+    /// Seconds saved so far compared with the first shares; negative if time was lost.
     pub saved_s: f64,
     /// Standard deviation of the noise on the logarithm of a task's time, as estimated after the round.
     pub noise: f64,
-    /// Standard deviation of its drift, likewise.
+    /// Standard deviation of the drift of that logarithm, as estimated after the round.
     pub drift: f64,
 }
 
@@ -216,31 +220,31 @@ pub struct Learning {
 pub enum ProcessEnd {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
-/// What became of a task.
+/// Result of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSummary {
     /// Name of the task.
     pub id: TaskId,
     /// Whether it trained on all its samples.
     pub finished: bool,
-    /// The run was interrupted by a signal, or its reader went away, before this task ended.
+    /// Whether the run was interrupted by a signal, or its reader went away, before this task ended.
     pub interrupted: bool,
-    /// Samples trained on.
+    /// Number of samples trained on.
     pub samples: u64,
     /// Batch size, as planned.
     pub batch: Option<Batch>,
     /// Share while all tasks compute, as planned.
     pub share: Option<Share>,
-    /// Time that it trained: from when each of its processes was ready to its last step.
+    /// Training time: from when all of its processes were ready to its last step.
     pub trained: Option<Seconds>,
     /// The part of that time in which all tasks trained, according to the progress events; absent if they
-    /// never did.
+    /// never all trained at once.
     pub together: Option<Seconds>,
-    /// Mean throughput over `together`; if that is absent, samples over `trained`.
+    /// Mean throughput over `together`; if that is absent, `samples` divided by `trained`.
     pub rate: Option<SamplesPerSec>,
     /// Predicted throughput while all tasks compute.
     pub predicted: Option<SamplesPerSec>,
@@ -248,17 +252,17 @@ pub struct TaskSummary {
     pub first_loss: Option<f64>,
     /// Last loss reported.
     pub last_loss: Option<f64>,
-    /// Restarts.
+    /// Number of restarts.
     pub restarts: u32,
-    /// Progress events dropped because the reader's queue was full. All other figures are computed from
-    /// the events that are there.
+    /// Number of progress events dropped because the reader's queue was full. All other figures are computed
+    /// from the remaining events.
     pub dropped: u64,
-    /// How the last process ended, if there was one.
+    /// How the last process ended, if the task had one.
     pub end: Option<ProcessEnd>,
 }
 
 impl TaskSummary {
-    /// A task of which nothing is known yet.
+    /// The result of a task about which nothing is known yet.
     #[must_use]
     pub const fn new(id: TaskId) -> Self {
         Self {
@@ -280,8 +284,8 @@ impl TaskSummary {
         }
     }
 
-    /// Throughput while all tasks trained, if they ever did. Summaries without seconds come from
-    /// earlier versions, which had no other throughput.
+    /// Throughput while all tasks trained, if they ever did. Summaries without times come from earlier
+    /// versions, whose only throughput was this one.
     #[must_use]
     pub fn rate_together(&self) -> Option<SamplesPerSec> {
         self.rate
@@ -329,7 +333,7 @@ impl RunEvent {
         }
     }
 
-    /// The round in which it happened, or for which a new plan was made.
+    /// The round in which the event happened, or for which a new plan was made.
     #[must_use]
     pub const fn round(&self) -> Option<u32> {
         match &self.payload {
@@ -348,7 +352,7 @@ impl RunEvent {
         }
     }
 
-    /// Why, for people.
+    /// The reason that the event gives, for people.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match &self.payload {
@@ -369,7 +373,7 @@ impl RunEvent {
         }
     }
 
-    /// What is followed from this event on.
+    /// The plan or timeline that the run follows from this event on.
     #[must_use]
     pub const fn planned(&self) -> Option<&Planned> {
         match &self.payload {
@@ -382,7 +386,7 @@ impl RunEvent {
 }
 
 impl Planned {
-    /// The plan, alone or in its timeline.
+    /// The plan, which a timeline contains.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         match self {
@@ -391,7 +395,7 @@ impl Planned {
         }
     }
 
-    /// The timeline, if it is one.
+    /// The timeline; `None` for a plan alone.
     #[must_use]
     pub fn timeline(&self) -> Option<&Timeline> {
         match self {

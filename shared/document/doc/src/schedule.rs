@@ -5,46 +5,47 @@ use units::{Seconds, shown};
 use crate::wire::{self, ScheduleBaseline, ScheduleBound, SchedulePolicy, Switching, Wire as _};
 use crate::{Checker, Cluster, Code, Document, Provenance};
 
-/// Which task of a cluster's jobs runs where and when.
+/// A schedule: where and when each task of a cluster's jobs runs.
 ///
-/// In memory each task of each round has an entry, up to [`Schedule::MOST_TASKS`] of them; a document of many tasks
-/// merges equal rounds into one. Of more tasks, equal rounds are one entry in memory as well. Names resolve, and rounds and tasks are those of the jobs; a checker decides whether the schedule is feasible and its
-/// figures are right.
+/// In memory each task of each round has its own entry, up to [`Schedule::MOST_TASKS`] tasks; with more tasks, equal
+/// consecutive rounds share one entry. A document of many tasks merges equal rounds as well. Reading checks that names
+/// resolve, and that rounds and tasks are within those of the jobs. A separate checker decides whether the schedule is
+/// feasible and its figures are right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     /// Name of the instance.
     pub id: Option<String>,
-    /// Who scheduled.
+    /// The policy that made the schedule.
     pub policy: SchedulePolicy,
-    /// Sum of weight times completion.
+    /// Sum over the jobs of weight × completion time.
     pub cost: f64,
-    /// Sum of weight times (completion less arrival).
+    /// Sum over the jobs of weight × (completion time - arrival time).
     pub flow_cost: f64,
-    /// Mean of completion less arrival.
+    /// Mean over the jobs of completion time - arrival time.
     pub mean: Seconds,
-    /// 95th percentile of completion less arrival.
+    /// 95th percentile over the jobs of completion time - arrival time.
     pub p95: Seconds,
-    /// The last completion.
+    /// Completion time of the last job.
     pub makespan: Seconds,
     /// Fraction of GPU time until the makespan that is spent training.
     pub utilisation: f64,
-    /// No schedule costs less.
+    /// Lower bound of the cost: no schedule costs less.
     pub lower_bound: f64,
     /// Which relaxation gave the bound.
     pub bound: ScheduleBound,
     /// `cost / lower_bound - 1`.
     pub gap: f64,
-    /// Whether no schedule is better.
+    /// Whether this schedule is proven optimal.
     pub proven: bool,
-    /// Largest relative deviation of a duration from the cluster's.
+    /// Largest relative deviation of a duration from its value in the cluster document.
     pub noise: f64,
     /// Total synchronisation time of all tasks in seconds, if there is noise.
     pub sync: Option<Seconds>,
-    /// Other policies on the same instance.
+    /// Results of other policies on the same instance.
     pub baselines: Vec<ScheduleBaseline>,
-    /// Modelled switching.
+    /// Model of the cost of switching a GPU between jobs.
     pub switching: Option<Switching>,
-    /// The instance.
+    /// The instance: GPUs and jobs.
     pub cluster: Cluster,
     /// Fingerprint of the instance.
     pub fingerprint: String,
@@ -54,54 +55,54 @@ pub struct Schedule {
     pub provenance: Vec<Provenance>,
 }
 
-/// One task of one round of a job on a GPU, and of equal rounds after it.
+/// One task of one round of a job on a GPU, and of the equal rounds that follow it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScheduledTask {
     /// Number of the job in the cluster.
     pub job: usize,
-    /// Round, below the job's.
+    /// Index of the round, below the job's number of rounds.
     pub round: u32,
-    /// Task of the round, below the job's.
+    /// Index of the task in its round, below the job's tasks per round.
     pub task: u32,
     /// Number of the GPU in the cluster.
     pub gpu: usize,
-    /// When the GPU begins with it.
+    /// When the GPU starts with the task, switching included.
     pub start: Seconds,
-    /// Seconds of switching.
+    /// Switching time before training.
     pub switch: Seconds,
     /// When training ends.
     pub trained: Seconds,
-    /// When its result is synchronised.
+    /// When the synchronisation of its result ends.
     pub synced: Seconds,
-    /// Equal rounds, this one and those after it.
+    /// Number of equal rounds: this one and those after it.
     pub rounds: u32,
-    /// Seconds from a round to the next; 0 for a single one.
+    /// Seconds from one round to the next; 0 for a single round.
     pub period: f64,
 }
 
 impl ScheduledTask {
-    /// Seconds from the first round to the last.
+    /// Seconds from the first round of the entry to the last.
     #[must_use]
     pub fn moved(&self) -> f64 {
         f64::from(self.rounds - 1) * self.period
     }
 
-    /// When training of the last round ends.
+    /// When training of the entry's last round ends.
     #[must_use]
     pub fn last_trained(&self) -> f64 {
         self.trained.get() + self.moved()
     }
 
-    /// When the last round is synchronised.
+    /// When synchronisation of the entry's last round ends.
     #[must_use]
     pub fn last_synced(&self) -> f64 {
         self.synced.get() + self.moved()
     }
 
-    /// The same task from a later round of the entry on, for so many rounds.
+    /// The part of the entry that starts `later` rounds after its first and has `rounds` rounds.
     fn from(&self, later: u32, rounds: u32) -> Self {
         let later_by = f64::from(later) * self.period;
-        // Within range: the last round was checked when the entry was read.
+        // Cannot be out of range: the last round was checked when the entry was read.
         let moved = |s: Seconds| Seconds::new(s.get() + later_by).unwrap_or(s);
         Self {
             round: self.round + later,
@@ -116,18 +117,18 @@ impl ScheduledTask {
 }
 
 impl Schedule {
-    /// Most entries: this many are about 64 MiB, the limit of a document, and a reader keeps each. Up to as many tasks
-    /// are expanded, each to an entry of its own.
+    /// Maximum number of entries. This many take about 64 MiB, the limit of a document, and a reader keeps each in
+    /// memory. Schedules of up to this many tasks are expanded to one entry per task.
     pub const MOST_TASKS: u64 = 600_000;
 
-    /// Tasks of all rounds.
+    /// Number of tasks over all rounds.
     #[must_use]
     pub fn tasks(&self) -> u64 {
         let rounds = self.assignments.iter().map(|a| u64::from(a.rounds));
         rounds.fold(0, u64::saturating_add)
     }
 
-    /// Whether equal rounds are one entry in memory.
+    /// Whether an entry in memory may stand for several equal rounds.
     #[must_use]
     pub fn is_merged(&self) -> bool {
         self.assignments.iter().any(|a| a.rounds > 1)
@@ -237,16 +238,16 @@ impl Document for Schedule {
     }
 }
 
-/// Up to this many tasks each has its own entry, which is easier to read and to process: they take about 1
-/// MiB.
+/// Up to this many tasks, each task has its own entry in a document, which is easier to read and to process; that many
+/// entries take about 1 MiB.
 const SINGLE: usize = 10_000;
 
-/// The times of merged rounds are multiples of the period, while those of a plan are sums: they may
-/// differ by this fraction, which a checker attributes to rounding.
+/// Relative tolerance for the times of merged rounds: in a merged entry they are multiples of the period, in a plan
+/// they are sums. A checker attributes a difference up to this fraction to rounding.
 const ALIKE: f64 = 1e-10;
 
-/// The entries of a document, by start. A long job is alone on its GPU most of the time, so its rounds
-/// become few entries.
+/// The entries of a document, by start time. A long job is alone on its GPU most of the time, so most of its rounds are
+/// equal and become few entries.
 fn stretches(tasks: &[ScheduledTask]) -> Vec<ScheduledTask> {
     if tasks.len() <= SINGLE && tasks.iter().all(|t| t.rounds == 1) {
         return tasks.to_vec();
@@ -273,7 +274,7 @@ fn by_start(tasks: &mut [ScheduledTask]) {
     });
 }
 
-/// Appends the rounds of a task to an entry, if they equal those before.
+/// Appends the rounds of `task` to the entry `first` if they continue its period; returns whether they did.
 fn takes(first: &mut ScheduledTask, task: &ScheduledTask) -> bool {
     let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
         && first.round + first.rounds == task.round
@@ -303,9 +304,9 @@ fn takes(first: &mut ScheduledTask, task: &ScheduledTask) -> bool {
     goes_on
 }
 
-/// The entries as they are kept in memory: of so many tasks as a reader can keep each for itself, each; of more, entries
-/// that all tasks of a job have for the same rounds, so that whoever follows or checks them can go from one to the next.
-/// There must be few enough of these, so that a short document cannot demand all memory.
+/// The entries as kept in memory. Up to [`Schedule::MOST_TASKS`] tasks, each task has its own. With more tasks, all
+/// tasks of a job get entries for the same rounds, so that a reader or checker can go from one group of rounds to the
+/// next. The number of these entries is limited, so that a short document cannot fill the memory.
 fn kept(
     wire: &wire::Schedule,
     entries: Vec<ScheduledTask>,
@@ -327,13 +328,13 @@ fn kept(
         });
         return None;
     }
-    // The rounds at which an entry of the job begins or ends.
+    // For each job, the rounds at which one of its entries begins or ends.
     let mut ends: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); cluster.jobs.len()];
     for a in &entries {
         ends[a.job].extend([a.round, a.round + a.rounds]);
     }
     let inside = |a: &ScheduledTask| ends[a.job].range(a.round + 1..a.round + a.rounds);
-    // Stops at the first too many: counting all would take long where a few entries overlap many.
+    // Stops once the limit is exceeded: counting all pieces would take long if a few entries overlap many others.
     let mut pieces = 0_u64;
     for a in &entries {
         pieces += 1 + inside(a).take(Schedule::MOST_TASKS as usize).count() as u64;
@@ -353,7 +354,7 @@ fn kept(
     Some(cut(entries, |a| inside(a).copied().collect()))
 }
 
-/// Cuts every entry at rounds that lie inside it; the pieces by start.
+/// Cuts every entry at the given rounds inside it; returns the pieces by start time.
 fn cut(
     entries: Vec<ScheduledTask>,
     rounds: impl Fn(&ScheduledTask) -> Vec<u32>,
@@ -439,7 +440,7 @@ fn scheduled(
     })
 }
 
-/// Whether a sum of weight times seconds can be one: of at most 600,000 jobs, each at most 1e30 times 1e30.
+/// Checks that a value can be a sum of weight × seconds: at most 600,000 jobs, each at most 1e30 × 1e30.
 fn is_sum(name: &str, value: f64, c: &mut Checker) -> bool {
     let sound = (0.0..=1e66).contains(&value);
     if !sound {
@@ -451,7 +452,7 @@ fn is_sum(name: &str, value: f64, c: &mut Checker) -> bool {
     sound
 }
 
-/// Whether the rounds of an entry can follow each other: the next starts no earlier than this one is
+/// Checks that the rounds of an entry can follow each other: the next round must not start before this one is
 /// synchronised.
 fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
     if wire.rounds == 0 {
@@ -465,7 +466,7 @@ fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
         return false;
     }
     if wire.rounds == 1 {
-        // Nothing follows.
+        // A single round has no period to check.
         return true;
     }
     let last = wire.synced_s + f64::from(wire.rounds - 1) * wire.period_s;

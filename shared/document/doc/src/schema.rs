@@ -21,7 +21,7 @@ pub(crate) fn names() -> String {
     .join(", ")
 }
 
-/// Kinds of documents: the schema, what writes it, what reads it.
+/// Kinds of documents: schema, the tool that writes it, the tool that reads it.
 const TOOLS: [(&str, &str, &str); 10] = [
     (wire::Workload::SCHEMA, "mt init or an editor", "mt-profile"),
     (wire::ProfileHeader::SCHEMA, "mt-profile", "mt-fit"),
@@ -55,17 +55,17 @@ const TOOLS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The tools that read documents of a schema; none if it is not a document's schema.
+/// The tools that read documents of a schema; `None` if the schema is unknown.
 #[must_use]
 pub fn readers(schema: &str) -> Option<&'static str> {
     TOOLS.iter().find(|t| t.0 == schema).map(|t| t.2)
 }
 
-/// Similarity (Jaro-Winkler) above which an unknown schema is taken for a misspelt one. All schema names
+/// Similarity (Jaro-Winkler) above which an unknown schema is treated as a misspelling. All schema names
 /// begin and end alike, yet no two are this similar, while `mt.worklod/1` and `mt.plan/2` exceed 0.95.
 const ALIKE: f64 = 0.9;
 
-/// The error and advice for a document that a tool does not read.
+/// Error and advice for a document whose schema is not the one that the tool reads.
 pub(crate) fn other(found: &str, wanted: &str) -> (String, String) {
     let known = readers(found);
     if known.is_none() && strsim::jaro_winkler(found, wanted) >= ALIKE {
@@ -110,7 +110,7 @@ pub(crate) fn schema_of<W: Wire>() -> Value {
 
 /// Every JSON Schema: file name and text, in a fixed order.
 ///
-/// The records of a profile have a schema each.
+/// Each record type of a profile has its own schema.
 #[must_use]
 pub fn schemas() -> Vec<(String, String)> {
     fn one<W: Wire>() -> (String, String) {

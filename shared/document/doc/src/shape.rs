@@ -1,8 +1,8 @@
 //! Finds every place where a value deviates from a JSON Schema.
 //!
-//! `serde` stops at the first deviation, but users want all of them. This supports only the
-//! keywords that this crate's schemas use: `$ref`, `anyOf` of types, `oneOf` of constants or of
-//! tagged objects, `type`, `properties`, `required`, `additionalProperties`, `items`.
+//! `serde` stops at the first deviation, but users want all of them. Only the keywords that this crate's schemas
+//! use are supported: `$ref`, `anyOf` of types, `oneOf` of constants or of tagged objects, `type`, `properties`,
+//! `required`, `additionalProperties`, `items`.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::schema::schema_of;
 use crate::wire::Wire;
 use crate::{Checker, Code, Fault};
 
-/// The deviations of a document from the shape of `W`.
+/// All deviations of a document from the shape of `W`.
 pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         return Vec::new();
@@ -26,7 +26,8 @@ pub(crate) struct Shape<'a> {
     root: &'a Value,
 }
 
-/// The document with lenient notations replaced by those of `W` (see [`crate::relax`]); `None` if there were none.
+/// The document with lenient notations replaced by those of `W` (see [`crate::relax`]); `None` if it has no
+/// lenient notation.
 pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut value = serde_json::from_slice::<Value>(bytes).ok()?;
     let root = schema_of::<W>();
@@ -68,7 +69,7 @@ impl<'a> Shape<'a> {
             let hint = if value.is_string() && c.is_about("bytes") {
                 ", or a size such as \"24GB\" or \"512MiB\""
             } else if types(schema).contains(&"string") && is_scalar {
-                // In YAML and TOML, 0.10 without quotes is a number, which has no last digit.
+                // YAML and TOML read an unquoted 0.10 as a number, which loses its last digit.
                 ": put it in quotes, as it is to be read"
             } else {
                 ""
@@ -93,7 +94,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// One of several shapes of different types; null is checked earlier.
+    /// Checks a value that may have one of several types; null was checked earlier.
     fn any_of(&self, branches: &'a [Value], value: &Value, c: &mut Checker) {
         let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
         let branches = branches.iter().map(|b| self.resolve(b));
@@ -163,8 +164,8 @@ impl<'a> Shape<'a> {
 /// `weigth` and `flops_per_samples` find their fields, and `epochs` and `name` find none.
 const ALIKE: f64 = 0.8;
 
-/// Names the known field that was probably meant, or all of them, so that a misspelt one can be corrected at
-/// once.
+/// Advises the known field that was probably meant, or lists all known fields, so that a misspelt name can be
+/// corrected at once.
 fn unknown_advice(name: &str, known: Option<&Map<String, Value>>) -> String {
     let known: Vec<&str> = known
         .into_iter()
@@ -240,7 +241,7 @@ fn expectation(schema: &Value) -> String {
     words.join(" or ")
 }
 
-/// A value may be a whole document; its beginning is enough to show.
+/// The start of a value as text: the value may be a whole document.
 fn shortened(value: &Value) -> String {
     const KEEP: usize = 60;
     let text = value.to_string();

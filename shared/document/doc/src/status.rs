@@ -7,12 +7,13 @@ use crate::{Checker, Code, Document};
 
 /// Status of a cluster's jobs at a given time.
 ///
-/// Names of jobs are unique; a checker decides whether ends and states are consistent.
+/// Names of jobs are unique. A separate checker decides whether end times and states are
+/// consistent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterStatus {
-    /// The moment.
+    /// The time for which the status holds.
     pub time: Seconds,
-    /// GPUs that must not be used.
+    /// GPUs that must not be used at present.
     pub lost: Vec<String>,
     /// The jobs, in order of their arrivals.
     pub jobs: Vec<JobStatus>,
@@ -23,34 +24,34 @@ pub struct ClusterStatus {
 pub struct JobStatus {
     /// Name.
     pub job: TaskId,
-    /// Whether it runs.
+    /// State of the job: running, waiting, done or cancelled.
     pub state: JobState,
-    /// Weight.
+    /// Weight of its completion time.
     pub weight: Weight,
-    /// Rounds that are complete, at most all.
+    /// Number of completed rounds, at most `rounds`.
     pub rounds_done: u32,
-    /// Rounds.
+    /// Total number of rounds.
     pub rounds: u32,
-    /// Its tasks under way.
+    /// Its tasks that are running.
     pub running: Vec<TaskStatus>,
-    /// Why it waits, for people.
+    /// Why the job waits, for people.
     pub waits: Option<String>,
-    /// When and on which GPU a task of it is expected to start next.
+    /// When and on which GPU its next task is expected to start.
     pub next: Option<(Seconds, String)>,
-    /// When it is expected to be complete, or was.
+    /// When the job is expected to be complete, or when it completed.
     pub end: Option<ExpectedEnd>,
-    /// When it should be complete.
+    /// Deadline of the job.
     pub deadline: Option<Seconds>,
 }
 
 /// When a job is expected to be complete.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedEnd {
-    /// With durations as declared.
+    /// With the durations as declared.
     pub at: Seconds,
-    /// In nineteen of twenty cases it ends later than this.
+    /// 5 % quantile: the job ends later than this in nineteen of twenty cases.
     pub low: Seconds,
-    /// In nineteen of twenty cases it ends earlier than this.
+    /// 95 % quantile: the job ends earlier than this in nineteen of twenty cases.
     pub high: Seconds,
 }
 

@@ -3,10 +3,10 @@ use units::{Batch, Seconds, TaskId};
 use crate::wire::{self, PhaseKind, RatesKind, ScheduleClass, Search, TaskBatch, Wire};
 use crate::{Checker, Code, Document, Plan, Provenance};
 
-/// The order of transfers and compute of one round.
+/// Order and times of the transfers and compute of one round.
 ///
-/// Orders name every task of the plan once; phases name tasks of the plan, and end no earlier
-/// than they start.
+/// Each order names every task of the plan once. Phases name tasks of the plan, and no phase ends
+/// before it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     /// Name of the device or client.
@@ -15,9 +15,9 @@ pub struct Timeline {
     pub rates: RatesKind,
     /// Whether uploads had to keep the order of the downloads.
     pub single_order: bool,
-    /// Indices into the plan's tasks, in the order of downloads.
+    /// Tasks in the order of their downloads, as indices into the plan's tasks.
     pub download_order: Vec<usize>,
-    /// Indices into the plan's tasks, in the order of uploads.
+    /// Tasks in the order of their uploads, as indices into the plan's tasks.
     pub upload_order: Vec<usize>,
     /// Phases that are held back although they could start, each at most once.
     pub holds: Vec<Hold>,
@@ -27,19 +27,19 @@ pub struct Timeline {
     pub phases: Vec<Phase>,
     /// End of the last phase.
     pub makespan: Seconds,
-    /// Lower bound: no schedule can be faster, whatever idling it has.
+    /// Lower bound of the makespan: no schedule is faster, with or without deliberate idling.
     pub lower_bound: Seconds,
     /// `makespan / lower_bound - 1`.
     pub gap: f64,
     /// Whether the makespan is proven optimal in a class of schedules.
     pub proven: bool,
-    /// That class.
+    /// The class of schedules of that proof.
     pub proven_among: Option<ScheduleClass>,
     /// Makespan without overlap.
     pub overlap_off: Seconds,
     /// How the order was found.
     pub search: Search,
-    /// The plan.
+    /// The plan whose round this is.
     pub plan: Plan,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
@@ -58,23 +58,24 @@ pub struct Phase {
     pub end: Seconds,
 }
 
-/// The phase of a task that is held back until a phase of another task has ended.
+/// A phase that is held back until a phase of another task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hold {
     /// Index into the plan's tasks.
     pub task: usize,
     /// The phase that starts later.
     pub phase: PhaseKind,
-    /// Index of the task that is waited for.
+    /// Index of the other task, whose phase must end first.
     pub until: usize,
-    /// The phase of it whose end is waited for.
+    /// The phase of the other task that must end first.
     pub end_of: PhaseKind,
 }
 
 impl Hold {
-    /// Returns the first of `holds` whose phase could never start because it waits, through a cycle,
-    /// for itself: phases of one task, turns of each direction, and holds all impose order. A link
-    /// shared by all transfers has no turns, but reading the order this way excludes nothing valid.
+    /// Returns the first of `holds` whose phase can never start because it waits for itself through
+    /// a cycle. Three kinds of constraints order the phases: the phases of one task, the turns in
+    /// each direction, and the holds. A link shared by all transfers has no turns, but assuming them
+    /// refuses no valid timeline.
     #[must_use]
     pub fn stuck(
         holds: &[Hold],
@@ -239,7 +240,7 @@ fn batches(wire: &[TaskBatch], plan: &Plan, c: &mut Checker) -> Option<Vec<Optio
     Some(batches)
 }
 
-/// Which phases are held until which end: each once, by another task.
+/// Reads the holds. A phase is held at most once, and only by another task.
 fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>> {
     let holds = c.list("holds", wire, |hold, c| {
         let task = c.field("task", |c| find(&hold.task, plan, c));
@@ -283,7 +284,7 @@ fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>>
     Some(holds)
 }
 
-/// Every phase can start at some time.
+/// Checks that the holds form no cycle: every phase can start at some time.
 fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan, c: &mut Checker) {
     if let Some(h) = Hold::stuck(holds, plan.tasks.len(), downloads, uploads) {
         c.field("holds", |c| {

@@ -7,7 +7,7 @@ use crate::event::{Field, check_fields};
 use crate::wire::{self, TrainingEventKind};
 use crate::{Checker, Code, Document, Event, GradientNoise};
 
-/// An event of a training, for an allocator of GPUs.
+/// An event of a training, which an allocator of GPUs reads.
 pub type TrainingEvent = Event<TrainingNews>;
 
 /// What happened.
@@ -15,38 +15,39 @@ pub type TrainingEvent = Event<TrainingNews>;
 pub enum TrainingNews {
     /// A training wants GPUs.
     Arrive(Box<Arrival>),
-    /// It made steps.
+    /// A training made steps.
     Progress {
-        /// Which.
+        /// Name of the training.
         task: TaskId,
-        /// Global steps made.
+        /// Number of global steps made so far.
         step: u64,
-        /// GPUs that it runs on.
+        /// Number of GPUs that it runs on.
         gpus: u32,
-        /// Loss of the step; absent if it has diverged.
+        /// Loss of the step; absent if the training has diverged.
         loss: Option<f64>,
-        /// Samples of a step, over all its processes.
+        /// Global batch size: samples per step over all its processes.
         batch: Option<Batch>,
-        /// What the gradients of the steps since the progress before say about the noise scale.
+        /// Gradient statistics of the steps since the previous progress event, from which the noise
+        /// scale is estimated.
         gradient: Option<GradientNoise>,
     },
-    /// It has stopped and saved a checkpoint, at `step` if given.
+    /// A training has stopped and saved a checkpoint, at `step` if given.
     Parked {
-        /// Which.
+        /// Name of the training.
         task: TaskId,
-        /// Global steps made.
+        /// Number of global steps made so far.
         step: Option<u64>,
     },
-    /// It has ended.
+    /// A training has ended.
     Done {
-        /// Which.
+        /// Name of the training.
         task: TaskId,
     },
-    /// It has ended without reaching its target.
+    /// A training has ended without reaching its target.
     Failed {
-        /// Which.
+        /// Name of the training.
         task: TaskId,
-        /// Why.
+        /// Why it failed.
         reason: Option<String>,
     },
     /// The decision with this number has been carried out.
@@ -54,12 +55,12 @@ pub enum TrainingNews {
         /// Number of the decision.
         seq: u64,
     },
-    /// The GPU of this number is not to be used any more.
+    /// The GPU with this number must no longer be used.
     Lost {
         /// Number of the GPU, from 0.
         gpu: u32,
     },
-    /// It can be used again.
+    /// A lost GPU can be used again.
     Found {
         /// Number of the GPU, from 0.
         gpu: u32,
@@ -69,34 +70,35 @@ pub enum TrainingNews {
 /// A training that wants GPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// Its name.
+    /// Name of the training.
     pub task: TaskId,
-    /// Fewest GPUs that it runs on, 1 or more.
+    /// Minimum number of GPUs that it runs on, 1 or more.
     pub min_gpus: Option<u32>,
-    /// Most GPUs that it runs on, not below the fewest.
+    /// Maximum number of GPUs that it runs on, at least `min_gpus`.
     pub max_gpus: Option<u32>,
-    /// Done when the mean loss of the last ten reports is at most this.
+    /// The training is done when the mean loss of the last ten reports is at most this.
     pub target_loss: Option<f64>,
-    /// Done after this many steps.
+    /// The training is done after this many steps.
     pub total_steps: Option<u64>,
-    /// Done after this many samples.
+    /// The training is done after this many samples.
     pub total_samples: Option<Samples>,
-    /// Done when the loss falls by less than this fraction (above 0, below 1) over 100 steps.
+    /// The training is done when the loss falls by less than this fraction (above 0, below 1) over
+    /// 100 steps.
     pub plateau: Option<f64>,
     /// Weight in the weighted objective.
     pub weight: Option<Weight>,
-    /// Samples of a step.
+    /// Number of samples per step.
     pub batch: Option<TrainingBatch>,
-    /// Steps per second, above 0, by number of GPUs, 1 or more, from an earlier run.
+    /// Measured speed from an earlier run: steps per second, above 0, by number of GPUs, 1 or more.
     pub steps_per_s: BTreeMap<u32, f64>,
 }
 
 /// How the samples of a step depend on the number of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainingBatch {
-    /// The same for any number of GPUs, split over them.
+    /// The same total for any number of GPUs, split over them.
     Global(Batch),
-    /// The same for each GPU.
+    /// The same number on each GPU.
     PerGpu(Batch),
 }
 
@@ -292,7 +294,7 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
     })
 }
 
-/// Range of rates: from one step per century to one per nanosecond.
+/// Accepted range of steps per second: from one step per century to one per nanosecond.
 const RATES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
@@ -312,7 +314,7 @@ fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
     speeds
 }
 
-/// A count of 1 or more that may be absent.
+/// Checks a number of GPUs that may be absent: 1 or more.
 fn positive(name: &str, value: Option<u32>, c: &mut Checker) -> Option<Option<u32>> {
     if value == Some(0) {
         c.field(name, |c| {

@@ -1,8 +1,7 @@
-//! The documents as they are in a file, field by field.
+//! The documents in their form in a file, field by field.
 //!
-//! These types accept any JSON of the right shape; the conversion to the validated types of the
-//! crate decides whether it makes sense. Units are in the field names. The JSON Schemas in
-//! `schemas/` are generated from here.
+//! These types accept any JSON of the right shape; converting them to the validated types of the crate checks
+//! the values. Units are in the field names. The JSON Schemas in `schemas/` are generated from these types.
 
 mod allocation;
 mod cluster;
@@ -45,18 +44,19 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
     /// The value of the field `schema`.
     const SCHEMA: &'static str;
-    /// The value of the field `record`, where a document is a sequence of several kinds.
+    /// The value of the field `record`, in documents that are a sequence of several record types.
     const RECORD: Option<&'static str>;
 
-    /// JSON on one line.
+    /// Serialises the object as JSON on one line.
     ///
     /// # Errors
     /// Never for these types: only a map with keys that are not strings has no JSON.
     fn line(&self) -> serde_json::Result<Vec<u8>>;
 }
 
-/// Makes a type a [`Wire`] form, with its schema and the name of its record. `line` is expanded for each type,
-/// so that it is compiled here: a function of the trait would be compiled again in each crate that writes one.
+/// Implements [`Wire`] for a type, with its schema and the name of its record. The macro writes out `line` for
+/// each type so that it is compiled in this crate: a default method of the trait would be compiled again in
+/// each crate that writes a document.
 macro_rules! wire_form {
     ($form:ty, $schema:literal) => {
         wire_form!($form, $schema, None, ());
@@ -77,11 +77,11 @@ macro_rules! wire_form {
 }
 pub(crate) use wire_form;
 
-/// Most tasks that run together.
+/// Maximum number of tasks that run together.
 pub(crate) const MAX_TASKS: usize = 64;
 
-/// Reads a list of tasks, keeping only as many as show that there are too many: a million of them, in a
-/// file of 64 MiB, took 590 MB.
+/// Reads a list of tasks, but keeps only one more than [`MAX_TASKS`], which is enough to see that there are
+/// too many: a million tasks, in a file of 64 MiB, took 590 MB.
 pub(crate) fn tasks<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -92,7 +92,7 @@ where
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            // As serde says it of any list.
+            // Same wording as serde's own for a list.
             f.write_str("a sequence")
         }
 

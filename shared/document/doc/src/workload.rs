@@ -52,9 +52,9 @@ pub struct DeviceSpec {
 /// A GPU for the simulator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GpuSpec {
-    /// By name in the catalogue.
+    /// A GPU of the catalogue, by name.
     Named(String),
-    /// By its figures: positive and finite.
+    /// A GPU given by its parameters: positive and finite.
     Described(GpuDescription),
 }
 
@@ -65,26 +65,26 @@ pub struct Link {
     pub down: Bandwidth,
     /// Uplink.
     pub up: Bandwidth,
-    /// How transfers share it.
+    /// How transfers of the two directions share the link.
     pub duplex: Duplex,
 }
 
 /// One training task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Name.
+    /// Name, unique in the workload.
     pub id: TaskId,
     /// Catalogue model.
     pub model: Option<String>,
     /// Side of the input image of the catalogue model.
     pub input_pixels: Option<u32>,
-    /// Layers of a model of one's own.
+    /// Layers of a model that is not in the catalogue.
     pub layers: Vec<LayerDescription>,
-    /// Operations to train on one sample.
+    /// Floating-point operations to train on one sample.
     pub flops_per_sample: Option<Flops>,
-    /// DRAM bytes moved to train on one sample: finite and above 0.
+    /// Bytes of DRAM traffic to train on one sample: finite and above 0.
     pub bytes_per_sample: Option<f64>,
-    /// Batch sizes to choose from, ascending.
+    /// Batch sizes that a plan may choose from, ascending.
     pub batch_sizes: Vec<Batch>,
     /// Reference batch size, one of `batch_sizes`; `None`: the smallest. See [`Task::reference`].
     pub batch: Option<Batch>,
@@ -92,35 +92,35 @@ pub struct Task {
     pub efficiency: Option<Efficiency>,
     /// Rounds until the target at the reference batch size: finite and above 0.
     pub rounds_to_target: Option<f64>,
-    /// Local data volume of a round.
+    /// Number of samples per round: the local data volume.
     pub samples: Option<Samples>,
-    /// Bytes to move in a round.
+    /// Bytes to transfer per round.
     pub update_bytes: Option<UpdateBytes>,
     /// Weight in the weighted objective.
     pub weight: Option<Weight>,
     /// Memory need.
     pub memory: Option<Memory>,
-    /// Host cost in the simulator, instead of the GPU's.
+    /// Host cost in the simulator, which overrides that of the GPU.
     pub host: HostCost,
     /// The training program.
     pub job: Option<Job>,
 }
 
-/// Bytes to move in a round.
+/// Bytes to transfer per round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UpdateBytes {
-    /// Download before compute.
+    /// Bytes downloaded before compute.
     pub down: Bytes,
-    /// Upload after compute.
+    /// Bytes uploaded after compute.
     pub up: Bytes,
 }
 
 /// Memory need of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Context, weights, optimiser state.
+    /// Bytes that do not depend on the batch size: context, weights, optimiser state.
     pub fixed: Bytes,
-    /// Saved activations for each sample of a batch.
+    /// Bytes per sample of a batch: saved activations.
     pub per_sample: Bytes,
 }
 
@@ -132,7 +132,7 @@ impl Memory {
     }
 }
 
-/// Host cost of a step in the simulator; an absent part is the GPU's.
+/// Host cost of a step in the simulator; a field that is absent takes the value of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HostCost {
     /// Microseconds for each step.
@@ -146,7 +146,7 @@ pub struct HostCost {
 pub struct Job {
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
-    /// Variables to set.
+    /// Environment variables to set.
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: Option<String>,
@@ -158,7 +158,7 @@ pub struct Job {
     pub download: Vec<String>,
     /// Program of the upload phase; may be empty.
     pub upload: Vec<String>,
-    /// Program to continue after a fault; empty: `argv`.
+    /// Program that continues the training after a fault; empty: `argv`.
     pub resume: Vec<String>,
 }
 
@@ -169,9 +169,9 @@ impl Workload {
         self.tasks.iter().all(|t| t.efficiency.is_some())
     }
 
-    /// Default objective of a plan: progress if the efficiency of every task is known; else the length
-    /// of the round if every task has samples, since throughput says nothing about unequal volumes;
-    /// else the total throughput.
+    /// Default objective of a plan: progress if the efficiency of every task is known. Otherwise it is the length of
+    /// the round if every task has samples, since throughput says nothing about unequal volumes, and the total
+    /// throughput if not.
     #[must_use]
     pub fn default_objective(&self) -> ObjectiveKind {
         if self.knows_efficiency() {
@@ -230,7 +230,7 @@ impl UpdateBytes {
 }
 
 impl Task {
-    /// A task of which only the name is known, in steps of one sample.
+    /// Makes a task of which only the name is known; its steps have one sample.
     #[must_use]
     pub fn named(id: TaskId) -> Self {
         Self {
@@ -253,8 +253,8 @@ impl Task {
         }
     }
 
-    /// Rounds to the target at the reference size: as given, otherwise those of a table of rounds; `None` if neither
-    /// says so.
+    /// Rounds to the target at the reference batch size: `rounds_to_target` if given, otherwise the entry in a table
+    /// of rounds; `None` if there is neither.
     #[must_use]
     pub fn rounds_at_reference(&self) -> Option<f64> {
         let row = || match &self.efficiency.as_ref()?.curve {
@@ -267,8 +267,7 @@ impl Task {
         self.rounds_to_target.or_else(row)
     }
 
-    /// The batch size that `rounds_to_target` holds for, and that a plan keeps where no efficiency is
-    /// known.
+    /// The batch size for which `rounds_to_target` holds. A plan keeps this size if no efficiency is known.
     ///
     /// # Panics
     /// Never: a task has at least one batch size.

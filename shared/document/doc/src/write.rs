@@ -9,23 +9,23 @@ use crate::wire::Wire as _;
 /// Writes a document as one line of JSON.
 ///
 /// # Errors
-/// Whatever `out` answers.
+/// Any error of `out`.
 pub fn write_line<D: Document>(out: &mut (impl Write + ?Sized), document: &D) -> io::Result<()> {
     let mut line = document.to_wire().line()?;
     line.push(b'\n');
     out.write_all(&line)
 }
 
-/// Writes a document as JSON spread over lines for people.
+/// Writes a document as JSON that is indented over several lines, for people.
 ///
 /// # Errors
-/// Whatever `out` answers.
+/// Any error of `out`.
 pub fn write_pretty<D: Document>(out: &mut (impl Write + ?Sized), document: &D) -> io::Result<()> {
     out.write_all(&spread(&document.to_wire().line()?))
 }
 
-/// A line of JSON spread over lines, as `serde_json` does it: its own code for that would be as large as the one
-/// that writes the line, and compiled for each kind of document.
+/// Indents a line of JSON in the layout of `serde_json`'s pretty printer. That printer is not used because its
+/// code is as large as the one that writes the line, and would be compiled for each kind of document.
 pub(crate) fn spread(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(2 * line.len());
     let mut depth = 0;
@@ -44,7 +44,7 @@ pub(crate) fn spread(line: &[u8]) -> Vec<u8> {
             before = byte;
             continue;
         }
-        // Only here it is known whether anything was written.
+        // Brackets of an empty list or object stay together: break the line only once something follows.
         let opened = matches!(before, b'{' | b'[');
         let closes = matches!(byte, b'}' | b']');
         if opened && !closes {
@@ -67,8 +67,7 @@ pub(crate) fn spread(line: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The name of a variant without fields as it is in documents, for messages and tables; empty for a
-/// value of another form.
+/// Name of a variant without fields, as documents have it, for messages and tables; empty for any other value.
 #[must_use]
 pub fn name_of(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {

@@ -23,13 +23,13 @@ pub struct SearchOptions {
     /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and maximum number of points of the
     /// local search.
     pub max_points: u64,
-    /// Starts of the local search: a quarter anywhere, the others near the best so far.
+    /// Starts of the local search: a quarter are random, the others perturb the best point so far.
     pub starts: u32,
     /// How many of the best solutions to return, at least 1.
     pub top: usize,
     /// Seed of the random starts.
     pub seed: u64,
-    /// Whether to find out why nothing is feasible, which takes several more searches.
+    /// Whether to explain an infeasible problem, which takes several more searches.
     pub reasons: bool,
 }
 

@@ -51,7 +51,7 @@ pub fn standings_by_model(
     problem.standings(model, known, others)
 }
 
-/// Like [`plan_workload`], for a model without measured co-runs and without a previous plan; with the model's error for
+/// Like [`plan_workload`], without measured co-runs and without a previous plan. The plan states the model's error for
 /// this kind of plan.
 ///
 /// # Errors

@@ -9,9 +9,9 @@ pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) 
     out
 }
 
-/// Seconds until every task has trained on its work, if all begin at once and keep their shares: between two ends the
-/// rates are those of the remaining tasks. Rates are `deviations` standard deviations above their means. `None` if a
-/// task makes no progress.
+/// Seconds until every task has trained on its work, if all begin at once and keep their shares. Whenever a task
+/// ends, the rates are predicted again for the remaining tasks. Rates are `deviations` standard deviations above
+/// their means. `None` if a task makes no progress.
 pub(crate) fn finish<C: Throughput + ?Sized>(
     rates: &C,
     settings: &[Setting],
@@ -39,7 +39,7 @@ pub(crate) fn finish<C: Throughput + ?Sized>(
         for ((_, work), speed) in left.iter_mut().zip(&speed) {
             *work -= speed * next;
         }
-        // Rounding may leave a trillionth of the work of a task that has ended.
+        // A task that has ended may keep a trillionth of its work because of rounding.
         let total: f64 = work.iter().sum();
         left.retain(|(_, work)| *work > 1e-12 * total);
     }

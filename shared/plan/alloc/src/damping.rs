@@ -1,8 +1,8 @@
 use units::Samples;
 
 /// The load used for the mismatch, damped over rounds so that a spike of data does not make the batch sizes
-/// oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples. `lambda` is from 0 (no memory) to
-/// below 1; without a previous load it is the current one.
+/// oscillate: `lambda L_before + (1 - lambda) D_now`, rounded to whole samples. `lambda` is in `[0, 1)`; 0 means
+/// no memory. Without a previous load, the current one is returned.
 #[must_use]
 pub fn damped_load(before: Option<Samples>, now: Samples, lambda: f64) -> Samples {
     let Some(before) = before else {

@@ -1,4 +1,4 @@
-//! When a federation reaches its targets, and which way of treating late devices is the fastest.
+//! The time until a federation reaches its targets, and the fastest treatment of its late devices.
 //!
 //! A device `k` that trains on a fraction `p` of its samples `D_ki` of task `i` at batch size `B` contributes `p
 //! D_ki E_ki(B)` ([`Progress::efficiency`]). Averages are weighted by samples; with all samples at the reference
@@ -9,9 +9,9 @@
 //! g_i = sum_k (p_k D_ki E_ki(B_ki) / N_ki) / sum_k D_ki
 //! ```
 //!
-//! and the target is `L / g_i` seconds away, if every round is as long as that of the slowest device, `L`.
-//! (Rounds become shorter once a task reaches its target; that is ignored here, because it changes which
-//! device is late. Data that only some devices hold are treated like the rest: `mt-overlap` sees no data.)
+//! and the target is `L / g_i` seconds away, if every round takes `L`, the time of the slowest device. (Rounds
+//! become shorter once a task reaches its target; that is ignored here, because it changes which device is late.
+//! Data that only some devices hold count like any other, because `mt-overlap` does not see the data.)
 
 use doc::{ObjectiveKind, Plan, Workload};
 use overlap::{Replanned, Shortened};
@@ -19,11 +19,11 @@ use units::{Batch, Samples, TaskId, Weight};
 
 use crate::progress::Progress;
 
-/// Up to this many mixtures of ways all are looked at, in some milliseconds: 7 late devices of 4 ways. Beyond, one
-/// device's way after another is changed until nothing improves.
+/// Maximum number of combinations of ways that are all evaluated, in some milliseconds: those of 7 late devices
+/// with 4 ways each. If there are more, a descent changes the way of one device at a time.
 const LISTED: usize = 1 << 14;
 
-/// Value of the samples of a device.
+/// What one device contributes to the targets: the samples, weight and efficiency of each of its tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worth {
     tasks: Vec<Own>,
@@ -39,23 +39,22 @@ struct Own {
     progress: Progress,
 }
 
-/// What a device does in a round, and its contribution.
+/// One way for a device to take part in a round, and its contribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
-    /// Other batch sizes and shares than its plan's.
+    /// Batch sizes and shares that replace those of its plan; absent: it keeps its plan.
     pub replanned: Option<Replanned>,
-    /// With less to train on.
+    /// A smaller part of its samples; absent: all of them.
     pub shortened: Option<Shortened>,
-    /// When the round of the device ends, in seconds; with less to train on at the deadline, and 0 where it takes
-    /// no part.
+    /// Length of the device's round in seconds: the deadline if it trains on fewer samples, 0 if it takes no part.
     pub end_s: f64,
     /// `p D_i E_i(B_i) / N_i` of each task of the plan.
     pub progress: Vec<f64>,
 }
 
 impl Worth {
-    /// Contribution of the device of a plan in a round whose workload may be `now`. `None` where the plan is not
-    /// for progress, or does not say it of all of its tasks.
+    /// Contribution of the device of a plan; `now` is the workload of the round, if it differs from the plan's.
+    /// `None` if the objective of the plan is not progress, or if the plan lacks the samples of a task.
     #[must_use]
     pub fn of(plan: &Plan, now: Option<&Workload>) -> Option<Self> {
         let kind = plan.feasible()?.objective.kind;
@@ -82,8 +81,8 @@ impl Worth {
         })
     }
 
-    /// Contribution of the device with these batch sizes (the reference if one is unknown), with all
-    /// its samples; `end_s` is when it ends, which with less to train on is the deadline.
+    /// Contribution of the device with these batch sizes (the reference if one is unknown). With `shortened` it
+    /// trains on that part of its samples only; then `end_s` is the deadline, otherwise the end of its own round.
     #[must_use]
     pub fn way(
         &self,
@@ -111,13 +110,13 @@ impl Worth {
     }
 }
 
-/// The devices of a federation, each with what it does where all wait for the last, and the ways that it has by a
+/// The devices of a federation: for each, its round if all wait for the slowest, and its options if there is a
 /// deadline.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Targets {
     tasks: Vec<Joint>,
     devices: Vec<Device>,
-    /// Whether all plans are for the last time to target; else for the mean.
+    /// Whether some plan minimises the mean time to target; otherwise all minimise the last.
     mean: bool,
 }
 
@@ -126,38 +125,38 @@ pub struct Targets {
 struct Joint {
     id: TaskId,
     samples: f64,
-    /// Sum and number of the weights that devices give it.
+    /// Sum of the weights that devices give it, and their number.
     weights: (f64, usize),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Device {
-    /// Place in the federation of each of its tasks.
+    /// Position of each of its tasks in `Targets::tasks`.
     places: Vec<usize>,
     whole: Way,
-    /// The first is its plan, with less to train on where it is late.
+    /// Its options. The first is its plan, with fewer samples if the device is late.
     ways: Vec<Way>,
 }
 
-/// The best treatment of the late devices of a federation, and when the targets are then reached, in seconds;
-/// infinite if nobody trains on a task.
+/// The best treatment of the late devices of a federation, and the times to target in seconds, infinite if no
+/// device trains on some task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     /// The way of each device.
     pub ways: Vec<Way>,
     /// Progress of each of its tasks, relative to that with all samples at the plan's batch sizes.
     pub kept: Vec<Vec<(TaskId, f64)>>,
-    /// If all wait for the slowest.
+    /// Time to target if all wait for the slowest device.
     pub waiting_s: f64,
-    /// If late devices only train on less.
+    /// Time to target if late devices keep their plans and train on fewer samples.
     pub own_s: f64,
-    /// With these ways.
+    /// Time to target with `ways`.
     pub seconds: f64,
 }
 
 impl Targets {
-    /// Adds a device: its round if all wait, and its options by the deadline, the first of which is its plan;
-    /// none for a device that is on time.
+    /// Adds a device. `whole` is its round if all wait. `ways` are its options under the deadline, its own plan
+    /// first; empty for a device that is on time.
     pub fn add(&mut self, worth: &Worth, whole: Way, ways: Vec<Way>) {
         self.mean |= !worth.last;
         let place = |task: &Own| {
@@ -188,8 +187,8 @@ impl Targets {
         });
     }
 
-    /// The mixture of ways with which the targets are reached soonest: the best of all where there are few enough,
-    /// else the end of a descent from the devices' own plans. Never later than with these.
+    /// The combination of ways that reaches the targets soonest: the best of all combinations if they are few
+    /// enough, otherwise the result of a descent. It is never later than the devices' own plans.
     #[must_use]
     pub fn decide(&self) -> Decided {
         let own = vec![0; self.devices.len()];
@@ -213,7 +212,7 @@ impl Targets {
         }
     }
 
-    /// How many mixtures of ways there are, if not too many.
+    /// Number of combinations of ways; `None` above [`LISTED`].
     fn mixtures(&self) -> Option<usize> {
         let mut count = 1_usize;
         for device in &self.devices {
@@ -222,7 +221,7 @@ impl Targets {
         Some(count).filter(|count| *count <= LISTED)
     }
 
-    /// Counts through all mixtures.
+    /// The best of all combinations; a number from 0 to `count` encodes one, in a mixed radix.
     fn best_of_all(&self, count: usize) -> (Vec<usize>, f64) {
         let mut best = (vec![0; self.devices.len()], f64::INFINITY);
         for number in 0..count {
@@ -234,7 +233,7 @@ impl Targets {
             });
             let chosen: Vec<usize> = digits.collect();
             let seconds = self.seconds(&chosen);
-            // Ties go to the first, in which the most devices keep their own plans.
+            // Ties go to the combination with the lowest number; 0 is every device's own plan.
             if seconds < best.1 {
                 best = (chosen, seconds);
             }
@@ -242,8 +241,8 @@ impl Targets {
         best
     }
 
-    /// The better end of two descents: from the devices' own plans, and from the ways that end soonest, since a
-    /// round gets shorter only when all of its late devices do.
+    /// The better result of two descents: from the devices' own plans, and from the ways that end soonest. The
+    /// second is needed because a round gets shorter only if all of its late devices do.
     fn descents(&self, own: Vec<usize>) -> (Vec<usize>, f64) {
         let soonest = self.devices.iter().map(|device| {
             let ends = |&k: &usize| device.ways[k].end_s;
@@ -258,7 +257,7 @@ impl Targets {
         }
     }
 
-    /// Changes the option of one device at a time while that is faster.
+    /// Changes the way of one device at a time until no change is faster.
     fn descent(&self, from: Vec<usize>) -> (Vec<usize>, f64) {
         let mut seconds = self.seconds(&from);
         let mut chosen = from;
@@ -298,7 +297,7 @@ impl Targets {
         }
         let times = self.tasks.iter().zip(&progress);
         let times = times.map(|(task, own)| length * task.samples / own);
-        // Without a device that takes part the length is 0, and so is every progress.
+        // If no device takes part, the length and all progress are 0, and 0/0 is NaN.
         let times = times.map(|t| if t.is_nan() { f64::INFINITY } else { t });
         if !self.mean {
             return times.fold(0.0, f64::max);
@@ -310,7 +309,7 @@ impl Targets {
 }
 
 impl Decided {
-    /// When the targets are reached, in words; nothing where no device is late.
+    /// A message about the times to target; `None` if no device is late.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let late = self.ways.iter().filter(|w| w.shortened.is_some());

@@ -11,10 +11,10 @@ use crate::search::{
     search_instance, search_points, share_points, sweep,
 };
 
-/// Largest table (shares by combinations) that the exact front of an additive problem builds; it takes a second. A
-/// table of 100 million, for 5 tasks of 4 batch sizes with a given sum, took 5.6.
+/// Largest table (share vectors times batch combinations) that the exact front of an additive problem evaluates; it
+/// takes a second. A table of 100 million, for 5 tasks of 4 batch sizes with a given sum, took 5.6 seconds.
 const MOST_PRODUCT: u128 = 20_000_000;
-/// Maximum number of share vectors that the exact front keeps: 16 bytes each, plus 2 per task.
+/// Maximum number of share vectors that the exact front keeps; each takes 16 bytes plus 2 per task.
 const MOST_SHARES: u128 = 4_000_000;
 /// Number of bounds or weights for tracing an approximate front.
 const TRACES: u32 = 24;
@@ -25,7 +25,7 @@ const TRACES: u32 = 24;
 pub struct Front {
     /// The choices.
     pub points: Vec<Solution>,
-    /// [`Proof::NotProven`]: choices of the front may be missing.
+    /// With [`Proof::NotProven`], the front may lack choices.
     pub proof: Proof,
 }
 
@@ -36,7 +36,8 @@ struct Skyline {
 }
 
 impl Skyline {
-    /// Both coordinates are better when larger.
+    /// Adds a point unless it is dominated, and removes those that it dominates; larger is better in both
+    /// coordinates.
     fn offer(&mut self, x: f64, y: f64, point: &Point) {
         let at = self.entries.partition_point(|e| e.0 < x);
         if let Some(next) = self.entries.get(at) {
@@ -45,7 +46,7 @@ impl Skyline {
                 return;
             }
         }
-        // Earlier points have a smaller x, so this one is dominated if its y is no larger.
+        // Earlier points have a smaller x, so the new point dominates those whose y is not larger.
         let from = self.entries[..at].partition_point(|e| e.1 > y);
         let to = at + usize::from(self.entries.get(at).is_some_and(|e| e.0 == x));
         self.entries
@@ -53,7 +54,7 @@ impl Skyline {
             .for_each(drop);
     }
 
-    /// Among points with this `x`, one with a smaller `y` changes nothing.
+    /// A new point at this `x` changes nothing if its `y` is below the result.
     fn cutoff(&self, x: f64) -> f64 {
         let at = self.entries.partition_point(|e| e.0 < x);
         self.entries.get(at).map_or(f64::NEG_INFINITY, |e| e.1)
@@ -66,7 +67,7 @@ impl Skyline {
     }
 }
 
-/// Front of mismatch (small is good) against the objective. The problem's own bound on the mismatch is ignored.
+/// Front of mismatch (smaller is better) against the objective. The problem's own bound on the mismatch is ignored.
 pub fn mismatch_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -108,7 +109,7 @@ pub fn fairness_front<C: Throughput + ?Sized>(
     options: &SearchOptions,
 ) -> Result<Front, AllocError> {
     let mut inst = Instance::new(rates, problem)?;
-    // The objective is neither axis of this front.
+    // The objective is on neither axis of this front, so it need not be evaluated.
     let never = |_: &Skyline, _: &Judged| f64::INFINITY;
     if let Some(front) = swept_front(&inst, options, never, |j| (j.raw, j.fairness)) {
         return Ok(front);
@@ -134,9 +135,9 @@ pub fn fairness_front<C: Throughput + ?Sized>(
     Ok(thin(line, |s| (s.raw, s.fairness)))
 }
 
-/// Each of the [`TRACES`] searches of a front gets a fraction of the points of a plan, so that both fronts together
-/// take half as long as one plan. With all points each, fronts of 5 tasks took up to 41 seconds. The front is
-/// unproven in both cases.
+/// One of the [`TRACES`] searches of a front. Each gets a fraction of the points of a plan, so that both fronts
+/// together take half as long as one plan. With all points each, fronts of 5 tasks took up to 41 seconds. The front
+/// was unproven with all points, too.
 fn single<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -153,7 +154,7 @@ fn single<C: Throughput + ?Sized>(
     }
 }
 
-/// The problem's own objective of a solution that was found with another goal.
+/// Value of the problem's own objective for a solution that was found with another goal.
 fn objective<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -217,8 +218,9 @@ fn front_solutions<C: Throughput + ?Sized>(
 }
 
 /// Exact front of mismatch against objective, if the rates are additive and the mismatch does not depend on them.
-/// Combinations of batch sizes are sorted by mismatch, so a combination matters only if its value exceeds those of
-/// all before it. Shares are sorted by an upper bound, and tried only on combinations whose value is still below it.
+/// Combinations of batch sizes are visited in order of mismatch, so a combination is on the front only if its value
+/// exceeds those of all earlier ones. Share vectors are visited in order of an upper bound, highest first, and each
+/// is tried only on combinations whose best value is still below that bound.
 fn additive_mismatch_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -279,12 +281,12 @@ fn best_of_each<C: Throughput + ?Sized>(
         order.push((law.tops_at(level, &x), at));
     }
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // Highest value up to each combination.
+    // Highest value of any combination up to each one, in order of mismatch.
     let mut highest = vec![f64::NEG_INFINITY; combinations.len()];
     for (most, at) in order {
         let open = highest.partition_point(|h| *h < most);
         if open == 0 {
-            // The bounds only fall, so later shares cannot reach more.
+            // The bounds only decrease, so no later share vector can do better.
             break;
         }
         law.at_levels(&levels[at * n..(at + 1) * n], &mut rows);
@@ -304,7 +306,7 @@ fn best_of_each<C: Throughput + ?Sized>(
     best
 }
 
-/// Front of solutions found one by one.
+/// The Pareto-optimal solutions among those found by separate searches; not proven.
 fn thin(mut found: Vec<Solution>, axes: impl Fn(&Solution) -> (f64, f64)) -> Front {
     found.sort_by(|a, b| {
         let ((ax, ay), (bx, by)) = (axes(a), axes(b));

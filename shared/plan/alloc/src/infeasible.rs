@@ -10,9 +10,9 @@ use crate::least::{first, least};
 use crate::problem::{Problem, Task};
 use crate::search::brief;
 
-/// Finds the constraints that make the problem infeasible: each one for which relaxing it alone to the given value
-/// makes the problem feasible. If there is no such constraint, each that cannot be met even alone. If there is none
-/// of these either, all constraints, with the best value of each without the others.
+/// Finds the constraints that make the problem infeasible: each one whose relaxation to the reported value is
+/// enough to make the problem feasible. If no constraint is enough alone, reports every constraint with its best
+/// value without the others.
 pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -60,7 +60,7 @@ const CONSTRAINTS: [ConstraintKind; 5] = [
     ConstraintKind::Batch,
 ];
 
-/// The best value of this constraint under which the others can be met; `None` if there is none.
+/// The tightest value of this constraint with which all others can be met; `None` if there is none.
 fn best_alone<C: Throughput + ?Sized>(
     kind: ConstraintKind,
     rates: &C,
@@ -113,8 +113,8 @@ fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> In
     }
 }
 
-/// Maximum number of tasks that fit into memory together, each at the size that needs least. The smallest are taken
-/// first, so no other choice of the same number needs less. Also returns their needs.
+/// A largest set of tasks that fits into memory, each task at its batch size with the smallest need, and the total
+/// need of the set. The smallest tasks are taken first, so no other set of as many tasks needs less.
 pub(crate) fn fitting(problem: &Problem) -> (Vec<usize>, f64) {
     let least = |(task, sizes): (&Task, Vec<Batch>)| {
         let needs = sizes

@@ -17,15 +17,15 @@ use crate::round::{Guide, Round};
 use crate::search::Point;
 use crate::tolerance::TOLERANCE;
 
-/// The objective, as a sum or a minimum of gains, one per task. The length of a round is neither
-/// ([`Instance::round_value`]); for it, the gains assume that all tasks are active for ever.
+/// What a search maximises: a sum or a minimum of gains, one per task. The length of a round is neither
+/// ([`Instance::round_value`]); for a round, the gains assume that all tasks stay active forever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// One of the objectives of a plan.
     Objective(ObjectiveKind),
     /// `raw sum P_i + fair sum P_i / S_i`, for fronts.
     Blend { raw: f64, fair: f64 },
-    /// The minimum of a quantity that a constraint bounds from above, within the measured domain; not a sum or
+    /// Minimises a quantity that a constraint bounds from above, within the measured domain. This is not a sum or
     /// minimum of gains either.
     Least(Quantity),
 }
@@ -69,20 +69,20 @@ pub(crate) struct Judged {
     pub mismatch: f64,
     pub raw: f64,
     pub fairness: f64,
-    /// Least `P_i / S_i`.
+    /// `min P_i / S_i`.
     pub least: f64,
     /// Violation of the constraints, 0 if they hold.
     pub violation: f64,
 }
 
-/// A problem with everything precomputed that does not depend on the choice.
+/// A problem, and tables of everything that does not depend on the choice.
 pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub rates: &'a C,
     pub problem: &'a Problem,
     pub goal: Goal,
     /// Number of tasks.
     pub n: usize,
-    /// Largest multiple of the step for one task.
+    /// Levels per task: a share is `1..=levels` times the step.
     pub levels: u16,
     /// Batch sizes that the policy allows.
     pub batches: Vec<Vec<Batch>>,
@@ -90,7 +90,8 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub width: usize,
     /// `S_i`, row by row ([`Problem::solo`]).
     pub solo: Vec<f64>,
-    /// Value of a sample per second for the objective `progress` by rates, row by row.
+    /// Relative progress per sample ([`Problem::relative_progress`] at rate 1), row by row; empty unless the
+    /// objective is progress.
     pub worth: Vec<f64>,
     /// Bytes, row by row.
     pub memory: Vec<f64>,
@@ -102,11 +103,11 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub data: Vec<f64>,
     /// Bound on the mismatch, infinite if there is none.
     pub epsilon: f64,
-    /// Whether all tasks take the same index.
+    /// Whether all tasks have the same batch size, hence the same batch index.
     pub same: bool,
-    /// Lengths of rounds of some of the tasks.
+    /// Cache of the lengths of rounds of subsets of the tasks.
     lengths: Lengths,
-    /// Whether some choice was ranked by a best order that is not proven.
+    /// Whether a search for a best order was cut short, so that some choice was ranked by an unproven one.
     cut_short: AtomicBool,
 }
 
@@ -123,8 +124,8 @@ impl Rest {
     }
 }
 
-/// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the order that choices
-/// are ranked by. Choices that differ only in a task that has left share these rounds.
+/// Lengths of rounds of subsets of the tasks, by their settings: in the best order (`true`), or in the order by which
+/// choices are ranked (`false`). Choices that differ only in a task that has left share these rounds.
 type Lengths = Mutex<HashMap<(bool, Vec<Setting>), Option<f64>>>;
 
 /// Maximum number of lengths kept: each takes 100 bytes or more.
@@ -186,7 +187,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         })
     }
 
-    /// Minimum memory of the tasks from each index on.
+    /// Minimum total memory of the tasks from each index on; has `n + 1` entries.
     pub fn rest_memory(&self) -> Vec<f64> {
         let mut rest = vec![0.0; self.n + 1];
         for i in (0..self.n).rev() {
@@ -237,12 +238,12 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Share of a level.
+    /// The share of one task at a level: `level` times the step.
     pub fn share(&self, level: u16) -> Share {
         Share::from_hundredths(self.problem.limits.step.hundredths() * u32::from(level))
     }
 
-    /// Writes the co-run of a point.
+    /// Appends the setting of each task at a point to `active`.
     pub fn fill(&self, point: &Point, active: &mut Vec<Setting>) {
         for i in 0..self.n {
             active.push(Setting {
@@ -263,7 +264,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             .collect()
     }
 
-    /// The point of settings of all tasks, in order, whose shares are multiples of the step.
+    /// The point of these settings, one per task in order; `None` if a share is not a multiple of the step or a batch
+    /// size is not allowed.
     pub fn point_of(&self, settings: &[Setting]) -> Option<Point> {
         let step = self.problem.limits.step.hundredths();
         let batch = settings.iter().map(|s| {
@@ -289,7 +291,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         (da / db - qa / qb).abs() + (db / da - qb / qa).abs()
     }
 
-    /// Load of a task in the sense of the balance.
+    /// Load `q` of a task, as the balance defines it.
     pub fn load_at(&self, i: usize, b: usize, rate: f64) -> f64 {
         self.load
             .as_ref()
@@ -301,8 +303,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.judge_above(point, rates, |_| f64::NEG_INFINITY, None)
     }
 
-    /// Like [`Instance::judge`], but a round whose value, given everything else, is below `cutoff` may get the worst
-    /// judgement.
+    /// Like [`Instance::judge`], but may return the worst judgement for a round whose value is below `cutoff` of its
+    /// other results.
     pub fn judge_above(
         &self,
         point: &Point,
@@ -345,8 +347,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             let settings = self.settings(point);
             // If tasks wait for one another, there is no single co-run that a penalty could slow.
             j.violation += beyond(self.rates, &settings) as f64;
-            // A round is expensive to evaluate: infeasible ones are not compared by it, and one that cannot beat the
-            // incumbent is skipped.
+            // A round is expensive to evaluate, so skip infeasible ones and those that cannot beat the incumbent.
             j.value = match j.violation == 0.0 {
                 true => self.round_value(&settings, cutoff(&j), guide),
                 false => f64::NEG_INFINITY,
@@ -357,7 +358,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
                 Quantity::Mismatch => -j.mismatch,
                 Quantity::Memory => -memory,
             };
-            // Neither depends on the rates themselves, so a penalty on rates has no effect.
+            // Mismatch and memory do not depend on the rates, so a penalty on rates has no effect on them.
             j.violation += beyond(self.rates, &self.settings(point)) as f64;
         }
         if j.value.is_nan() {
@@ -368,9 +369,9 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     }
 
     /// Value of the objective `round` by which choices are ranked: minus the seconds until the round ends
-    /// ([`crate::Round`]). If only compute is requested, the seconds until the last task has trained on its samples,
-    /// where a task that ends leaves the device to the others ([`finish`]). Minus infinity if a task makes no
-    /// progress, or if the value is below `cutoff` and that is cheaper to detect.
+    /// ([`crate::Round`]). Without transfers, these are the seconds until the last task has trained on its samples; a
+    /// task that ends leaves the device to the others ([`finish`]). Minus infinity if a task makes no progress, or if
+    /// the value is below `cutoff` and that is cheaper to detect.
     pub fn round_value(&self, settings: &[Setting], cutoff: f64, guide: Option<&mut Guide>) -> f64 {
         match &self.problem.round {
             _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
@@ -397,7 +398,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         seconds
     }
 
-    /// Whether the best order of every choice that was ranked by it is proven.
+    /// Whether every best order that ranked a choice is proven.
     pub fn all_proven(&self) -> bool {
         !self.cut_short.load(Ordering::Relaxed)
     }
@@ -410,7 +411,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         ranked.then(|| -round.reordered(self.rates, &self.settings(point), guide))
     }
 
-    /// Like [`Instance::round_value`] with the best order that is found.
+    /// Like [`Instance::round_value`], in the best order that a thorough search finds.
     pub fn settled_value(&self, settings: &[Setting]) -> f64 {
         match &self.problem.round {
             _ if self.problem.is_progress() => self.target_value(settings, f64::NEG_INFINITY, None),
@@ -419,11 +420,11 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Minus the time to target by which choices are ranked, or (`settled`) with the best orders that are found;
-    /// minus infinity as in [`Instance::round_value`].
+    /// Minus the time to target, in the orders by which choices are ranked or, if `settled`, in the best orders
+    /// found; minus infinity as in [`Instance::round_value`].
     ///
-    /// The rounds of the remaining tasks come first: they are often known from other choices, and bound the length of
-    /// the round of all.
+    /// The rounds of the remaining tasks are computed first: they are often known from other choices, and what they
+    /// leave bounds the length of the round of all tasks.
     fn target_value(
         &self,
         settings: &[Setting],
@@ -449,7 +450,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         -(rest.seconds + rest.counts * first)
     }
 
-    /// Contribution of the rounds of the remaining tasks; `None` if one of them makes no progress.
+    /// The rounds after the first task has left, as a function of the first phase; `None` if a task makes no
+    /// progress.
     fn rest(&self, settings: &[Setting], settled: bool) -> Option<Rest> {
         let mut later = self.problem.phases(settings);
         let whole = later.remove(0);
@@ -458,7 +460,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             .map(|phase| self.length(&phase.active, active(settings, phase), settled))
             .collect();
         let after = times(&later, &lengths?, self.n);
-        // The round of all tasks counts the same for every task, both in the last time and in the mean.
+        // The round of all tasks adds the same time to every task, so its factor is 1 in the last time, and the sum
+        // of the weights in the mean.
         let parts: f64 = match self.problem.objective {
             ObjectiveKind::ProgressLast => 1.0,
             _ => self.problem.tasks.iter().map(|t| t.progress.part).sum(),
@@ -469,8 +472,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         })
     }
 
-    /// Maximum seconds of a round of all tasks at a point with a value of at least `cutoff`; not above 0 if there is
-    /// none.
+    /// Maximum seconds of a round of all tasks with which a point reaches the value `cutoff`; 0 or less if it cannot.
     pub fn most_seconds(&self, point: &Point, cutoff: f64) -> f64 {
         if !self.problem.is_progress() {
             return -cutoff;
@@ -479,10 +481,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         rest.map_or(f64::NEG_INFINITY, |rest| rest.most_s(cutoff))
     }
 
-    /// Length of a round of some of the tasks.
+    /// Length of a round of the tasks at `places`, cached; `None` if one makes no progress.
     fn length(&self, places: &[usize], settings: Vec<Setting>, settled: bool) -> Option<f64> {
         let key = (settled, settings);
-        // Even after a panic in another thread the table is consistent: rows are inserted at once.
+        // Even after a panic in another thread the table is consistent, because rows are inserted in one step.
         let known = || self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(length) = known().get(&key) {
             return *length;
@@ -512,25 +514,24 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         !self.is_round() && !matches!(self.goal, Goal::Least(_))
     }
 
-    /// Whether the objective is a time of rounds (length of one, or time to target), which is not a sum or minimum
-    /// over tasks.
+    /// Whether the objective is the length of a round or a time to target; neither is a sum or minimum over tasks.
     pub fn is_round(&self) -> bool {
         self.goal == Goal::Objective(self.problem.objective) && self.problem.is_timed()
     }
 
-    /// Whether choices are rounds, each evaluated in its best order.
+    /// Whether the objective is a time of rounds, and each choice is evaluated in its best order.
     pub fn orders_exactly(&self) -> bool {
         self.is_round() && self.problem.round.as_ref().is_some_and(|r| r.is_exact())
     }
 
-    /// Whether choices are rounds that are ranked by their best order, with most of them excluded at once.
+    /// Whether choices are ranked by their best order, and a cheap bound can exclude most of them.
     pub fn bounds_quickly(&self) -> bool {
         let round = self.problem.round.as_ref();
         let quick = round.and_then(crate::round::Round::quick_bound).is_some();
         quick && self.orders_exactly()
     }
 
-    /// Whether choices are rounds that are ranked by heuristic orders.
+    /// Whether the objective is a time of rounds, and choices are ranked by heuristic orders.
     pub fn orders_roughly(&self) -> bool {
         self.is_round() && self.problem.round.as_ref().is_some_and(|r| !r.is_exact())
     }
@@ -545,8 +546,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.folds() && self.fold() == Fold::Min
     }
 
-    /// Whether a point that is not a minimum over tasks seems to be worth less than `cutoff` at these rates of all
-    /// tasks.
+    /// Whether the value of a point seems to be below `cutoff`, given the `rates` of all tasks running together. The
+    /// objective must not be a minimum over tasks.
     pub fn seems_below(&self, point: &Point, rates: &[f64], cutoff: f64, guide: &Guide) -> bool {
         if self.folds() {
             let gain = |(i, rate): (usize, &f64)| self.gain(i, usize::from(point.batch[i]), *rate);
@@ -564,9 +565,9 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         round.seems_longer(self.rates, &self.settings(point), rates, most_s, guide)
     }
 
-    /// Whether the objective is a minimum over the tasks and one of them keeps it below `cutoff` at a point. Then
-    /// most points need predictions of only one or two tasks. `order` says which task to try first; the one that
-    /// succeeds moves to the front, because it is mostly the same for similar choices.
+    /// Whether the objective is a minimum over the tasks and a single task is below `cutoff` at a point. Most points
+    /// can be rejected this way with predictions for one or two tasks. Tasks are tried in `order`; the one that is
+    /// below moves to the front, because it is mostly the same for similar choices.
     pub fn one_falls_short(&self, point: &Point, cutoff: f64, order: &mut [usize]) -> bool {
         if !(self.is_least() && cutoff.is_finite()) {
             return false;
@@ -616,12 +617,13 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     }
 }
 
-/// Violation of a requirement; never NaN.
+/// Violation of a constraint that is exceeded by `by`, 0 if it holds; never NaN.
 fn excess(by: f64) -> f64 {
     if by > 0.0 { by } else { 0.0 }
 }
 
-/// Batch sizes that the policy allows each task; empty lists if `same` allows none.
+/// Batch sizes that the policy allows each task; empty lists if the policy is `same` and no size is common to all
+/// tasks.
 pub(crate) fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
     let tasks = &problem.tasks;
     match problem.limits.policy {

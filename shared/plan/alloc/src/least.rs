@@ -12,15 +12,16 @@ use crate::problem::Problem;
 use crate::search::{combinations, least_mismatch, search, search_instance};
 use crate::tolerance::TOLERANCE;
 
-/// Bisection steps for the least feasible bound, if no search proves it and it depends on rates, so that its possible
-/// values cannot be listed. Each step is a search or two; 12 steps leave 1/4096 of the interval. 30 steps, an earlier
-/// value, took most of the time of an infeasible answer.
+/// Bisection steps for the least feasible bound, used if no search proves it and its possible values cannot be
+/// listed, because it depends on rates. Each step is a search or two; 12 steps leave 1/4096 of the interval. With 30
+/// steps, an earlier value, bisection took most of the time of an infeasible answer.
 const HALVINGS: u32 = 12;
-/// Relative tolerance within which a bound found by search is not tightened further. Down to 1/4096, twelve searches
-/// in a row that found nothing took 5 seconds for 5 tasks.
+/// Relative tolerance within which a bound found by search is not tightened further. With a tolerance of 1/4096,
+/// twelve futile searches in a row took 5 seconds for 5 tasks.
 const CLOSE: f64 = 0.03;
-/// Maximum number of combinations of batch sizes whose mismatch or memory is listed, so that the least feasible one
-/// is exact: those of 8 tasks with 4 batch sizes, in a few milliseconds. If there are more, the interval is bisected.
+/// Maximum number of combinations of batch sizes whose mismatch or memory is listed, which makes the least feasible
+/// bound exact. 8 tasks with 4 batch sizes have this many, which takes a few milliseconds. If there are more, the
+/// interval is bisected.
 const LISTED: usize = 1 << 16;
 /// The best choice, if one is found.
 pub(crate) fn first<C: Throughput + ?Sized>(
@@ -31,8 +32,8 @@ pub(crate) fn first<C: Throughput + ?Sized>(
     Ok(search(rates, problem, options)?.0.into_iter().next())
 }
 
-/// Minimum of a quantity among the choices that keep all constraints except that on the quantity itself, which
-/// `problem` lacks; `None` if there is no such choice. A problem with that bound has a solution.
+/// Minimum of a quantity over the choices that meet the constraints of `problem`, which must not bound the quantity
+/// itself; `None` if no choice meets them. With the result as a bound, the problem has a solution.
 pub(crate) fn least<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -44,7 +45,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
         Quantity::Mismatch => least_mismatch(&inst),
         Quantity::Memory => Some(inst.rest_memory()[0]),
     };
-    // If there are feasible shares for the batch sizes that need least, this is the answer.
+    // If the batch sizes with the least quantity have feasible shares, their value is the answer.
     if let Some(low) = known.filter(|l| l.is_finite())
         && let Some(bound) = kept(rates, problem, quantity, low, options)?
     {
@@ -61,7 +62,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     }
     let mut low = known.unwrap_or(0.0);
     if let Some(listed) = listed(&inst, quantity) {
-        // What is feasible within a bound is feasible within a larger one.
+        // A choice within a bound is also within any larger one, so feasibility is monotone and can be bisected.
         let at = |bound: f64| listed.partition_point(|v| *v < bound);
         let (mut from, mut to) = (at(low * (1.0 + TOLERANCE) + f64::MIN_POSITIVE), at(high));
         while from < to {
@@ -86,8 +87,8 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     Ok(Some(high))
 }
 
-/// Values of the quantity for each combination of batch sizes within the other constraints, ascending; `None` if it
-/// depends on rates or there are too many.
+/// Values of the quantity for every combination of batch sizes within the other constraints, ascending; `None` if the
+/// quantity depends on rates or there are too many combinations.
 fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) -> Option<Vec<f64>> {
     let all = combinations(inst, LISTED)?;
     let cell = |i: usize, batch: &[u8]| i * inst.width + usize::from(batch[i]);
@@ -104,13 +105,13 @@ fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) ->
     };
     let mut values: Vec<f64> = all.into_iter().map(value).collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);
-    // Sums of the same terms in another order count as one value.
+    // Sums of the same terms in another order differ by rounding; they count as one value.
     values.dedup_by(|b, a| *b - *a <= TOLERANCE * a.abs());
     Some(values)
 }
 
-/// If a choice within `bound` is found, its value, provided that this value is itself feasible as a bound; otherwise
-/// `bound`.
+/// Searches for a choice within `bound`. Returns its value if that is itself feasible as a bound, otherwise `bound`;
+/// `None` if there is no such choice.
 fn kept<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -122,11 +123,11 @@ fn kept<C: Throughput + ?Sized>(
     let mut within = |bound: f64| {
         match quantity {
             Quantity::Mismatch => bounded.limits.mismatch = Some(bound),
-            // Larger numbers than can be represented limit nothing; a task's memory is below that.
+            // A bound that `Bytes` cannot represent limits nothing, because every task's memory is below it.
             Quantity::Memory => bounded.limits.memory = Bytes::new(bound.ceil() as u64).ok(),
         }
         let found = first(rates, &bounded, options)?;
-        // Outside the measured domain a plan is refused, so a bound that leads there is no advice.
+        // A plan outside the measured domain is refused, so a bound that only such a plan meets is no use as advice.
         let found = found.filter(|s| beyond(rates, &s.settings) == 0);
         Ok::<_, AllocError>(found.map(|s| match quantity {
             Quantity::Mismatch => s.mismatch,

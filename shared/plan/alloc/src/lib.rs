@@ -4,14 +4,13 @@
 //! `B_i` and a share `R_i` that maximise an objective under constraints ([`Problem`]), and says
 //! whether the result is proven optimal.
 //!
-//! The search does not know how throughput is predicted: it queries a [`Throughput`]. If tasks affect
-//! each other only through a sum over the others ([`Throughput::interference`]), branch and bound
-//! proves the best choice.
+//! The search queries a [`Throughput`] and does not depend on how it predicts. If tasks affect each other only
+//! through a sum over the others ([`Throughput::interference`]), branch and bound proves the best choice.
 //!
-//! Modules, from the bottom: derived rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
-//! `target`); its instance, which is all that searches see (`instance`, `search`); uses of a search (`solve`,
-//! `least`, `infeasible`, `front`, `partition`); comparison of a choice with others (`measured`, `judge`); and
-//! the way from a workload to its plan (`pipeline`), which callers use.
+//! Modules, from the bottom up: derived rates (`rates`, `compute`); the problem (`problem`, `round`,
+//! `progress`, `target`); its precomputed instance, the only input of a search (`instance`, `search`); uses of
+//! a search (`solve`, `least`, `infeasible`, `front`, `partition`); comparison of a choice with others
+//! (`measured`, `judge`); and `pipeline`, which turns a workload into its plan and is what callers use.
 
 mod answer;
 mod by_model;

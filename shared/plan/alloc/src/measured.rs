@@ -1,10 +1,10 @@
-//! Measured plans: the best of them competes with the model's best.
+//! Chooses between the best measured co-run and the model's best choice.
 //!
-//! The one of the larger expected value is the plan. What was measured is worth its mean. The maximum of many
+//! The one with the larger expected value becomes the plan. A measured co-run is worth its mean. The maximum of many
 //! predictions is an overestimate (the optimizer's curse: Smith and Winkler 2006, *The optimizer's curse: skepticism
-//! and postdecision surprise in decision analysis*), so the model's best is worth less than predicted by what it has
-//! been too good by on average ([`CURSE`]), and by the noise of what it was fitted to. A round counts as measured if
-//! every set of tasks was measured that computes together in it for more than a moment.
+//! and postdecision surprise in decision analysis*), so the value of the model's best is reduced by the average
+//! overestimate ([`CURSE`]) and by the noise of the measurements that the model was fitted to. A round counts as
+//! measured if every set of tasks that computes together in it for a significant time was measured ([`LEAST_PART`]).
 
 mod config;
 
@@ -23,45 +23,46 @@ use overlap::Outcome;
 
 pub use config::MeasuredConfig;
 
-/// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
-/// half a percent of the round.
+/// Minimum fraction of a round's compute for which a set of tasks must compute together to matter: an error of a tenth
+/// in such a set changes the round by half a percent.
 const LEAST_PART: f64 = 0.05;
-/// Part of the compute of a round that measured sets must make up, beside each that matters: with 16 tasks, 30 sets
-/// may follow one another in a round, each for a moment only.
+/// Minimum fraction of a round's compute that measured sets must be able to cover, in addition to every set that
+/// matters. It is needed because with 16 tasks, a round may consist of 30 sets that are each too short to matter.
 const MEASURED_PART: f64 = 0.5;
-/// Standard errors by which all rates of a round are low at its lower end: two rates that are both one
-/// standard error low are as rare (2.5 %) as one that is 1.96 low.
+/// The lower end of a round's interval assumes that all its rates are this many standard errors low: two rates that
+/// are both one standard error low are as rare (2.5 %) as one that is 1.96 low.
 const JOINT_SIGMA: f64 = 1.0;
-/// Part of its value by which the model's best is predicted too good where it promises more than the best measured
-/// co-run: 3.3 % in the mean of 68 adaptive profiles and 2.9 % of 121 random ones of 10 simulated mixes, 2.3 and 4.3 %
-/// of 24 and 72 on others. A margin in proportion to the standard error of the prediction, which spans 0.1 to 70 %,
-/// refuses the large gains over random profiles, which come true. From 2 to 5 % the plans are as good.
+/// Average relative overestimate of the model's best choice when it is predicted to be better than the best measured
+/// co-run: 3.3 % over 68 adaptive and 2.9 % over 121 random profiles of 10 simulated mixes; 2.3 % over 24 and 4.3 %
+/// over 72 profiles of other mixes. A margin in proportion to the prediction's standard error, which spans 0.1 to
+/// 70 %, would reject the large gains over random profiles, which prove real. Any value from 2 to 5 % gives equally
+/// good plans.
 const CURSE: f64 = 0.03;
 
 /// The plan, and the candidates that it was chosen from.
 pub(crate) struct Choose {
     pub(crate) candidates: Candidates,
-    /// The measured co-run, where it is the plan.
+    /// The measured co-run, if it is the plan.
     pub(crate) measured: Option<Solution>,
 }
 
-/// How a choice ranks if measured co-runs count with their measured rates.
+/// The value of a choice, with measured rates for measured co-runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub settings: Vec<Setting>,
     /// The objective; larger is better.
     pub value: f64,
     /// Its standard error.
     pub error: f64,
-    /// The co-runs that follow each other as tasks end, longest first.
+    /// The co-runs that the round passes through as tasks start and end, longest first.
     pub sets: Vec<Vec<Setting>>,
-    /// Those of the co-runs that were never measured.
+    /// The co-runs that were never measured: those of `sets`, and that of all tasks.
     pub missing: Vec<Vec<Setting>>,
 }
 
-/// Chooses between the best measured co-run that keeps the constraints and `predicted`, the best
-/// by the model; `None` where no measured one does.
+/// Chooses between the best measured co-run that keeps the constraints and `predicted`, the best by the model; `None`
+/// if no measured co-run keeps them.
 pub(crate) fn choose<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -108,10 +109,10 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     })
 }
 
-/// Expected value of an objective with this lower end, given that its rates are uncertain. A sum of rates has itself
-/// as its expectation. Seconds are proportional to `1/rate`: their expectation is `(1 + e^2)` times as large for a
-/// relative error `e` of all rates (the second-order delta method: Oehlert 1992, *A note on the delta method*). The
-/// lower end has the seconds at `1/(1 - e)`.
+/// Expected value of an objective with lower end `low`, given that its rates are uncertain. For a sum of rates, the
+/// expectation is the value itself. Seconds are proportional to `1/rate`: their expectation is `(1 + e^2)` times as
+/// large for a relative error `e` of all rates (the second-order delta method: Oehlert 1992, *A note on the delta
+/// method*). `low` is the value with all rates at `1 - e`, hence with `1/(1 - e)` times the seconds, which gives `e`.
 fn expected(problem: &Problem, value: f64, low: f64) -> f64 {
     if !problem.is_timed() {
         return value;
@@ -141,14 +142,14 @@ fn best<'k, C: Throughput + ?Sized>(
         };
         Some((one, value, low))
     });
-    // The first of equals, as the profile has it.
+    // Among equals, take the first in the order of the profile.
     let worth = |one: &(_, f64, f64)| expected(problem, one.1, one.2);
     each.filter(|(_, _, low)| low.is_finite())
         .reduce(|a, b| if worth(&b) > worth(&a) { b } else { a })
 }
 
-/// The round of a measured co-run or its time to target, and the lower end of that objective; `None`
-/// where a set of tasks that matters in it was never measured.
+/// Value of a measured co-run's round or time to target, and the lower end of that value; `None` if a set of tasks
+/// that matters in a round was never measured.
 fn played_as_measured<C: Throughput + ?Sized>(
     rates: &MeasuredOver<'_, C>,
     problem: &Problem,
@@ -173,8 +174,8 @@ fn played_as_measured<C: Throughput + ?Sized>(
 }
 
 impl Problem {
-    /// How the measured co-runs of all tasks that keep the constraints stand, and other choices, best first. Only of
-    /// times that count transfers; empty elsewhere.
+    /// Values of the measured co-runs of all tasks that keep the constraints and of the `others`, best first. Only for
+    /// objectives that are times and include transfers; otherwise empty.
     #[must_use]
     pub fn standings<C: Throughput + ?Sized>(
         &self,
@@ -198,7 +199,7 @@ impl Problem {
                 false => ends(&measured, round, settings, &played),
             };
             let sets = round.met(&played, settings, LEAST_PART);
-            // All tasks may run together for a moment only: what they do then is part of the plan all the same.
+            // The co-run of all tasks is part of the plan even if it is too short to be in `sets`.
             let whole = Some(settings).filter(|whole| !sets.contains(whole));
             let missing = sets.iter().chain(whole);
             let missing = missing.filter(|set| measured.known(set).is_none());
@@ -216,12 +217,12 @@ impl Problem {
     }
 }
 
-/// Whether the sets of tasks that were measured as they meet in the round of `whole` can make up [`MEASURED_PART`]
-/// of its compute; `true` where no round is ordered. It takes no prediction, and most rounds that were not
-/// measured are refused so before their transfers are ordered.
+/// Whether the measured sets that can occur in the round of `whole` may cover [`MEASURED_PART`] of its compute; `true`
+/// if the objective has no round. This check rejects most unmeasured rounds before their transfers are ordered,
+/// without predicting a co-run.
 ///
-/// A set computes for no longer than the soonest of its tasks takes for its samples, and all sets together for no
-/// less than the longest task takes alone.
+/// A set computes at most until the first of its tasks has trained on all its samples, and all sets together compute
+/// at least as long as the longest task takes alone.
 fn may_be_measured<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -253,8 +254,8 @@ fn may_be_measured<C: Throughput + ?Sized>(
     measured >= MEASURED_PART * alone.fold(0.0, f64::max)
 }
 
-/// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be
-/// multiples of the step: that is how finely the search looks.
+/// Whether a measured co-run keeps the constraints at its measured rates. Its shares need not be multiples of the
+/// step, which only limits the search.
 fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &MeasuredConfig) -> bool {
     let limits = &problem.limits;
     let settings = &known.settings;
@@ -286,16 +287,16 @@ fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &MeasuredC
 }
 
 impl Problem {
-    /// The objective of a choice, whose shares need not be multiples of the step; a round in the
-    /// best order that is found. Whether constraints hold is not asked.
+    /// The objective of a choice, without checking constraints. Shares need not be multiples of the step. A round has
+    /// the best order that a thorough search finds.
     #[must_use]
     pub fn worth<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
         valued(rates, self, settings).0
     }
 
-    /// What runs at once while a choice is carried out, longest first: all tasks, and for a round
-    /// the sets of tasks that compute together while others transfer or have ended, except those
-    /// that do so only briefly. All tasks also if one does not advance.
+    /// The co-runs of a choice, longest first. For a round these are the sets of tasks that compute together, without
+    /// those that do so for less than 5 % of the time in which any task computes. Otherwise, or if a task makes no
+    /// progress, it is the co-run of all tasks.
     #[must_use]
     pub fn met<C: Throughput + ?Sized>(
         &self,
@@ -312,8 +313,8 @@ impl Problem {
     }
 }
 
-/// Objective of settings, and the lower end of its 95 % interval. The rates are treated as
-/// independent; those of a round as all low at once.
+/// Objective of settings, and the lower end of its 95 % interval. Rates are treated as independent, except for times,
+/// whose lower end assumes that all rates are low at once.
 fn valued<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -342,7 +343,7 @@ fn valued<C: Throughput + ?Sized>(
     (value, value - INTERVAL * square.sqrt())
 }
 
-/// Minus the time to target, and its lower end; `None` where a task does not advance.
+/// Minus the time to target, and its lower end; `None` if a task makes no progress.
 fn timed<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -376,7 +377,7 @@ fn round_valued<C: Throughput + ?Sized>(
     played(rates, round, settings).unwrap_or((late, late))
 }
 
-/// `None` where a task does not advance.
+/// Minus the length of a round, and its lower end; `None` if a task makes no progress.
 fn played<C: Throughput + ?Sized>(
     rates: &C,
     round: &Round,
@@ -386,7 +387,7 @@ fn played<C: Throughput + ?Sized>(
     Some(ends(rates, round, settings, &order))
 }
 
-/// The objective of a round, and its lower end: the same order where all rates are low.
+/// Minus the length of a round, and its lower end: the same order with all rates low ([`JOINT_SIGMA`]).
 fn ends<C: Throughput + ?Sized>(
     rates: &C,
     round: &Round,
@@ -418,8 +419,7 @@ fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     }
 }
 
-/// The certificate of a measured plan: unless it is also the model's best, only a bound remains of
-/// what the search proved.
+/// The certificate of a measured plan: unless it is also the model's best, the search proves only a bound for it.
 pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution) -> Report {
     let same = best.is_some_and(|b| b.settings == plan.settings);
     if same {
@@ -431,7 +431,7 @@ pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution
     });
     Report {
         proof: Proof::NotProven,
-        // Shares off the step may be better by the model than all on it.
+        // A measured co-run's shares need not be multiples of the step, so it may exceed the bound of the search.
         bound: bound.map(|b| b.max(plan.objective)),
         ..report
     }

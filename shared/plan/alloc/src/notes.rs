@@ -1,4 +1,4 @@
-//! Notes for users beside the plan.
+//! Notes for users, in addition to the plan.
 
 use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
 
@@ -7,13 +7,13 @@ use units::Bytes;
 use crate::request::Request;
 use crate::round::Round;
 
-/// Where the measurements were made for another plan than the requested one.
+/// Notes if the measurements were made for a different kind of plan than the requested one.
 pub fn measurements(model: &Model, request: &Request) -> impl Iterator<Item = String> {
     let sizes = measured_sizes(model, request);
     aim(model, request).into_iter().chain(sizes)
 }
 
-/// If the plan has another objective than the measurements.
+/// A note if the measurements were made for another objective.
 fn aim(model: &Model, request: &Request) -> Option<String> {
     let aim = model.aim?;
     (aim.objective != request.objective).then(|| {
@@ -26,7 +26,7 @@ fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// If batch sizes are chosen, but co-runs were measured at the reference sizes only.
+/// A note if the plan chooses batch sizes, but co-runs were measured at the reference sizes only.
 fn measured_sizes(model: &Model, request: &Request) -> Option<String> {
     let tasks = &model.workload.tasks;
     let chosen = request.limits.policy != BatchPolicy::Reference;
@@ -44,8 +44,8 @@ fn measured_sizes(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// If batch sizes stay at the reference because the value of a sample at others is unknown: the speed that other
-/// sizes would gain.
+/// If batch sizes stay at the reference because the value of a sample at other sizes is unknown: the speed that
+/// other sizes would gain.
 #[must_use]
 pub fn sizes(plan: &Plan) -> Option<String> {
     let found = plan.feasible()?;
@@ -58,7 +58,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
     let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
     let (own, open) = (found.objective.value, found.unconstrained_objective);
-    // A time is stored as a negative number, so closer to 0 is sooner.
+    // A time is stored as a negative number, so a value closer to 0 is a shorter time.
     let change = open.map(|open| match found.objective.kind {
         ObjectiveKind::Round => 100.0 * (1.0 - open / own),
         _ => 100.0 * (open / own - 1.0),
@@ -76,7 +76,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// How far a plan is from the measurements, and the model's error on configurations that it had not measured.
+/// The distance of a plan from the measurements, and the model's error on held-out configurations.
 #[must_use]
 pub fn prediction(plan: &Plan) -> Option<String> {
     let told = plan.feasible()?.prediction?;
@@ -92,7 +92,7 @@ pub fn prediction(plan: &Plan) -> Option<String> {
     })
 }
 
-/// If a round is planned by compute alone although its transfers take time.
+/// A note if a round is planned by compute alone although its transfers take time.
 #[must_use]
 pub fn transfers(workload: &Workload) -> Option<String> {
     let link = workload.link?;
@@ -106,8 +106,8 @@ pub fn transfers(workload: &Workload) -> Option<String> {
         .then(|| format!("the times of the plan include compute only, no transfers: {reason}"))
 }
 
-/// Which constraints prevent every plan, and what would make one feasible; one line each. `id`: the name of the
-/// workload.
+/// The constraints that make the problem infeasible, and what would make it feasible, one line each. `id` is the
+/// name of the workload.
 #[must_use]
 pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     let mut lines = vec![format!(
@@ -116,7 +116,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     )];
     for reason in &none.reasons {
         if reason.constraint == ConstraintKind::Domain {
-            // For the domain there is no value to suggest.
+            // The domain constraint has no value to suggest.
             lines.push(reason.advice.clone());
             continue;
         }
@@ -131,7 +131,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     lines
 }
 
-/// The minimum needs of the tasks, and the capacity; in bytes if both would print the same.
+/// The minimum needs of the tasks and the capacity, in bytes if both would print the same with a larger unit.
 fn memory(needed: f64, there: f64) -> String {
     let shown = |bytes: f64| Bytes::new(bytes as u64).map(|b| b.to_string()).ok();
     match (shown(needed), shown(there)) {

@@ -11,8 +11,8 @@ use crate::planner::{PlannerError, co_runs, tell_error};
 use crate::rates::Subset;
 use crate::request::Request;
 
-/// Maximum number of tasks of such a plan: its table has a row for every set of them that may compute at the same
-/// time, 1,023 for 10.
+/// Maximum number of tasks of such a plan. Its table has a row for every non-empty set of its tasks, 1,023 rows for
+/// 10 tasks.
 const MOST: usize = 10;
 
 /// Why there is no plan for some of a model's tasks.
@@ -29,15 +29,15 @@ pub enum OnlyError {
     /// The table of rates would be too long.
     #[error("--only with {0} tasks: give at most {MOST}, or none for a plan of all")]
     TooMany(usize),
-    /// Like for a plan of all tasks.
+    /// Planning the subset failed.
     #[error(transparent)]
     Planner(#[from] PlannerError),
 }
 
-/// The plan of the tasks `only` of a model, in the model's order, as if no others existed: the influence of the
+/// The plan of the tasks `only` of a model, in the model's order, as if no others existed; the influence of the
 /// others is not included. Instead of the model, which covers all tasks, the plan carries the workload of these tasks
-/// and the model's predictions for every subset of them. Also returns messages about predictions without measurements
-/// nearby. Measured co-runs include all tasks, so none of them can be the plan.
+/// and the model's predictions for every subset of them. Also returns messages about predictions that have no
+/// measurements nearby. Measured co-runs include all tasks, so none of them can be the plan.
 ///
 /// # Errors
 /// [`OnlyError`] for a task that the model does not have, for too many of them, and as [`crate::Planner::plan`].

@@ -1,7 +1,7 @@
 use crate::answer::Solution;
 use crate::problem::Problem;
 
-/// One GPU of a plan: its tasks, the problem of those, and the choice.
+/// One GPU of a plan: its tasks, their problem and its solution.
 pub(crate) struct Part {
     pub(crate) members: Vec<usize>,
     pub(crate) problem: Problem,
@@ -9,7 +9,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The part of some tasks, if a choice for them was found.
+    /// The part of the tasks `members`; `None` if no choice was found.
     pub(crate) fn of(
         problem: &Problem,
         members: Vec<usize>,

@@ -13,27 +13,27 @@ use crate::rates::{Remembered, Subset};
 use crate::search::search;
 use crate::solve::solve;
 
-/// Most tasks for which every partition is considered.
+/// Maximum number of tasks for which every partition is considered.
 const EXACT_TASKS: usize = 10;
 /// Perturbations of the local search after its first local optimum.
 const PERTURBATIONS: u32 = 40;
-/// Most subsets that the local search solves, up to 8 tasks; a subset costs the square of its
-/// tasks, so with more tasks there are fewer ([`Subsets::most`]).
+/// Maximum number of subsets that the local search solves for up to 8 tasks. The cost of a subset grows with the
+/// square of its tasks, so with more tasks the limit is lower ([`Subsets::most`]).
 const MOST_SUBSETS: usize = 6_000;
-/// Points that all subsets share when every partition is considered and rates are predicted one by
-/// one: only the ranking of subsets matters here, and the best are solved again. With a million
-/// points for each subset, 8 tasks took 40 CPU seconds for the same answer; with 2,000 on 4 GPUs
-/// still 6; with these 500, 1.4. Three tasks have enough for a proof.
+/// Budget of points, divided among all subsets, if every partition is considered and each point is predicted. Only the
+/// ranking of subsets matters here, because the best ones are solved again. With a million points for each subset, 8
+/// tasks took 40 CPU seconds for the same answer; with 2,000, on 4 GPUs, still 6 seconds; with the 500 of this budget,
+/// 1.4. With three tasks, the points suffice for a proof.
 const SUBSETS_POINTS: u64 = 130_000;
-/// The same where interference adds up, and a point takes a tenth of a microsecond: 8 tasks on 2 GPUs
-/// took 14 seconds with a million for each, 0.6 with 20,000 for the same answer.
+/// The same budget if interference is additive and a point takes a tenth of a microsecond: 8 tasks on 2 GPUs took 14
+/// seconds with a million for each, 0.6 with 20,000 for the same answer.
 const SUBSETS_NODES: u64 = 5_000_000;
-/// Starts of the local search of a subset; with 16 each would have no points to climb.
+/// Starts of the local search of a subset; with 16, each would have too few points to climb.
 const SUBSET_STARTS: u32 = 2;
 
-/// Points and starts with which the sets of the best divisions are searched again, and how many sets at most. With the
-/// brief search alone, a division of 8 tasks on 2 GPUs by a fitted model was 4.7 % behind the best of all. Chosen by
-/// hand.
+/// The subsets of the best partitions are searched again with this many points and starts, up to this number of
+/// subsets. With the brief search alone, a partition of 8 tasks on 2 GPUs by a fitted model was 4.7 % behind the best.
+/// Chosen by hand.
 const CAREFUL_POINTS: u64 = 5_000;
 const CAREFUL_STARTS: u32 = 4;
 const CAREFUL_SETS: usize = 40;
@@ -44,9 +44,9 @@ const CAREFUL_SETS: usize = 40;
 pub struct Partition {
     /// Tasks of each GPU, ascending; a GPU may stay empty. Empty if nothing is feasible.
     pub groups: Vec<Vec<usize>>,
-    /// The choice on each GPU; `None` where it has no task.
+    /// The choice on each GPU; `None` for a GPU without tasks.
     pub solutions: Vec<Option<Solution>>,
-    /// Objective over all GPUs: the sum, or the least for `max-min` and `round`.
+    /// Objective over all GPUs: the minimum for `max-min`, `round` and `progress-last`, otherwise the sum.
     pub objective: f64,
     /// How it was found.
     pub report: Report,
@@ -62,12 +62,12 @@ struct Subsets<'a, C: Throughput + ?Sized> {
     known: HashMap<u64, Option<Solution>>,
     points: u64,
     proven: bool,
-    /// Subsets solved at most; any further one counts as infeasible.
+    /// Maximum number of subsets that are solved; any further one counts as infeasible.
     most: usize,
     /// Subsets that were searched again.
     careful: HashSet<u64>,
-    /// The largest part of its value that a second search added to any of them. The others are assumed to gain as
-    /// much, so that one of those that were searched again is not preferred for that alone.
+    /// Largest relative gain of any subset from a second search. Subsets that were searched only once are credited
+    /// with it, so that a subset is not preferred merely because it was searched twice.
     hope: f64,
 }
 
@@ -98,7 +98,7 @@ impl<C: Throughput + ?Sized> Subsets<'_, C> {
         Ok(value)
     }
 
-    /// Searches a known subset again, with the options of now.
+    /// Searches a known subset again with the current options, and keeps the better result.
     fn search_again(&mut self, set: u64) -> Result<(), AllocError> {
         self.careful.insert(set);
         let Some(before) = self.known.remove(&set) else {
@@ -171,9 +171,9 @@ fn members(set: u64) -> Vec<usize> {
     (0..64).filter(|i| set >> i & 1 == 1).collect()
 }
 
-/// Assigns tasks to `gpus` equal GPUs and solves each: all set partitions up to 10 tasks (a
-/// dynamic programme over subsets), local search with moves and swaps beyond. `R_v`, memory,
-/// mismatch and floor hold for the tasks of each GPU.
+/// Assigns tasks to `gpus` equal GPUs and solves each: all set partitions for up to 10 tasks (dynamic programming over
+/// subsets), local search with moves and swaps for more. `R_v`, memory, mismatch and floor hold for the tasks of each
+/// GPU.
 pub fn solve_partition<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -181,7 +181,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
     options: &SearchOptions,
 ) -> Result<Partition, AllocError> {
     problem.check()?;
-    // As tasks end, sets of them run on that are subsets of many others.
+    // When tasks end, the remaining ones form co-runs that also occur in many other subsets.
     let rates = &Remembered::new(rates, problem.is_timed());
     let n = problem.tasks.len();
     let exact = n <= EXACT_TASKS && options.effort != Effort::Local;
@@ -190,7 +190,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
         problem,
         options: if exact {
             let subsets = (1 << n) - 1;
-            // A round is played, whatever interference adds up to.
+            // A round is simulated, so additive interference does not make it cheaper.
             let round = problem.is_timed();
             let few = match options.effort {
                 Effort::Exact => options.max_points,
@@ -204,8 +204,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
                 ..options.clone()
             }
         } else {
-            // There are thousands of subsets: only their ranking matters, the winners are solved
-            // again.
+            // There are thousands of subsets. Only their ranking matters, because the best ones are solved again.
             SearchOptions {
                 top: 1,
                 effort: Effort::Local,
@@ -251,9 +250,9 @@ pub fn solve_partition<C: Throughput + ?Sized>(
     Ok(best)
 }
 
-/// The division that gives the tasks that take longest alone away first, each to the GPU with least to do:
-/// what a division is at least as good as. A search of many subsets looks at each briefly, and may rank two
-/// divisions wrongly.
+/// Longest processing time first: assigns tasks in order of their time alone, longest first, each to the GPU with the
+/// smallest load. The result is never worse than this, which is needed because a search of many subsets is brief for
+/// each and may rank two partitions wrongly.
 fn longest_first<C: Throughput + ?Sized>(rates: &C, problem: &Problem, gpus: usize) -> Vec<u64> {
     let alone = |i: usize| {
         let task = &problem.tasks[i];
@@ -277,7 +276,7 @@ fn round_robin(n: usize, gpus: usize) -> Vec<u64> {
     sets(&of, gpus)
 }
 
-/// A division with each of its GPUs solved, reusing those in `solved`.
+/// Solves each GPU of a partition, reusing the outcomes in `solved`.
 fn finish<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     solved: &mut HashMap<u64, Outcome>,
@@ -310,7 +309,7 @@ fn finish<C: Throughput + ?Sized>(
             }
         };
         proven &= outcome.report.proof != Proof::NotProven || exact;
-        // The search of a subset may have found better than the one from scratch.
+        // The earlier search of the subset may have found a better choice than this one.
         let known = subsets.known.get(&set).cloned().flatten();
         let best = outcome.solutions.into_iter().next();
         let best = if worth(best.as_ref()) >= worth(known.as_ref()) {
@@ -344,8 +343,8 @@ fn finish<C: Throughput + ?Sized>(
     })
 }
 
-/// Best partition of all: `best[k][set]` is the most that `set` reaches on `k` GPUs; the lowest
-/// task of a set goes to the last GPU with some of the others.
+/// The best of all partitions, by dynamic programming: `best[k][set]` is the best value of `set` on `k` GPUs. The
+/// lowest task of a set is placed on the last GPU, together with any subset of the others.
 fn all_partitions<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     n: usize,
@@ -383,7 +382,7 @@ fn all_partitions<C: Throughput + ?Sized>(
     let mut groups = Vec::new();
     let (mut k, mut set) = (used, size - 1);
     if best[used][set] == f64::NEG_INFINITY {
-        // Nothing is feasible: show why all tasks together are not.
+        // If no partition is feasible, return all tasks as one group, to explain why that is infeasible.
         groups.push(set as u64);
     }
     while groups.is_empty() || (set > 0 && k > 0) {
@@ -399,8 +398,8 @@ fn all_partitions<C: Throughput + ?Sized>(
     Ok(groups)
 }
 
-/// The best partition where a brief search has ranked the subsets: those of the best partition are searched again
-/// until none of it is left, or there were many.
+/// Improves the best partition after a brief search has ranked the subsets: searches the subsets of the best partition
+/// again, until all of them were searched again or [`CAREFUL_SETS`] is reached.
 fn careful_partition<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     n: usize,
@@ -485,7 +484,7 @@ fn descend<C: Throughput + ?Sized>(
                 }
             }
         }
-        // Still infeasible counts as no gain: infinities have no difference.
+        // A value that stays infinite is no gain; the difference of two infinities is NaN.
         let gained =
             *value > before && (before.is_infinite() || *value - before > 1e-12 * before.abs());
         if !gained {

@@ -11,17 +11,17 @@ use crate::problem::{Problem, Task};
 const OUTSIDE: f64 = 1e-3;
 
 /// Rates inside the measured domain are unchanged ([`Throughput::covers`]), and those outside are close to zero. For
-/// a search that uses additive interference, a setting outside takes for ever.
+/// a search that uses additive interference, a setting outside takes forever.
 pub(crate) struct DomainPenalty<'a, C: Throughput + ?Sized> {
     inner: &'a C,
-    /// Whether a choice can lie outside: each task's domain of shares and batch sizes is an interval, so checking two
+    /// Whether a choice can lie outside. Each task's domain of shares and batch sizes is an interval, so checking two
     /// corners suffices.
     active: bool,
 }
 
 impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
-    /// Penalises settings outside the measured domain, if a choice of `problem` can lie outside and that is not
-    /// allowed (`open`).
+    /// Penalises settings outside the measured domain if a choice of `problem` can lie outside, unless `open` allows
+    /// it.
     pub(crate) fn new(inner: &'a C, problem: &Problem, open: bool) -> Self {
         let corner = |least: bool| -> Vec<Setting> {
             let tasks = problem.tasks.iter().enumerate();
@@ -127,7 +127,7 @@ impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
     }
 }
 
-/// Settings of a co-run outside the measured domain.
+/// Number of settings of a co-run that lie outside the measured domain.
 pub(crate) fn beyond<C: Throughput + ?Sized>(rates: &C, active: &[Setting]) -> usize {
     let outside = |s: &&Setting| !rates.covers(**s, active.len());
     active.iter().filter(outside).count()
@@ -139,7 +139,7 @@ mod tests {
     use crate::Limits;
     use crate::law::{InterferenceLaw, TaskLaw};
 
-    /// Covers only shares of 40 % or more; says whether interference is additive.
+    /// Covers only shares of 40 % or more. The flag says whether interference is reported as additive.
     struct Measured(InterferenceLaw, bool);
 
     impl Throughput for Measured {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Two tasks that share only the processors; transfers of 8 s dwarf their compute.
+    /// A round of two tasks whose transfers of 8 s dwarf their compute.
     fn round() -> crate::Round {
         let task = |id: &str| {
             format!(
@@ -229,7 +229,8 @@ mod tests {
             };
             assert_eq!(best(&problem, false), 0);
             assert!(best(&problem, true) > 0, "the law is better outside");
-            // The tasks of this round need not run together, so all shares are equally good.
+            // The tasks of this round need not run together, so all shares are equally good, and those inside the
+            // domain must win.
             assert_eq!(best(&played, false), 0);
         }
     }

@@ -29,11 +29,11 @@ use write::{constraints, feasible, front_point, search_report, tasks, written};
 
 /// The plan of a workload, without its model and provenance:
 ///
-/// 1. *pose* the problem that the request makes of the workload;
-/// 2. *seek* the choice that is best by `rates`, or why there is none;
+/// 1. *pose* the problem of the workload and the request;
+/// 2. *seek* the best choice by `rates`, or the reason why there is none;
 /// 3. *stay in the domain*: refuse a choice outside the measured domain, unless allowed;
-/// 4. *prefer what was measured*: on one GPU a co-run of `measured` is the plan unless the best by the
-///    rates is better by more than such predictions are too good;
+/// 4. *prefer what was measured*: on one GPU, a co-run of `measured` is the plan, unless the best choice by
+///    `rates` is better by more than the usual overestimate;
 /// 5. *compare* it with simpler schemes, and *write* both.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     }
     let measured = if request.measured { measured } else { &[] };
     let top = request.options.top;
-    // The plan and its rivals are ordered thoroughly, some of them more than once.
+    // The plan and its rivals are ordered thoroughly, some of them repeatedly, so their predictions are kept.
     let judged = Remembered::new(&known, problem.is_ordered());
     let candidates = best.prefer_measured(&judged, workload, &problem, measured, top);
     let search = search_report(best.report);
@@ -88,7 +88,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     Ok(written(workload, tasks, answer))
 }
 
-/// The least feasible mismatch.
+/// The least feasible mismatch; `None` if no plan is feasible.
 fn bound_mismatch<C: Throughput + ?Sized>(
     rates: &DomainPenalty<'_, C>,
     workload: &Workload,
@@ -107,7 +107,7 @@ fn bound_mismatch<C: Throughput + ?Sized>(
 /// Result of a search.
 struct Best {
     parts: Vec<Part>,
-    /// The runners-up of a single GPU.
+    /// The runners-up; empty with several GPUs.
     alternatives: Vec<ParetoPoint>,
     report: Report,
     /// Why nothing is feasible.
@@ -115,7 +115,7 @@ struct Best {
 }
 
 impl Best {
-    /// The best choice inside the domain; otherwise the best outside, and where it lies.
+    /// The best choice inside the domain; if there is none, the best one anywhere.
     fn seek<C: Throughput + ?Sized>(
         rates: &C,
         penalised: &DomainPenalty<'_, C>,
@@ -123,7 +123,7 @@ impl Best {
         problem: &Problem,
         request: &Request,
     ) -> Result<Self, AllocError> {
-        // If a search beyond the domain follows, that one gives the reasons.
+        // If a search outside the domain follows, it gives the reasons.
         let mut inside = request.clone();
         inside.options.reasons &= !penalised.is_active();
         let best = best_parts(penalised, workload, problem, &inside)?;
@@ -142,7 +142,8 @@ impl Best {
         }
     }
 
-    /// Replaces the found choice by a measured co-run, if there is one that is no worse.
+    /// Replaces the found choice by the best measured co-run, unless the found one is better by more than the
+    /// usual overestimate ([`choose`]).
     fn prefer_measured<C: Throughput + ?Sized>(
         &mut self,
         rates: &C,
@@ -181,9 +182,9 @@ impl Best {
     }
 }
 
-/// Adds which tasks fit without the others to a memory reason.
+/// Adds to an infeasible memory constraint which tasks would fit without the others.
 fn tell_what_fits(workload: &Workload, problem: &Problem, reasons: &mut [Infeasibility]) {
-    // With several GPUs, the reasons do not say which GPU they are for.
+    // With several GPUs, a reason does not say to which GPU it applies.
     let one = workload.device.gpus == 1;
     let memory = |r: &&mut Infeasibility| one && r.constraint == ConstraintKind::Memory;
     let Some(reason) = reasons.iter_mut().find(memory) else {
@@ -274,7 +275,7 @@ fn beyond<C: Throughput + ?Sized>(
     })
 }
 
-/// Replaces the data volumes by damped ones and returns them.
+/// Replaces the data volumes by damped ones ([`damped_load`]) and returns them.
 fn damp(
     workload: &Workload,
     problem: &mut Problem,

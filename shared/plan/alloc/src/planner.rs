@@ -13,9 +13,9 @@ use crate::pipeline::{plan_workload, refused};
 use crate::rates::{KnownRates, Remembered};
 use crate::request::Request;
 
-/// Plans models one after another. A model with the same parameters as the previous one needs no new predictor, and
-/// no prediction is made twice; one that differs only in its name needs no new search. So a federation of identical
-/// devices is planned as fast as it is read.
+/// Plans models one after another. A model with the same parameters as the previous one needs no new predictor, and no
+/// prediction is made twice; one that differs only in its name needs no new search. So planning a federation of
+/// identical devices takes no longer than reading it.
 #[derive(Debug, Default)]
 pub struct Planner {
     last: Option<Solved>,
@@ -26,14 +26,14 @@ struct Solved {
     model: Model,
     request: Request,
     predictor: Predictor,
-    /// Its predictions, from the second model with this predictor on: most predictors plan one model only, and keeping
-    /// predictions takes time.
+    /// Its predictions, kept from the second model with this predictor on, because most predictors plan one model only
+    /// and keeping predictions takes time.
     known: Option<Arc<KnownRates>>,
-    /// The plan of the model, which it does not hold.
+    /// The plan of the model, without the model itself.
     plan: Plan,
 }
 
-/// Why there is no plan for a model, not even one that says that nothing is feasible.
+/// Why a model could not be planned. An infeasible problem is not an error, but a plan without a choice.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlannerError {
     /// The model is not a valid predictor.
@@ -124,8 +124,8 @@ impl Planner {
     }
 }
 
-/// Tasks that run together on each GPU of a plan; `place` is the position of a task of the plan in the model. None if
-/// there is no solution.
+/// The co-run on each GPU of a plan; empty if there is no solution. `place` maps a task's position in the plan to that
+/// in the model.
 pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Setting>> {
     let decisions = plan.feasible().map_or(&[][..], |found| &found.decisions);
     let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();

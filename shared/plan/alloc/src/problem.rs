@@ -25,8 +25,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// The batch size that the task keeps if sizes are not chosen; if it is not among the allowed ones, the first of
-    /// these.
+    /// The batch size that the task keeps if sizes are not chosen: its reference or, if that is not in `batches`, the
+    /// first of these.
     ///
     /// # Panics
     /// Without a batch size.
@@ -43,7 +43,7 @@ impl Task {
 pub struct Limits {
     /// Shares are multiples of this, at most [`Share::FULL`].
     pub step: Share,
-    /// Sum of the shares `R_v`; absent: free.
+    /// Required sum `R_v` of the shares; absent: any sum.
     pub rv: Option<TotalShare>,
     /// Starvation floor `phi`: `P_i >= phi S_i` for every task; 0 for none.
     pub floor: f64,
@@ -53,14 +53,14 @@ pub struct Limits {
     pub policy: BatchPolicy,
     /// Largest mismatch (FedMT eq. 6).
     pub mismatch: Option<f64>,
-    /// Which quantity of a batch size should be in proportion to the data volumes.
+    /// Quantity that should be proportional to the data volumes.
     pub balance: Balance,
-    /// Definition of the solo rate `S_i`. By default the rate of the task's best batch size: relative to the solo
-    /// rate at the chosen size, a slow batch size with a large share would look as good as a fast one (a resnet50
-    /// with 1,478 samples/s as fair as with 2,314).
+    /// Definition of the solo rate `S_i`. By default it is the solo rate of the task's best batch size. Relative to
+    /// the solo rate at the chosen size, a slow batch size with a large share would look as good as a fast one (a
+    /// resnet50 with 1,478 samples/s as fair as with 2,314).
     pub solo: SoloRate,
-    /// Policy of the batch sizes that a task may have alone, for comparison; absent: `policy`. A search with freer
-    /// sizes than the plan's needs it, so that the values of both are in one unit.
+    /// Policy for the batch sizes of the solo rates that values are relative to; absent: `policy`. A search with a
+    /// freer `policy` than the plan sets it to the plan's policy, so that both values have the same reference.
     pub alone: Option<BatchPolicy>,
 }
 
@@ -83,19 +83,19 @@ impl Default for Limits {
 /// An allocation problem: choose `B_i` and `R_i` of every task of one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// The tasks, in the order of the predictor's.
+    /// The tasks, in the order of the predictor's tasks.
     pub tasks: Vec<Task>,
     /// The objective.
     pub objective: ObjectiveKind,
     /// The constraints.
     pub limits: Limits,
-    /// The round for the objective `round`; `None`: compute alone, with shares as planned.
+    /// Transfers and work of a round, for objectives that are times. `None`: compute alone, with shares as planned.
     pub round: Option<Round>,
 }
 
 impl Problem {
-    /// Checks what the types cannot: number of tasks, batch lists, data that the objective or the constraints need,
-    /// and the ranges of the limits.
+    /// Checks what the types cannot express: the number of tasks, the batch lists, the data that the objective or the
+    /// constraints need, and the ranges of the limits.
     pub fn check(&self) -> Result<(), AllocError> {
         let n = self.tasks.len();
         if n == 0 || n > MAX_TASKS {
@@ -147,7 +147,7 @@ impl Problem {
             ConstraintKind::Memory => l.memory.is_some(),
             ConstraintKind::Rv => l.rv.is_some(),
             ConstraintKind::Batch => l.policy != BatchPolicy::Free,
-            // Not a limit of the problem but of the rates: see `DomainPenalty`.
+            // The domain limits the rates and not the problem: see `DomainPenalty`.
             ConstraintKind::Domain => false,
         }
     }
@@ -170,13 +170,14 @@ impl Problem {
         self.objective.is_progress()
     }
 
-    /// Whether the objective is a time: of a round, or to the target if the number of rounds is known.
+    /// Whether the objective is a time: the length of a round, or the time to target, which needs the samples of
+    /// every task.
     pub(crate) fn is_timed(&self) -> bool {
         let volumes = || self.tasks.iter().all(|t| t.samples.is_some());
         self.objective == ObjectiveKind::Round || (self.is_progress() && volumes())
     }
 
-    /// Progress per second at a rate, relative to the maximum that a task makes alone: `P E(B) / max_B S(B) E(B)`.
+    /// Progress per second of a task at `rate`, relative to its maximum alone: `P E(B) / max_B S(B) E(B)`.
     pub(crate) fn relative_progress<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -191,13 +192,13 @@ impl Problem {
         rate * task.progress.efficiency(batch) / most
     }
 
-    /// Whether each choice is evaluated with the best order of its transfers.
+    /// Whether evaluating a choice includes ordering its transfers.
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_timed() && self.round.is_some()
     }
 
-    /// The objective at the throughputs `p` of a choice, with the solo rates `solo` as reference. For a round, minus
-    /// its seconds with all tasks active for ever. Not for times to target.
+    /// The objective at the throughputs `p` of a choice, with the solo rates `solo` as reference. For a round, it is
+    /// minus the seconds of the slowest task, with all tasks active forever. Not valid for times to target.
     pub(crate) fn value<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -250,8 +251,8 @@ impl Problem {
         sum
     }
 
-    /// Batch sizes that a task may have alone, for comparison: all of them; only the reference if sizes stay at it,
-    /// because the value of samples at others is unknown.
+    /// Batch sizes considered for a task's solo rate: all of them, or only the reference if the policy keeps it,
+    /// because the value of samples at other sizes is unknown.
     #[must_use]
     pub fn sizes(&self, i: usize) -> Vec<Batch> {
         match self.limits.alone.unwrap_or(self.limits.policy) {
@@ -272,8 +273,8 @@ impl Problem {
         }
     }
 
-    /// The same problem for some of the tasks only. A given `R_v` is limited to 100 % per task; the round of some of
-    /// the tasks includes only compute, as others use the link, too.
+    /// The same problem for some of the tasks only. A given `R_v` is limited to 100 % per task. The round includes
+    /// only compute, because other tasks use the link, too.
     #[must_use]
     pub fn restricted(&self, tasks: &[usize]) -> Problem {
         let mut limits = self.limits.clone();
@@ -295,8 +296,8 @@ impl Problem {
 }
 
 impl Problem {
-    /// The problem of a workload. The work of a sample, for the balance `workload`, is what a sample adds to the solo
-    /// step time (`gamma_1 (alpha f + beta m)` in FedMT's law).
+    /// The problem of a workload. The work of a sample, for the balance `workload`, is the increase of the solo step
+    /// time per sample (`gamma_1 (alpha f + beta m)` in FedMT's law).
     #[must_use]
     pub fn of_workload<C: Throughput + ?Sized>(
         rates: &C,

@@ -1,14 +1,15 @@
 //! Time to target: how long a plan takes until each task has made its required progress.
 //!
-//! Task i needs `n_i = N_i / E_i(B_i)` rounds: those at its reference batch size, divided by the efficiency at the
-//! chosen one. A round includes only the tasks that have not reached their target, so it becomes shorter whenever one
-//! does. Rounds are treated as continuous: a task that needs 4.6 leaves in the middle of its fifth.
+//! Task i needs `n_i = N_i / E_i(B_i)` rounds: the rounds at its reference batch size, divided by the efficiency at
+//! the chosen size. A round includes only the tasks that have not reached their target, so it becomes shorter
+//! whenever a task reaches it. Rounds are treated as continuous: a task that needs 4.6 leaves in the middle of its
+//! fifth.
 
 use efficiency::Law;
 use units::Batch;
 use units::corun::Setting;
 
-/// Value of the samples of a task, and distance to its target.
+/// Sample efficiency of a task, and the rounds to its target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// Value of a sample at each batch size; absent: the same at all.
@@ -33,7 +34,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The workload's declarations of a task, as if it were the only task.
+    /// What the workload declares for a task; its weight is that of the only task.
     #[must_use]
     pub fn of_task(task: &doc::Task) -> Self {
         Self {

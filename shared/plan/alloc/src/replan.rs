@@ -10,10 +10,9 @@ use crate::pipeline::plan_workload;
 use crate::planner::tell_error;
 use crate::request::Request;
 
-/// The round of a plan's device if it is planned again for the shortest round, under the plan's constraints. `None`
-/// if this makes no sense: the rates do not come from a model, the plan does not state its request, it leaves out
-/// tasks of the model, or nothing is feasible. Also `None` for a plan for progress, whose [`ways`] are compared by
-/// their worth.
+/// Plans a device again for the shortest round under the plan's constraints. `None` if that is impossible: the
+/// rates do not come from a model, the plan does not state its request or leaves out tasks of the model, or nothing
+/// is feasible. Also `None` for a plan for progress; use [`ways`], which are compared by their worth.
 ///
 /// # Errors
 /// The reason, as a message, why there is no such plan although it was requested.
@@ -32,13 +31,14 @@ pub fn replan(
     asker.timeline(ObjectiveKind::Round, 1.0)
 }
 
-/// Options of a late device with a plan for progress under a deadline, and the value of each: first its plan with
-/// fewer samples, then other batch sizes and shares, with fewer samples if that is not enough.
+/// Options under a deadline for a late device with a plan for progress, each with its value. The first is its plan
+/// with fewer samples. The others have other batch sizes and shares, and fewer samples if they are still late.
 ///
-/// The others are four plans. Two are the best for the objective of the plan, and for the other way to combine the
-/// tasks' times, each with the samples that the plan has time for. (With fewer samples and the same transfers,
-/// compute matters less, so larger batches are cheaper.) The third is the best for the objective with all samples.
-/// The fourth is the shortest round, which has time for the largest number of samples of the lowest worth.
+/// The others come from four plans. The first two are planned for the number of samples that the current plan has
+/// time for: one is the best for the plan's objective, the other for the other way to combine the tasks' times
+/// (mean or last). (With fewer samples and the same transfers, compute matters less, so larger batches are
+/// cheaper.) The third is the best for the objective with all samples. The fourth is the shortest round, which has
+/// time for the most samples, but these have the lowest worth.
 ///
 /// # Errors
 /// The reason, as a message, why there is no such plan although it was requested.
@@ -50,7 +50,7 @@ pub fn ways(
     options: &OrderOptions,
     deadline_s: f64,
 ) -> Result<Vec<Way>, String> {
-    // If the order varied batch sizes for time alone, the worth of samples would change.
+    // The search for the order must not vary batch sizes to save time, because that changes the worth of samples.
     let mut request = PlanRequest {
         batch_percent: Some(0.0),
         ..request.clone()
@@ -74,7 +74,7 @@ pub fn ways(
         (kind, 1.0),
         (ObjectiveKind::Round, 1.0),
     ];
-    // Its volumes and its link are already those of the round.
+    // The plan already has the data volumes and the link of this round.
     request.workload = None;
     for (kind, part) in wanted {
         let Some(timeline) = asker.timeline(kind, part)? else {
@@ -97,7 +97,7 @@ pub fn ways(
     Ok(found)
 }
 
-/// Plans the device of a plan again.
+/// Plans a device again, from its plan and this round's request.
 struct Asker<'a> {
     predictor: &'a Predictor,
     /// The model of the plan with the volumes of this round.
@@ -146,7 +146,8 @@ impl<'a> Asker<'a> {
         }))
     }
 
-    /// The round with all samples, at the choice that is best for a part of them; `None` if nothing is feasible.
+    /// The round with all samples, at the choice that is best for the fraction `part` of the samples; `None` if
+    /// nothing is feasible.
     fn timeline(&self, objective: ObjectiveKind, part: f64) -> Result<Option<Timeline>, String> {
         let asked = Request {
             objective,
@@ -169,7 +170,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// The workload with a part of the samples of each task, at least one.
+/// The workload with the fraction `part` of each task's samples, at least one.
 fn with_part(workload: &Workload, part: f64) -> Workload {
     let mut fewer = workload.clone();
     for task in &mut fewer.tasks {

@@ -19,7 +19,7 @@ pub struct Request {
     pub fairness_front: bool,
     /// Whether to report the effect of slightly larger and smaller shares.
     pub explain: bool,
-    /// Whether a plan may lie outside what was measured ([`units::corun::Throughput::covers`]).
+    /// Whether a plan may lie outside the measured domain ([`units::corun::Throughput::covers`]).
     pub outside: bool,
     /// Whether a measured co-run may be the plan.
     pub measured: bool,
@@ -31,7 +31,7 @@ pub struct Request {
     pub least_mismatch: bool,
 }
 
-/// Options of the command line for a request, some of which may be absent.
+/// Command-line options of a request; absent ones get defaults ([`Request::for_model`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
     /// The objective.
@@ -43,13 +43,14 @@ pub struct Asked {
 }
 
 impl Request {
-    /// The request for a model, with defaults where it is open:
+    /// The request for a model, with defaults for absent options:
     ///
-    /// - the objective is progress where it is known what samples are worth, else what was profiled for;
-    /// - the floor is what was profiled for;
-    /// - batch sizes are chosen for progress, and where a wish is about them (a mismatch, its front, a
-    ///   largest size). Otherwise each task keeps its reference size: larger ones make more samples per
-    ///   second, and nothing is known of what those are worth.
+    /// - the objective is progress if the efficiency of samples is known, otherwise the objective of the profile,
+    ///   otherwise the workload's default;
+    /// - the floor is that of the profile;
+    /// - batch sizes are chosen for progress, or if another option concerns them (a mismatch, its front, a maximum
+    ///   size). Otherwise each task keeps its reference size: larger batches give more samples per second, but the
+    ///   value of these samples is unknown.
     #[must_use]
     pub fn for_model(&self, asked: &Asked, model: &Model) -> Self {
         let mut request = self.clone();
@@ -73,7 +74,7 @@ impl Request {
         request
     }
 
-    /// The plan of the largest `objective` within the limits and the measured domain.
+    /// A request to maximise `objective` within the limits and the measured domain.
     #[must_use]
     pub fn new(objective: ObjectiveKind, limits: Limits) -> Self {
         Self {
@@ -114,7 +115,7 @@ impl Request {
         })
     }
 
-    /// Whether choices are evaluated for more than the plan.
+    /// Whether choices are evaluated again after the search for the plan, for a comparison or a front.
     pub(crate) fn looks_again(&self) -> bool {
         let limits = &self.limits;
         let bounded = limits.mismatch.is_some() || limits.policy != BatchPolicy::Free;
@@ -122,8 +123,8 @@ impl Request {
     }
 }
 
-/// Batch sizes that a plan chooses from where nobody asks for others: all if the objective counts what larger ones
-/// cost, else the reference of each task.
+/// Default batch-size policy: all sizes if the objective accounts for the lower efficiency of large batches,
+/// otherwise the reference of each task.
 #[must_use]
 pub fn default_policy(objective: ObjectiveKind) -> BatchPolicy {
     match objective.is_progress() {

@@ -11,43 +11,44 @@ use units::{Batch, Share};
 use crate::compute::finish;
 use crate::rates::{Nearby, Rows, Shifted};
 
-/// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of 4 has 576. Beyond,
-/// choices are ranked by heuristic orders, and only the best few are ordered thoroughly.
+/// Maximum number of tasks for which the best order is found for every choice: a round of 3 tasks has 36 orders, one
+/// of 4 has 576. With more tasks, choices are ranked by heuristic orders, and only the best few are ordered
+/// thoroughly.
 pub(crate) const EXACT_TASKS: usize = 3;
-/// Up to this many tasks, the best choice is proven if all choices can be predicted: the limit of [`QuickBound`].
+/// Maximum number of tasks for which the best choice can be proven, if all choices can be predicted: the limit of
+/// [`QuickBound`].
 pub(crate) const PROVEN_TASKS: usize = 4;
-/// Up to this many tasks the ranking includes transfers. Beyond, the heuristic orders meet too many sets of tasks to
-/// predict them for thousands of choices.
+/// Maximum number of tasks for which the ranking includes transfers. With more, the heuristic orders contain too many
+/// sets of tasks to predict them for thousands of choices.
 const RANKED_TASKS: usize = 12;
-/// Nodes and plays for ordering the best few choices. For plans of 12 mixes of 4 to 8 tasks, a tenth and a hundred
-/// times of these gave exactly the same makespan, in 7, 20 and 70 milliseconds for 8 tasks. They bound the time of a
-/// plan with more tasks, for which the gap is reported.
+/// Search nodes and simulated orders (plays) for ordering the best few choices. For plans of 12 mixes of 4 to 8
+/// tasks, a tenth and a hundred times of these gave exactly the same makespan, in 7, 20 and 70 milliseconds for 8
+/// tasks. The limits bound the time of a plan with more tasks, for which the gap to a lower bound is reported.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
-/// Up to this many tasks a proof of an order is attempted. With more tasks the number of plays decreases with the
-/// square of the tasks, since nearly each play meets sets whose rates were never predicted. With all plays and a
-/// bound, which a plan does not need, half the time of a plan of 16 tasks was spent on ordering the schemes for
-/// comparison.
+/// Maximum number of tasks for which a proof of an order is attempted. With more tasks, the number of plays decreases
+/// with the square of the tasks, because nearly every play contains sets whose rates were never predicted. With all
+/// plays and a bound, neither of which a plan needs, half the time of a plan of 16 tasks was spent on ordering the
+/// schemes for comparison.
 const PLAYED_TASKS: usize = 8;
-/// Plays of the descent that orders the transfers again at the end of a climb.
+/// Plays of the descent that improves the order of the transfers at the end of a climb.
 const REORDERED: u64 = 100;
-/// Up to this many tasks a plan includes its transfers. Beyond, nearly every order meets sets of tasks whose rates
-/// were never predicted: a plan of 32 tasks took two minutes of a processor with transfers, and three seconds
-/// without. `mt-overlap` later orders the one chosen plan, whatever the number of its tasks.
+/// Maximum number of tasks for which a plan includes its transfers. With more, nearly every order contains sets of
+/// tasks whose rates were never predicted: a plan of 32 tasks took two CPU minutes with transfers, and three seconds
+/// without. `mt-overlap` later orders the chosen plan, whatever the number of its tasks.
 const MOST_TASKS: usize = 31;
-/// Relative excess over a known round up to which a round with extrapolated rates is still evaluated with
-/// its own rates. Of 24,000 neighbours of choices of 8 and 12 tasks, 7 and 12 % were evaluated this way,
-/// and the others contained 3 % of the gains of all improvements; with 0.002 it was 14 and 31 %, and 1 %.
+/// Relative excess over a known round up to which a round with extrapolated rates is still evaluated with its own
+/// rates. Of 24,000 neighbours of choices of 8 and 12 tasks, 7 and 12 % were evaluated this way, and the others would
+/// have contributed 3 % of the gains of all improvements; with 0.002, these figures were 14 and 31 %, and 1 %.
 const NEARLY: f64 = 2e-4;
-/// The same for a change of two tasks whose rates together are extrapolated as well: a little more, since these err
-/// more. Chosen by hand.
+/// Like [`NEARLY`], for a change of two tasks whose rates with all others are extrapolated, too. It is larger because
+/// such rates have larger errors. Chosen by hand.
 const SEEMINGLY: f64 = 5e-4;
-/// Relative excess over a known round up to which a round is still evaluated, so that equally long
-/// ones are distinguished by their content and not by which was seen first: rounds are found to
-/// 1e-9.
+/// Relative excess over a known round up to which a round is still evaluated, so that equally long rounds are
+/// distinguished by their content and not by which was seen first. Lengths of rounds are exact to 1e-9.
 pub(crate) const ROUNDING: f64 = 1e-8;
 
-/// Why a plan covers compute only and does not include transfers.
+/// Why a plan includes compute only and no transfers.
 #[derive(Debug, thiserror::Error)]
 pub enum NoRound {
     /// Rounds are ordered only on a single GPU.
@@ -61,15 +62,16 @@ pub enum NoRound {
     Tasks(PlanError),
 }
 
-/// The current choice of a climb, by which its neighbours are ranked.
+/// The current choice of a climb; its order and rates are used to rank its neighbours.
 ///
 /// The best order seldom changes between neighbouring choices. So a neighbour is first evaluated in the order of the
 /// current choice with rates extrapolated from it ([`Nearby`]); if promising, with its own rates; and only if that is
-/// better, in all heuristic orders. Rates dominate the cost: each order of `n` tasks meets some `2 n` sets of them.
+/// better, in all heuristic orders. Predictions dominate the cost: each order of `n` tasks contains about `2 n` sets
+/// of computing tasks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guide {
     here: PlayedChoice,
-    /// The last choice that was played in all orders.
+    /// The last choice that was ranked; becomes `here` if the climb moves there.
     next: PlayedChoice,
 }
 
@@ -91,12 +93,12 @@ impl PlayedChoice {
 }
 
 impl Guide {
-    /// Another choice is ranked.
+    /// Call before another choice is ranked.
     pub(crate) fn forget(&mut self) {
         self.next.sequence.clear();
     }
 
-    /// The climb has moved to the last choice that was ranked.
+    /// Call when the climb moves to the last choice that was ranked.
     pub(crate) fn follow(&mut self) {
         if !self.next.sequence.is_empty() {
             self.here = std::mem::take(&mut self.next);
@@ -117,7 +119,7 @@ impl Round {
     /// The round of a workload on one GPU.
     ///
     /// # Errors
-    /// [`NoRound`] says why its transfers cannot be ordered.
+    /// [`NoRound`] if its transfers cannot be ordered.
     pub fn of_workload(workload: &Workload) -> Result<Self, NoRound> {
         if workload.device.gpus != 1 {
             return Err(NoRound::Gpus(workload.device.gpus));
@@ -158,7 +160,7 @@ impl Round {
         }
     }
 
-    /// Bounds rounds of these tasks at many rates, if there are few tasks.
+    /// A fast bound for rounds of these tasks at many different rates; `None` with too many tasks.
     pub(crate) fn quick_bound(&self) -> Option<QuickBound> {
         QuickBound::new(&self.instance)
     }
@@ -168,8 +170,8 @@ impl Round {
         self.divides
     }
 
-    /// The same round of up to 4 tasks, ranked by its best order. This is for a proof, which evaluates few choices so
-    /// closely; in a search it would take a hundred times as long.
+    /// The same round, ranked by its best order; `None` with more than 4 tasks. It is for proofs, which need the best
+    /// order of few choices only; a search with it would take a hundred times as long.
     pub(crate) fn exactly(&self) -> Option<Self> {
         (self.instance.len() <= PROVEN_TASKS).then(|| Self {
             exact: true,
@@ -217,23 +219,23 @@ impl Round {
         }
     }
 
-    /// Seconds in the best order with the best holds, and whether they are proven, which is always so with up to 3
-    /// tasks. Infinite as in [`Round::rank`].
+    /// Seconds in the best order with the best holds, and whether both are proven, which is always the case for up to
+    /// 3 tasks. Infinite as in [`Round::rank`].
     pub(crate) fn best<C: Throughput + ?Sized>(
         &self,
         rates: &C,
         settings: &[Setting],
         most_s: f64,
     ) -> (f64, bool) {
-        // Nearly all choices are worse than the best so far, and recognising that takes a tenth of the time of
-        // ordering them. A choice that is rejected here is proven to be longer.
+        // Nearly all choices are worse than the incumbent, and detecting that takes a tenth of the time of ordering
+        // them. A choice that is rejected here is proven to be longer.
         if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
             return (f64::INFINITY, true);
         }
         let Ok(played) = self.played(rates, settings) else {
             return (f64::INFINITY, true);
         };
-        // On a link that all transfers share, nothing is ordered or held.
+        // On a link that all transfers share, there is nothing to order or hold.
         let waits = played.certificate.class > overlap::Schedules::NeverWaiting
             || self.instance.link() == overlap::Link::Shared;
         let proven = played.proven() && waits;
@@ -258,10 +260,10 @@ impl Round {
         most_s: f64,
         here: &PlayedChoice,
     ) -> Result<f64, OverlapError> {
-        // Two evaluations, the cheap one first: rates extrapolated from the neighbour cost one prediction, its own
-        // rates one for each set of tasks that the round meets. The quick evaluation may err, so what it finds
-        // slightly too long is evaluated again ([`NEARLY`]). A rejected choice is only not walked to; no proof relies
-        // on the rejection.
+        // Evaluate twice, the cheap way first: extrapolated rates need one prediction of all tasks together, the
+        // choice's own rates need one for each set of tasks in the round. The extrapolation has errors, so a choice
+        // that it finds only slightly too long is still evaluated with its own rates ([`NEARLY`]). A rejected choice
+        // is merely not moved to; no proof relies on the rejection.
         let likely = most_s * (1.0 + NEARLY);
         let rough = self.extrapolated(rates, settings, None, likely, here)?;
         if rough >= likely {
@@ -271,8 +273,8 @@ impl Round {
         overlap::estimate_along(&self.instance, &played, &sizes, &here.sequence, most_s)
     }
 
-    /// The round in the order of a choice nearby at rates that are extrapolated from it, with those of all tasks
-    /// together as predicted or as given.
+    /// Seconds of the round in the order of a nearby choice, at rates extrapolated from that choice. The rates of all
+    /// tasks together are `together` if given, otherwise predicted.
     fn extrapolated<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -287,8 +289,8 @@ impl Round {
         overlap::estimate_along(&self.instance, &near, &sizes, &here.sequence, below_s)
     }
 
-    /// Whether the round at these settings seems to take `most_s` or longer, where all tasks run together at the
-    /// rates `together` and other rates follow from the choice that `guide` is at.
+    /// Whether the round at these settings seems to take `most_s` or longer. The rates of all tasks together are
+    /// `together`; other rates are extrapolated from the current choice of `guide`.
     pub(crate) fn seems_longer<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -343,7 +345,7 @@ impl Round {
         finish(rates, settings, &work, 0.0).unwrap_or(f64::INFINITY)
     }
 
-    /// Whether the best round at these settings may be as short as `most_s`.
+    /// Whether a lower bound allows a round of at most `most_s` at these settings.
     fn may_take<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -357,7 +359,7 @@ impl Round {
         may.unwrap_or(false)
     }
 
-    /// The round at these settings in the best order that is found, with holds if waiting pays.
+    /// The round at these settings in the best order found, with holds if waiting shortens it.
     ///
     /// # Errors
     /// [`OverlapError::BadRate`] if a task makes no progress.
@@ -367,7 +369,8 @@ impl Round {
         settings: &[Setting],
     ) -> Result<Outcome, OverlapError> {
         let n = settings.len();
-        // The square, since a play of `n` tasks meets some `2 n` sets and predicts `n` rates for each.
+        // Square, because a play of `n` tasks contains about `2 n` sets, and each takes the prediction of up to `n`
+        // rates.
         let (nodes, plays) = match n <= PLAYED_TASKS {
             true => (NODES, PLAYS),
             false => (0, PLAYS * PLAYED_TASKS.pow(2) as u64 / n.pow(2) as u64),
@@ -382,17 +385,17 @@ impl Round {
         overlap::solve(&self.instance, &self.rates(rates, settings), &options)
     }
 
-    /// Seconds of [`Round::played`], infinite if a task makes no progress: for a search, that is one of many choices,
-    /// and the worst.
+    /// Seconds of [`Round::played`]; infinite if a task makes no progress, so that a search ranks such a choice last.
     pub(crate) fn seconds<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
         let played = self.played(rates, settings);
         played.map_or(f64::INFINITY, |o| o.schedule.makespan_s)
     }
 
-    /// Seconds of the same order and holds if every rate is `deviations` standard deviations above its mean.
+    /// Seconds of a played round, with the same order and holds, if every rate is `deviations` standard deviations
+    /// above its mean.
     ///
     /// # Errors
-    /// [`OverlapError::BadRate`] if one is not above 0.
+    /// [`OverlapError::BadRate`] if a rate is not above 0.
     pub(crate) fn shifted<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -410,8 +413,7 @@ impl Round {
         again.map(|s| s.makespan_s)
     }
 
-    /// The sets of tasks that compute at once for at least the fraction `least` of the time in which any task does,
-    /// with the settings of each, longest first.
+    /// The co-runs that last for at least the fraction `least` of the time in which any task computes, longest first.
     pub(crate) fn met(
         &self,
         played: &Outcome,
@@ -441,7 +443,8 @@ impl Round {
         long.map(|(set, _)| set).collect()
     }
 
-    /// The settings of the tasks that compute; the given settings are of all tasks, in order.
+    /// The settings of the tasks that compute, with divided shares if the device redistributes idle shares.
+    /// `settings` are those of all tasks, in order.
     pub(crate) fn corun(&self, settings: &[Setting], computes: &[bool]) -> Vec<Setting> {
         let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
         let shares = match self.divides {
@@ -454,14 +457,14 @@ impl Round {
             .collect()
     }
 
-    /// Seconds with one task at a time on the whole device, and transfers beside the compute of others; `solo` in
-    /// samples per second.
+    /// Seconds with one task at a time on the whole device, while transfers overlap with the compute of other tasks;
+    /// `solo` in samples per second.
     pub(crate) fn one_after_another(&self, solo: &[f64]) -> f64 {
         one_after_another(&self.instance, solo)
     }
 
-    /// A lower bound on every round at any shares, if no task computes faster beside others than alone at `solo`
-    /// samples per second; this holds for all predictors of this project.
+    /// A lower bound in seconds on every round at any shares, if no task computes faster in a co-run than alone at
+    /// `solo` samples per second. All predictors of this project satisfy that.
     pub(crate) fn at_least(&self, solo: &[f64]) -> f64 {
         let jobs = self.instance.jobs();
         let c = |i: usize| jobs[i].work / solo[i];

@@ -34,17 +34,18 @@ pub(crate) use exhaustive::{all_levels, enumerable, refuse_exact, share_points, 
 pub(crate) use point::Point;
 use shortlist::Shortlist;
 
-/// Starts of a local search before all choices are ordered exactly: a choice that is seen to be worse than
-/// the best of them takes a tenth of the time. One from equal shares at a middling sum, three from near the
-/// best so far. Chosen by hand; no other number was measured.
+/// Starts of a local search before all choices are enumerated in their best orders. It provides an incumbent:
+/// rejecting a worse choice takes a tenth of the time of ordering it. One start has equal shares at the median
+/// sum, the other three perturb the best so far. Chosen by hand; no other number was measured.
 const SCOUTS: u32 = 4;
-/// Choices of the ranking by heuristic orders that are ordered with care: neighbours of each other, which of
-/// many tasks takes as long as a tenth of the search.
+/// Number of choices, best first in the ranking by heuristic orders, whose transfers are then ordered
+/// thoroughly. They are mostly neighbours of each other, so few suffice; with many tasks, ordering one takes as
+/// long as a tenth of the search.
 const fn settled(tasks: usize) -> usize {
     if tasks <= 12 { 2 } else { 1 }
 }
 
-/// [`crate::solve()`] without the explanation, and without a choice among equals.
+/// [`crate::solve()`] without explaining infeasibility and without breaking ties.
 pub(crate) fn search<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -61,7 +62,7 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
 ) -> (Vec<Solution>, Report) {
     let (mut solutions, mut report) = ranked(inst, options);
     if inst.orders_roughly() {
-        // Choices that are ranked by heuristic orders are ordered with care once they are few.
+        // So far, heuristic orders ranked the choices. Now order the transfers of the few best ones thoroughly.
         solutions.truncate(options.top.max(settled(inst.n)));
         for s in &mut solutions {
             s.objective = inst.settled_value(&s.settings);
@@ -111,7 +112,7 @@ fn ranked<C: Throughput + ?Sized>(
         && let Some(point) = inst.point_of(&found.settings)
     {
         list.offer(inst.look(&point).1.value, &point);
-        // From then on the local search has a feasible point to climb from.
+        // Now the local search has a feasible point to climb from.
         let local = SearchOptions {
             effort: Effort::Local,
             ..options.clone()
@@ -121,7 +122,7 @@ fn ranked<C: Throughput + ?Sized>(
     let solution = |(value, point): &(f64, Point)| {
         let solution = inst.solution(point);
         match inst.orders_roughly() {
-            // In the order that it was ranked by.
+            // Keep the value of the order by which it was ranked.
             true => Solution {
                 objective: *value,
                 ..solution
@@ -132,7 +133,8 @@ fn ranked<C: Throughput + ?Sized>(
     (list.into_entries().iter().map(solution).collect(), report)
 }
 
-/// The best choice to compare others with: a round is as long as it is in the order that choices are ranked by.
+/// The best choice of a smaller search, for comparison with a plan. The length of a round is that of the order
+/// by which choices are ranked.
 pub(crate) fn roughly<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -165,9 +167,9 @@ fn search_additive<'a, 'b, C: Throughput + ?Sized>(
     list: &mut Shortlist,
     options: &SearchOptions,
 ) -> Report {
-    // A quarter of the starts before the proof: branch and bound prunes by what they find, and where it ends,
-    // which is usual of few tasks, the others would have been for nothing. They follow where it does not.
-    // The quarter was chosen by hand; no other was measured.
+    // Run a quarter of the starts before the proof, to give branch and bound an incumbent. If it completes,
+    // which is usual for few tasks, the other starts would be wasted; if it does not, they follow. The quarter
+    // was chosen by hand; no other fraction was measured.
     let tries = Tries {
         starts: if options.effort == Effort::Local {
             options.starts
@@ -245,11 +247,11 @@ fn search_any<C: Throughput + ?Sized>(
     }
 }
 
-/// Looks at all choices of these batch sizes. A known round in `list` prunes the others earlier.
+/// Evaluates all choices of these batch sizes. An incumbent in `list` prunes the others earlier.
 ///
-/// Batch sizes that exceed the best known round alone on the whole device are left out with all their shares
-/// before the walk, choices one by one within it. Both bounds hold for every order, so nothing better is lost
-/// and the answer still counts as enumerated.
+/// A combination of batch sizes whose lower bound, with every task as fast as alone on the device, exceeds the
+/// incumbent is excluded with all its shares before the walk. Within the walk, a bound excludes single choices.
+/// Both bounds hold for every order, so no better choice is lost and the answer still counts as enumerated.
 fn enumerate<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     list: &mut Shortlist,
@@ -281,7 +283,7 @@ fn enumerate<C: Throughput + ?Sized>(
         list.merge(part);
     }
     if inst.orders_roughly() || !inst.all_proven() {
-        // All choices were ranked, but not by their best orders.
+        // All choices were evaluated, but not in proven best orders.
         return Report {
             points,
             proof: Proof::NotProven,
@@ -295,8 +297,8 @@ fn enumerate<C: Throughput + ?Sized>(
     }
 }
 
-/// The best rounds of few tasks among all choices, where they can be looked at: those that a search by heuristic
-/// orders has `found`, or better ones. `None` where nothing is proven.
+/// The proven best rounds of all choices, if the tasks are few enough to enumerate them: those that the search
+/// by heuristic orders has `found`, or better ones. `None` if nothing is proven.
 fn proven<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     found: &[Solution],
@@ -321,8 +323,8 @@ fn proven<C: Throughput + ?Sized>(
     (report.proof == Proof::Enumerated).then(|| (solutions.collect(), report))
 }
 
-/// No choice is worth more than every task alone at the best of its solo rates, on the same
-/// condition as [`least_round`]. Loose, but what there is without a law.
+/// An upper bound on the objective: every task at its best solo rate. It holds on the same condition as
+/// [`least_round`]. It is loose, but the only bound if interference is not additive.
 fn most_alone<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     let fold = inst.fold();
     (0..inst.n).fold(fold.start(), |all, i| {
@@ -332,7 +334,7 @@ fn most_alone<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     })
 }
 
-/// No round is shorter than its longest task at the best of its solo rates, if co-runners never
+/// A lower bound in seconds on every round, with each task at its best solo rate. It holds if co-runners never
 /// speed a task up; no predictor of this project predicts that they do.
 fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     if inst.problem.is_progress() {
@@ -351,8 +353,8 @@ fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     }
 }
 
-/// On the same condition, no task reaches its target sooner than alone on the device and the link at its
-/// best batch size.
+/// A lower bound in seconds on the time to target, with each task alone on the device and the link at its best
+/// batch size. It holds on the same condition as [`least_round`].
 fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     let alone = |i: usize| {
         let each = inst.batches[i].iter().map(|&batch| {
@@ -370,9 +372,10 @@ fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     inst.problem.joined_times(&times)
 }
 
-/// A choice that keeps the constraints of a problem whose own search found none and proved nothing:
-/// what searches find that are for a constraint alone, without it, or that are shorter.
-/// Explanations name it as reachable, so a user who follows them must not be refused again.
+/// Looks for a feasible choice after the search of a problem found none and proved nothing. For each constraint,
+/// a brief search without it optimises the constrained quantity and may find a choice that meets all
+/// constraints. The explanations of infeasibility use the same searches and call their values reachable, so a
+/// user who follows them must not be refused again.
 pub(crate) fn witness<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,

@@ -12,7 +12,7 @@ use crate::tie::break_tie;
 /// Finds the best batch sizes and shares, and says whether they are proven.
 ///
 /// For a predictor with additive interference ([`Throughput::interference`]) it uses branch and bound, for any other
-/// it predicts every point. What is too large for `max_points` gets only a local search.
+/// it predicts every point. Problems that are too large for `max_points` get only a local search.
 pub fn solve<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
@@ -60,7 +60,7 @@ fn fastest_of_equals<C: Throughput + ?Sized>(
     };
     break_tie(&inst, &mut point);
     let found = std::mem::replace(best, inst.solution(&point));
-    // The new point may have been a runner-up: then the two are exchanged.
+    // If the new point was a runner-up, the two change places.
     if let Some(same) = others.iter_mut().find(|s| s.settings == best.settings) {
         *same = found;
     }

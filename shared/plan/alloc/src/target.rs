@@ -9,8 +9,8 @@ use crate::problem::Problem;
 use crate::progress::{Phase, active, phases, times};
 use crate::request::Request;
 
-/// Seconds until the targets of a workload are reached with a choice for every task of it, in the order of the
-/// workload, as defined by the objective of the request. `None` if that objective is not a time to target, a task
+/// Seconds until the targets of a workload are reached, as the objective of the request combines them. `settings` has
+/// a choice for every task, in the order of the workload. `None` if that objective is not a time to target, a task
 /// makes no progress, or there are several GPUs (a choice does not say which task is on which).
 pub fn time_to_target<C: Throughput + ?Sized>(
     rates: &C,
@@ -56,7 +56,7 @@ impl Problem {
         Some(self.joined_times(&self.times_to_target(settings, &mut length)?))
     }
 
-    /// The same for each task.
+    /// Seconds until each task reaches its target; otherwise like [`Problem::seconds_to_target`].
     pub(crate) fn times_to_target(
         &self,
         settings: &[Setting],
@@ -90,8 +90,8 @@ impl Problem {
         part.shifted(rates, settings, &played, deviations).ok()
     }
 
-    /// The same in the order by which choices are ranked. With up to 3 tasks it is the best; beyond that it takes a
-    /// hundredth of the time.
+    /// Like [`Problem::round_of`] at the mean rates, in the order by which choices are ranked. With up to 3 tasks
+    /// this is the best order; with more, it takes a hundredth of the time.
     pub(crate) fn ranked_round_of<C: Throughput + ?Sized>(
         &self,
         rates: &C,
@@ -105,7 +105,7 @@ impl Problem {
         Some(seconds).filter(|s| s.is_finite())
     }
 
-    /// Length of a round of the tasks at these positions if they have the device one after another, each at its batch
+    /// Length of a round of the tasks at these positions if they use the device one after another, each at its batch
     /// size.
     pub(crate) fn serial_round_of<C: Throughput + ?Sized>(
         &self,
@@ -129,7 +129,7 @@ impl Problem {
         }
     }
 
-    /// Samples of a round of the tasks in these places.
+    /// Samples per round of the tasks at these positions.
     pub(crate) fn work(&self, places: &[usize]) -> Vec<f64> {
         let samples = |&i: &usize| self.tasks[i].samples.map_or(1.0, Samples::as_f64);
         places.iter().map(samples).collect()

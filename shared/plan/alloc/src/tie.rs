@@ -6,24 +6,25 @@ use units::corun::Throughput;
 use crate::instance::{Instance, Judged};
 use crate::search::{CLIMBED, Point, affordable_points};
 
-/// Relative difference of the objective below which two choices are equally good: it is due to rounding of a
-/// prediction, and no reason to prefer a plan.
+/// Relative difference of the objective below which two choices count as equally good; so small a difference comes
+/// from rounding.
 const SAME: f64 = 1e-12;
-/// Relative throughput that a tie must gain, so that rounding does not prolong a climb.
+/// Minimum relative gain in throughput of a step among ties, so that rounding does not prolong a climb.
 const GAIN: f64 = 1e-9;
 /// Maximum number of changes tried: a sweep of 8 tasks has about 600, and few sweeps gain. With 20 tasks and more,
 /// the budget of a climb is smaller.
 const LOOKS: u64 = 4_000;
 
-/// Climbs in total throughput from the best choice for an objective, as long as the objective does not fall.
+/// Starting from the best choice for the objective, climbs in total throughput, as long as the objective does not
+/// decrease.
 ///
-/// The minimum of `P_i / S_i` does not depend on the other tasks, and a sum of them does not distinguish two batch
-/// sizes at which a task keeps the same fraction of its solo rate. All such choices are optimal, and a search returns
-/// the one that it met first.
+/// The minimum of `P_i / S_i` depends on the worst-off task only, and a sum does not distinguish two batch sizes at
+/// which a task keeps the same fraction of its solo rate. So several choices are optimal, and a search returns the
+/// first that it meets.
 pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &mut Point) {
     let mut here = inst.look(point).1;
     let least = here.value;
-    // What is below this is not as good, and of a minimum over tasks one rate shows it.
+    // Choices below this value are worse; if the objective is a minimum over tasks, the rate of one task can show it.
     let floor = least - SAME * least.abs();
     let mut worst: Vec<usize> = (0..inst.n).collect();
     let mut left = affordable_points(inst.n, CLIMBED, LOOKS);
@@ -76,7 +77,7 @@ fn changes<C: Throughput + ?Sized>(inst: &Instance<'_, C>, free: bool) -> Vec<Ch
 }
 
 impl Change {
-    /// Makes the change; `false` if it changes nothing or leaves the range.
+    /// Makes the change; returns `false` if it changes nothing or leaves the range.
     fn apply<C: Throughput + ?Sized>(&self, inst: &Instance<'_, C>, point: &mut Point) -> bool {
         match *self {
             Change::Batch { task, to } if inst.same => {
@@ -109,8 +110,8 @@ mod tests {
     use doc::{ObjectiveKind, SoloRate};
     use units::{Batch, Weight};
 
-    /// Two tasks that do not disturb each other. The second has a slow and a fast batch size, and with `SameBatch` it
-    /// keeps all of its solo rate at either.
+    /// Two tasks that do not slow each other. The second has a slow and a fast batch size; with `SameBatch` it keeps
+    /// its full solo rate at both.
     #[test]
     fn the_faster_of_equally_fair_batch_sizes_is_taken() {
         let task = |step_s| TaskLaw {

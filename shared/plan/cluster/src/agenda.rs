@@ -1,4 +1,4 @@
-//! A schedule that is followed: what is next on every GPU.
+//! Follows a schedule: keeps the queue of tasks of every GPU.
 
 mod merged;
 
@@ -16,22 +16,23 @@ use crate::{Assignment, Place, Problem, Schedule};
 
 pub use merged::followed;
 
-/// A live cluster on which every GPU has its tasks in the order of a schedule.
+/// A live cluster in which every GPU runs its tasks in the order of a schedule.
 pub type Agenda = Live<Lanes>;
 
 /// The order of tasks on every GPU.
 #[derive(Debug, Clone)]
 pub struct Lanes {
-    /// Planned order of what has not started.
+    /// Tasks that have not started, in planned order, by GPU.
     queues: Vec<Lane>,
-    /// The task that is planned to train on the GPU when another joins it there.
+    /// For a task that is planned to join another on its GPU: the task that it joins.
     beside: BTreeMap<Place, Place>,
     seed: u64,
-    /// Starts of tasks that a new plan may simulate.
+    /// Task starts that a replan may simulate: its search budget.
     effort: u64,
 }
 
-/// About 50 ms for a new plan: short against a task that is worth scheduling.
+/// A replan takes about 50 ms with this budget, which is short compared with any task that is worth
+/// scheduling.
 const REPLAN_EFFORT: u64 = 100_000;
 
 impl Agenda {
@@ -49,8 +50,9 @@ impl Agenda {
         agenda
     }
 
-    /// Goes on after tasks that were done before, each with the second of its end: whole rounds of a job, and
-    /// single tasks of the round after them.
+    /// Resumes an interrupted schedule. `done` has the end, in seconds, of every task that was
+    /// completed before: all tasks of a job's complete rounds, and possibly some tasks of the round
+    /// after them.
     pub fn resume(&mut self, done: &BTreeMap<Place, f64>, now: f64) {
         if done.is_empty() {
             return;
@@ -74,7 +76,7 @@ impl Agenda {
             queue.clear();
         }
         self.next.beside.clear();
-        // What trains on each GPU, and until when.
+        // Tasks in training on each GPU, with the ends of their training.
         let mut there: Vec<Vec<(Place, f64)>> = vec![Vec::new(); self.next.queues.len()];
         for r in self.running.iter().filter(|r| r.training) {
             there[r.gpu].push((self.place(r), r.trained));
@@ -84,7 +86,7 @@ impl Agenda {
             self.next.queues[a.gpu].push(&a, task);
             if self.problem.shares() {
                 let there = &mut there[a.gpu];
-                // An end that exceeds the start only by rounding does not overlap it.
+                // An end that exceeds the start only by rounding is no overlap.
                 there.retain(|&(_, end)| end > a.start * (1.0 + 1e-9));
                 if let [(other, _)] = there[..] {
                     self.next.beside.insert(place, other);
@@ -94,8 +96,8 @@ impl Agenda {
         }
     }
 
-    /// Whether a GPU is open to the task at the head of its queue: idle, or with the one task beside which it
-    /// is planned to start.
+    /// Whether the task at the head of a GPU's queue may start there: the GPU is idle, or trains
+    /// only the task that this one is planned to join.
     fn open_to(&self, gpu: usize, place: Place) -> bool {
         let mut there = self.training_on(gpu);
         match (there.next(), there.next()) {
@@ -105,7 +107,8 @@ impl Agenda {
         }
     }
 
-    /// Tasks that may start now, with their GPUs: the next of each GPU that is open to it, if its round is ready.
+    /// Tasks that may start now, with their GPUs. The head of a queue may start if its round is
+    /// ready and its GPU is idle or trains only the task that it is planned to join.
     #[must_use]
     pub fn startable(&self, now: f64) -> Vec<(Place, usize)> {
         let usable = (0..self.next.queues.len()).filter(|&gpu| self.usable[gpu]);
@@ -126,7 +129,8 @@ impl Agenda {
         all.filter(|&(p, _)| !gang(p) || whole(p)).collect()
     }
 
-    /// The GPUs of a gang that is being started, by the number of the task; none of another job.
+    /// The GPUs of a gang that is being started, in order of its task numbers; `None` if the job is
+    /// not a gang.
     #[must_use]
     pub fn peers(&self, place: Place) -> Option<Vec<usize>> {
         let job = &self.jobs[place.job];
@@ -141,14 +145,15 @@ impl Agenda {
         self.is_gang(place.job).then(|| gpus.collect())
     }
 
-    /// How many tasks the GPU runs before the next one of a job; `None`: it has none of it.
+    /// Number of entries in the GPU's queue before the first one of a job; `None` if the queue has
+    /// no entry of that job.
     #[must_use]
     pub fn next_use(&self, gpu: usize, job: usize) -> Option<usize> {
         let mut queue = self.next.queues[gpu].iter();
         queue.position(|(place, _)| place.job == job)
     }
 
-    /// The task at the head of the GPU's queue has been started.
+    /// Records that the task at the head of the GPU's queue has been started.
     pub fn start(&mut self, gpu: usize, now: f64) {
         let Some(place) = self.next.queues[gpu].pop() else {
             return;
@@ -156,19 +161,20 @@ impl Agenda {
         self.begin(place, gpu, now);
     }
 
-    /// A task has failed: it is next on its GPU again, or on another if its GPU is out. For a gang the
-    /// whole round is, whichever of its tasks have ended.
+    /// Records that a task has failed. It becomes the next task on its GPU again, or on another GPU
+    /// if its own is out of use. A gang repeats the whole round, even the tasks that have ended.
     pub fn failed(&mut self, place: Place, now: f64) {
         let trained = self.underway(place).is_some_and(|r| !r.training);
         let again = self.take_back(place);
-        // Whoever trained beside it has the GPU to itself.
+        // A task that trained beside it now has the GPU to itself.
         share(&self.problem, &mut self.running, now);
         for &(place, gpu) in &again {
             self.next.queues[gpu].push_front(place, now);
         }
         let lost = again.iter().any(|&(_, gpu)| !self.usable[gpu]);
         if self.is_gang(place.job) {
-            // Another GPU alone would not help: it has to be free at the same time as the others.
+            // Moving one task to another GPU would not help: the GPUs of a gang must be free at the
+            // same time.
             if lost {
                 self.replan(now);
             }
@@ -186,9 +192,9 @@ impl Agenda {
         }
     }
 
-    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is expected
-    /// to complete it first; returns whether there is one. A gang's task is not moved: it has to start
-    /// with the others.
+    /// Moves a task that waits for a GPU to the head of another GPU's queue: of the GPUs that can
+    /// run it, the one that is expected to complete it first. Returns whether there is such a GPU.
+    /// Does not move a task of a gang, which has to start together with the others.
     pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
         if self.is_gang(place.job) {
             return false;
@@ -211,7 +217,7 @@ impl Agenda {
         true
     }
 
-    /// Removes a job: its tasks that have not started never will.
+    /// Gives up a job: removes its tasks that have not started from the queues.
     pub fn give_up(&mut self, job: usize) {
         self.abandon(job);
         for queue in &mut self.next.queues {
@@ -219,10 +225,11 @@ impl Agenda {
         }
     }
 
-    /// What runs, what waits and why, and when each job is expected to be complete.
+    /// Status of every job: what it runs, why it waits if it does, and when it is expected to be
+    /// complete.
     ///
     /// # Errors
-    /// A moment that cannot be written.
+    /// [`UnitError`] if an expected time is out of range for a document.
     pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<JobStatus>, UnitError> {
         let state = self.expected(now);
         let future = self.ahead(&state, now);
@@ -236,7 +243,7 @@ impl Agenda {
         outlook.statuses(names)
     }
 
-    /// Forecast of the queues with the times known now.
+    /// Forecast of the remaining schedule from the task times that are known now.
     fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
         let decoder = Decoder::of(&self.problem, state);
         if self.problem.shares() || decoder == Decoder::Blocks {
@@ -248,7 +255,9 @@ impl Agenda {
         self.in_order(state, now).0
     }
 
-    /// The queues from a state on, each task one after another, and which task of each GPU is next when none can start.
+    /// Plays the queues from a state on, one task at a time on each GPU. Returns the assignments,
+    /// and for each GPU the place in its queue at which the play stopped because nothing more could
+    /// start.
     fn in_order(&self, state: &State, now: f64) -> (Vec<Assignment>, Vec<usize>) {
         let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
         let mut jobs = state.jobs.clone();
@@ -263,8 +272,8 @@ impl Agenda {
                 can.then_some((start, place, gpu))
             });
             let next: Vec<(f64, Place, usize)> = next.collect();
-            // For a gang all tasks have to be next, and it starts when the last of its GPUs is
-            // free.
+            // A gang can start only if all its tasks are at the heads of their queues; it starts
+            // when the last of its GPUs is free.
             let seats = |n: usize| next.iter().filter(move |s| s.1.job == n);
             let whole = |s: &&(f64, Place, usize)| {
                 !self.is_gang(s.1.job) || seats(s.1.job).count() == self.problem.jobs[s.1.job].tasks
@@ -297,7 +306,7 @@ impl Agenda {
         }
     }
 
-    /// The jobs in the order in which they are planned to go on.
+    /// The jobs in the order of their next planned starts.
     fn order(&self) -> Priorities {
         let first = |n: usize| {
             let own = self.next.queues.iter().flat_map(Lane::iter);
@@ -307,7 +316,7 @@ impl Agenda {
         Priorities::new(self.problem.jobs_by(first))
     }
 
-    /// Plans again what has not started, from the order that it has now.
+    /// Replans the tasks that have not started; the search begins with their present order.
     pub fn replan(&mut self, now: f64) {
         share(&self.problem, &mut self.running, now);
         let state = self.expected(now);
@@ -329,7 +338,8 @@ impl Agenda {
         let better = search.improve(priorities, None).priorities;
         let mut planned = Vec::new();
         player(&self.problem, &state, search.decoder).record(&state, now, &better, &mut planned);
-        // The tasks of a round are alike: the plan counts those that have started first.
+        // The tasks of a round are interchangeable: the plan gives the lowest numbers to those that
+        // have started.
         let numbered: Vec<(Assignment, usize)> = planned
             .into_iter()
             .map(|a| (a, self.unstarted(&a).unwrap_or(a.task)))
@@ -337,7 +347,8 @@ impl Agenda {
         self.fill(numbered.into_iter());
     }
 
-    /// The task of a round under way that an assignment of a new plan stands for.
+    /// The task that an assignment of a new plan stands for, if its round is under way; `None` for
+    /// later rounds.
     fn unstarted(&self, a: &Assignment) -> Option<usize> {
         let (job, problem) = (&self.jobs[a.job], &self.problem.jobs[a.job]);
         if a.round != job.round {
@@ -352,7 +363,7 @@ impl Agenda {
     /// followed (a task twice, a round before its predecessor) is refused before anything starts.
     ///
     /// # Errors
-    /// The task at which it gets stuck.
+    /// Names the task at which the simulation gets stuck.
     pub fn plays_out(&self) -> Result<(), String> {
         let (played, heads) = self.in_order(&State::new(&self.problem), 0.0);
         let mut done = BTreeSet::new();

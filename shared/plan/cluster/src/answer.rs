@@ -1,4 +1,4 @@
-//! From a cluster document to a schedule document in one step.
+//! Turns a cluster document into a schedule document in one step.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,24 @@ use crate::plan::bound_of;
 use crate::switching::{Mode, charge};
 use crate::{Assignment, PlanOptions, Planned, Policy, Problem, Schedule};
 
-/// The request.
+/// How to schedule a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// Who schedules.
+    /// The scheduler.
     pub policy: Policy,
     /// Whether to include the other policies for comparison.
     pub compare: bool,
-    /// How switching is counted, if at all.
+    /// How the cost of switching is modelled; `None`: it is not counted.
     pub switching: Option<Mode>,
-    /// How hard to search.
+    /// Effort and limits of the search.
     pub options: PlanOptions,
 }
 
 /// Schedules a cluster.
 ///
 /// # Errors
-/// [`NoAnswer`] for a policy that cannot schedule these jobs, and times that cannot be written.
+/// [`NoAnswer`] if the policy or an option cannot handle these jobs, or a time is out of range for
+/// a document.
 pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAnswer> {
     let problem = document::problem(&cluster);
     if listed(&cluster).is_err() {
@@ -60,7 +61,7 @@ pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAn
     let charged = |schedule: &Schedule, mode| charge(&problem, &footprints, schedule, mode);
     let baselines = others.iter().filter_map(|&other| {
         let schedule = other.baseline(&problem)?;
-        // Like with like: the other policies pay the same switching costs.
+        // For a fair comparison, the other policies pay the same switching costs.
         let schedule = match request.switching {
             None => schedule,
             Some(mode) => charged(&schedule, mode).schedule,
@@ -80,7 +81,7 @@ pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAn
     if let Some(mode) = request.switching {
         let switched = charged(&schedule, mode);
         schedule = switched.schedule.clone();
-        // The bound does not know switching: with it nothing is proven.
+        // The bound ignores the cost of switching, so optimality is no longer proven.
         certificate.proven = false;
         certificate.switching = Some((mode, switched));
     }
@@ -92,20 +93,20 @@ pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAn
     )?)
 }
 
-/// Why a cluster has no schedule.
+/// Why a cluster cannot be scheduled as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoAnswer {
-    /// The policy knows no gangs.
+    /// The policy does not support gangs.
     #[error(
         "--policy allox gives a job one GPU, and this cluster has jobs with `gang`; choose another policy"
     )]
     OneGpu,
-    /// The model of switching knows one task at a time.
+    /// The model of switching assumes that a GPU runs one task at a time.
     #[error(
         "--switching is modelled for GPUs that run one task at a time, and this cluster has `sharing`; leave out one of the two"
     )]
     SharedSwitching,
-    /// More tasks than a schedule lists.
+    /// The cluster has more tasks than a schedule document can list.
     #[error(
         "a simulation lists every task, at most {}, and this cluster has {tasks}; merge rounds, plan it with `mt-cluster \
          plan`, or let `mt-cluster online --events` decide while the jobs run",
@@ -115,7 +116,7 @@ pub enum NoAnswer {
         /// Tasks of the cluster.
         tasks: u64,
     },
-    /// An option that looks at each task, where rounds are merged.
+    /// An option needs every single task, but the cluster has so many that rounds are merged.
     #[error(
         "{option}: looks at every task, of which there may be {}, and this cluster has {tasks}; leave it out, or merge \
          rounds",
@@ -127,12 +128,12 @@ pub enum NoAnswer {
         /// Tasks of the cluster.
         tasks: u64,
     },
-    /// Times whose sum overflows.
+    /// A time of the schedule is too large for a document.
     #[error(transparent)]
     Beyond(#[from] Beyond),
 }
 
-/// Whether a schedule can list every task.
+/// Checks that a schedule document can list every task.
 fn listed(cluster: &Cluster) -> Result<(), NoAnswer> {
     let tasks = cluster.volume();
     match tasks > doc::Schedule::MOST_TASKS {
@@ -141,7 +142,7 @@ fn listed(cluster: &Cluster) -> Result<(), NoAnswer> {
     }
 }
 
-/// A schedule of a baseline with the best bound for it.
+/// The schedule of a baseline, with the best lower bound.
 fn judged(problem: &Problem, schedule: Schedule) -> Planned {
     let (bound, lower_bound) = bound_of(problem, &schedule);
     let cost = schedule.cost(problem);
@@ -156,10 +157,12 @@ fn judged(problem: &Problem, schedule: Schedule) -> Planned {
     }
 }
 
-/// Plays a cluster as time passes, with durations that deviate by up to `noise`.
+/// Simulates online scheduling of a cluster. Durations deviate from the planned ones by up to
+/// `noise` (relative).
 ///
 /// # Errors
-/// [`NoAnswer`] for more tasks than a schedule lists, and times that cannot be written.
+/// [`NoAnswer`] if there are more tasks than a schedule can list, or a time is out of range for a
+/// document.
 pub fn answer_online(
     cluster: Cluster,
     noise: f64,
@@ -168,7 +171,8 @@ pub fn answer_online(
     listed(&cluster)?;
     let problem = document::problem(&cluster);
     let played = play(&problem, noise, settings);
-    // The bound is for the problem, whoever schedules it: for the planned durations.
+    // The bound holds for every schedule with the planned durations. It needs an incumbent: a cheap
+    // play without noise.
     let planned = play(
         &problem,
         0.0,
@@ -181,7 +185,7 @@ pub fn answer_online(
     let noise = deviation(&problem, &played.schedule).min(noise);
     let certificate = Certificate {
         policy: SchedulePolicy::Online,
-        // With every time shorter by the noise, no schedule costs less than this.
+        // No schedule costs less than this, even if every duration is shorter by `noise`.
         lower_bound: lower_bound * (1.0 - noise),
         bound,
         proven: false,
@@ -193,7 +197,7 @@ pub fn answer_online(
     Ok((schedule, played))
 }
 
-/// Largest relative deviation of a duration from the problem's.
+/// Largest relative deviation of a duration from the planned one.
 fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
     let part = |lasted: f64, planned: f64| {
         if planned > 0.0 {
@@ -205,14 +209,14 @@ fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
     let of = |(a, ((train, sync), work)): (&Assignment, ((f64, f64), f64))| {
         part(work, train).max(part(a.synced - a.trained, sync))
     };
-    // Only a schedule that cannot be has no such figures.
+    // `works` fails only for an infeasible schedule.
     let works = schedule.works(problem).unwrap_or_default();
     let paces = schedule.paces(problem).into_iter().zip(works);
     let all = schedule.assignments.iter().zip(paces);
     all.map(of).fold(0.0, f64::max)
 }
 
-/// Cost of a schedule, and of others, for people.
+/// A readable summary: the schedule's cost, gap and mean flow time, and the costs of the baselines.
 pub fn explained(schedule: &doc::Schedule) -> String {
     let proof = if schedule.proven {
         "proven optimal".to_owned()
@@ -244,8 +248,9 @@ pub fn explained(schedule: &doc::Schedule) -> String {
 pub struct SoloRates(BTreeMap<(String, String), f64>);
 
 impl SoloRates {
-    /// Adds the solo rates of a profile that was measured on GPUs of type `kind`. A task alone
-    /// would run at its best batch size: of several the highest rate counts.
+    /// Adds the solo rates of a profile that was measured on GPUs of type `kind`. If the profile
+    /// has several batch sizes of a task, the highest rate counts: alone, a task would run at its
+    /// best batch size.
     pub fn add(&mut self, kind: &str, profile: &doc::Profile) {
         for sample in profile.samples.iter().filter(|s| s.tasks.len() == 1) {
             for measured in &sample.tasks {
@@ -256,8 +261,8 @@ impl SoloRates {
         }
     }
 
-    /// Puts training times into the jobs that have a task of their name; the error says which
-    /// job lacks what.
+    /// Sets the training times of every job that has the name of a measured task. The error names
+    /// the job and what it lacks.
     pub fn apply(&self, cluster: &mut Cluster) -> Result<(), String> {
         for job in &mut cluster.jobs {
             for ((kind, task), &rate) in &self.0 {

@@ -1,5 +1,5 @@
-//! Schedulers described by others, implemented as their authors describe them, in the same
-//! simulated cluster.
+//! Published schedulers, implemented as their authors describe them and run in the same simulated
+//! cluster.
 
 mod allox;
 mod gang;
@@ -15,11 +15,12 @@ use crate::list::{Choice, Fill, place};
 use crate::problem::total;
 use crate::{Assignment, Place, Problem, Schedule};
 
-/// Sched_Homo of Hare's evaluation: weighted, within and between jobs, blind to GPU types. Jobs by
-/// Smith's ratio of the *mean* training time, every task on the earliest available GPU.
+/// Sched_Homo of Hare's evaluation: it uses weights and the parallelism within and between jobs,
+/// but ignores GPU types. Sorts jobs by Smith's ratio of the *mean* training time and puts every
+/// task on the earliest available GPU.
 ///
-/// Jobs are placed on arrival, so a later arrival does not delay an earlier one that has started:
-/// rounds are listed by the time at which the job could begin them.
+/// Decides as time passes: a job is considered from its arrival on and never delays a task that has
+/// started.
 pub fn homo(problem: &Problem) -> Schedule {
     let blind = |n: usize| {
         let job = &problem.jobs[n];
@@ -114,10 +115,10 @@ fn start_gang(
 /// Hare as printed: the relaxation has the volume inequality on the complete set of tasks only,
 /// tasks are ordered by its midpoints `H`, and each takes the earliest available GPU.
 ///
-/// With that one inequality the relaxation has a closed form: every job runs along its chain at
-/// once, and missing volume is pushed onto the job that is cheapest to delay (least `w / (R D p)`),
-/// which moves as a whole. That is also why its bound and its claimed ratio fail: see the test
-/// `counter_example`.
+/// With that one inequality the relaxation has a closed form: every job runs along its chain from
+/// its arrival on, and the missing volume delays one job as a whole, the one that is cheapest to
+/// delay (least `w / (R D p)`). For the same reason its bound and its claimed ratio do not hold:
+/// see the test `counter_example`.
 pub fn hare_literal(problem: &Problem) -> Schedule {
     let mut rounds: Vec<(f64, usize, usize)> = Vec::new();
     let delays = literal_delays(problem);
@@ -132,7 +133,7 @@ pub fn hare_literal(problem: &Problem) -> Schedule {
     place(problem, &order, Fill::Append, Choice::EarliestAvailable)
 }
 
-/// By how much the relaxation on the complete set delays each job.
+/// Seconds by which the relaxation on the complete set delays each job.
 fn literal_delays(problem: &Problem) -> Vec<f64> {
     let gpus = problem.gpus.len() as f64;
     let mut have = 0.0;
@@ -160,8 +161,9 @@ fn literal_delays(problem: &Problem) -> Vec<f64> {
     delays
 }
 
-/// The greedy of the guarantee `4 alpha` (Munier, Queyranne, Schulz): rounds by the midpoints of a
-/// relaxation with every subset, each task where it ends earliest.
+/// The greedy algorithm with the guarantee `4 alpha` (Munier, Queyranne, Schulz). Orders rounds by
+/// their midpoints in a relaxation that has the inequalities of all subsets, and puts each task
+/// where it ends earliest.
 pub fn by_midpoints(problem: &Problem, midpoints: &[Vec<f64>]) -> Schedule {
     let each = problem.jobs.iter().enumerate();
     let each = each.flat_map(|(n, job)| (0..job.rounds).map(move |r| (n, r)));

@@ -9,10 +9,10 @@ pub use unrelated::unrelated;
 /// A relaxation solved as a linear program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relaxed {
-    /// Its value: no schedule costs less.
+    /// Value of the relaxation: no schedule costs less.
     pub bound: f64,
-    /// Middle of the training of every round of every job in it.
+    /// Midpoint in time of the training of every round in the relaxation, by job and round.
     pub midpoints: Vec<Vec<f64>>,
-    /// Completion of every job in it, to order jobs by.
+    /// Completion time of every job in the relaxation; used to order jobs.
     pub completions: Vec<f64>,
 }

@@ -3,8 +3,8 @@
 //! GPU is still busy, the task waits for it (the GPU is *reserved*) rather than start on a slower
 //! one.
 //!
-//! The same code plans (with predicted times) and runs online (with actual times), so comparisons
-//! differ in knowledge only.
+//! The same code plans (with predicted times) and runs online (with actual times), so the two
+//! differ only in what they know.
 
 mod block;
 mod pool;
@@ -21,7 +21,7 @@ use together::Floor;
 use crate::state::{Priorities, Progress, Start, State};
 use crate::{Assignment, Problem, Schedule, merged};
 
-/// Plays the event-driven placement; keeps its memory between plays.
+/// Simulates the event-driven placement; reuses its memory from play to play.
 #[derive(Debug)]
 pub struct Player<'p> {
     problem: &'p Problem,
@@ -36,19 +36,20 @@ pub struct Player<'p> {
     ready: Vec<usize>,
     events: BinaryHeap<Reverse<(Moment, usize)>>,
     starts: Vec<Start>,
-    /// The GPUs where some job is a gang; then the pools are not looked at.
+    /// The GPUs, if some job is a gang; the pools are then unused.
     floor: Option<Floor>,
-    /// The GPUs where jobs may share one; then nothing else is looked at.
+    /// The GPUs, if jobs may share a GPU; pools and floor are then unused.
     hall: Option<Hall>,
-    /// Rounds of each job that are placed in one go; then every job is placed like a gang.
+    /// Rounds of each job that are placed in one go, if rounds are merged; the floor then places
+    /// all jobs.
     strides: Option<Vec<usize>>,
-    /// Whether the reservations of the last look at the ready jobs are those of all their tasks,
-    /// and nothing has become ready since.
+    /// Whether the last scan of the ready jobs reserved GPUs for all their tasks, and no job has
+    /// become ready since.
     reserved: bool,
 }
 
-/// Packing without a thought: in order of arrival every task takes the fastest idle GPU, or else trains beside
-/// another wherever the two can run together. What sharing is compared with.
+/// Greedy packing, the baseline for sharing: in order of arrival, every task takes the fastest idle
+/// GPU, or else trains beside another task wherever the two can run together.
 pub fn packed(problem: &Problem) -> Schedule {
     let mut player = Player::new(problem);
     player.hall = Some(Hall::packing());
@@ -93,8 +94,8 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// A player that gives a job GPUs for many rounds in one go, from a state on: for more tasks than can be
-    /// simulated each for itself. No GPU is shared.
+    /// A player that gives a job its GPUs for many rounds at once, from `state` on. It serves
+    /// problems with too many tasks to simulate each one. GPUs are not shared.
     pub fn in_blocks(problem: &'p Problem, state: &State) -> Self {
         Self {
             floor: Some(Floor::default()),
@@ -142,7 +143,7 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// What should start now, and where; does not change the state.
+    /// Tasks that should start now, with their GPUs; does not change `state`.
     pub fn decide(&mut self, state: &State, now: f64, priorities: &Priorities) -> &[Start] {
         if let Some(ref mut hall) = self.hall {
             return hall.decide(self.problem, state, now, priorities);
@@ -159,7 +160,7 @@ impl<'p> Player<'p> {
         self.play(state, now, priorities, cutoff, |_| {})
     }
 
-    /// Like [`Player::cost`] without cut-off; the assignments made go to `out`.
+    /// Like [`Player::cost`] without cut-off; appends the assignments to `out`.
     pub fn record(
         &mut self,
         state: &State,
@@ -170,7 +171,7 @@ impl<'p> Player<'p> {
         let first = out.len();
         let cost = self.play(state, now, priorities, f64::INFINITY, |a| out.push(a));
         if self.hall.is_some() {
-            // There an assignment is known when it ends.
+            // With sharing, an assignment is recorded when it ends.
             out[first..].sort_by(|a, b| a.start.total_cmp(&b.start));
         }
         cost
@@ -188,7 +189,8 @@ impl<'p> Player<'p> {
             return hall.play(self.problem, state, now, priorities, cutoff, note);
         }
         self.set(state, now, priorities);
-        // A lower bound that becomes the cost: completed jobs exactly, the others by their chain.
+        // A lower bound that rises to the cost: exact for completed jobs, by their chains for the
+        // others.
         let mut bound = 0.0;
         for (job, p) in self.problem.jobs.iter().zip(&self.jobs) {
             bound += job.cost_at(p.chain_end(job));
@@ -227,11 +229,13 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// Starts what has reserved the GPUs that are free at `now`; answers as [`Player::scan`].
+    /// Starts the tasks that have reserved the GPUs that are free at `now`; returns the same as
+    /// [`Player::scan`].
     ///
-    /// If nothing has become ready, reserving again would give the same result: waiting for a GPU
-    /// takes as long as before, and starting at once ends later than before. With 300 jobs on 160
-    /// GPUs a start costs 2.6 us so, and 6.6 us with a look at every moment.
+    /// If no job has become ready, a new scan would make the same reservations: each reserved GPU
+    /// is free when it was expected to be, and starting at once on another one ends even later than
+    /// before. With 300 jobs on 160 GPUs a start costs 2.6 us this way, and 6.6 us with a scan at
+    /// every event.
     fn follow(
         &mut self,
         now: f64,
@@ -250,7 +254,7 @@ impl<'p> Player<'p> {
         rise + self.end_look(now, priorities, note)
     }
 
-    /// Ends a look at the ready jobs: what is idle still may be spare.
+    /// Ends a scan of the ready jobs: GPUs that are still idle may be spare.
     fn end_look(&mut self, now: f64, priorities: &Priorities, note: impl FnMut(Assignment)) -> f64 {
         let idle = self.idle();
         let mut rise = 0.0;
@@ -265,7 +269,8 @@ impl<'p> Player<'p> {
         self.pools.iter().map(|p| p.idle.len()).sum()
     }
 
-    /// Starts what should start at `now`; answers by how much the bound on the cost rises.
+    /// Starts the tasks that should start at `now`; returns by how much the bound on the cost
+    /// rises.
     fn scan(&mut self, now: f64, priorities: &Priorities, mut note: impl FnMut(Assignment)) -> f64 {
         if self.floor.is_some() {
             return self.look_together(now, priorities, note);
@@ -321,7 +326,7 @@ impl<'p> Player<'p> {
             let left = job.tasks - self.jobs[n].started;
             let mut rounds = 1;
             if let Some(strides) = &self.strides {
-                // What is left of a round that has begun comes alone, before whole rounds.
+                // The rest of a round that has begun is placed alone, before whole rounds.
                 if left == job.tasks {
                     rounds = strides[n].min(job.rounds - self.jobs[n].round);
                 }
@@ -349,7 +354,7 @@ impl<'p> Player<'p> {
         rise
     }
 
-    /// GPUs that no permitted job wants go to tasks that are restricted to slower ones: a
+    /// Gives GPUs that no permitted job wants to tasks that are restricted to slower ones: a
     /// restriction is a preference, and a faster GPU never completes a task later.
     fn spare(
         &mut self,
@@ -381,7 +386,7 @@ impl<'p> Player<'p> {
                     break;
                 };
                 idle -= 1;
-                // Its reservation is now void.
+                // The task's reservation is now void.
                 self.reserved = false;
                 self.start(n, gpu, now, &mut note);
             }
@@ -402,8 +407,8 @@ impl<'p> Player<'p> {
         self.begin(n, gpu, (now, trained, synced), (1, 0.0), &mut note);
     }
 
-    /// Books the start of the next task of a job's present round, with its times, and how many equal rounds it makes
-    /// at which intervals.
+    /// Books the start of the next task of a job's present round, with its times, the number of
+    /// equal rounds and the seconds between their starts.
     fn begin(
         &mut self,
         n: usize,
@@ -424,13 +429,13 @@ impl<'p> Player<'p> {
         progress.synced = progress.synced.max(assignment.last_synced());
     }
 
-    /// If the ready job at place i has started its whole round, its next round becomes an event;
-    /// answers by how much that raises the bound, and whether the job is no longer ready.
+    /// If the ready job at place i has started its whole round, its next round becomes an event.
+    /// Returns by how much that raises the bound, and whether the job is no longer ready.
     fn round_started(&mut self, i: usize) -> (f64, bool) {
         self.rounds_started(i, 1)
     }
 
-    /// Like [`Player::round_started`], for so many rounds.
+    /// Like [`Player::round_started`], for several rounds at once.
     fn rounds_started(&mut self, i: usize, rounds: usize) -> (f64, bool) {
         let n = self.ready[i];
         let job = &self.problem.jobs[n];
@@ -454,7 +459,7 @@ impl<'p> Player<'p> {
     }
 }
 
-/// The class with the earliest synchronised end of a task; of equals the faster.
+/// The class on which a task is synchronised first; ties go to the class with less training.
 fn best_class(pools: &[Pool], times: &[Times], allowed: u64, now: f64) -> usize {
     let mut best = (f64::INFINITY, f64::INFINITY, 0);
     for pass in 0..2 {
@@ -467,7 +472,7 @@ fn best_class(pools: &[Pool], times: &[Times], allowed: u64, now: f64) -> usize 
                 best = (at, task.train, g);
             }
         }
-        // A mask that leaves nothing is no mask.
+        // If the mask leaves no class, the second pass ignores it.
         if best.0.is_finite() {
             break;
         }

@@ -1,4 +1,4 @@
-//! From documents to problems, and from schedules to documents.
+//! Converts documents to problems, and schedules to documents.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use units::Seconds;
 use crate::switching::{Footprint, Mode, Switched};
 use crate::{Assignment, Bound, Class, CoRates, Policy, Problem, Schedule, TrainingJob};
 
-/// The problem that a cluster poses; jobs and GPUs keep their numbers.
+/// The scheduling problem of a cluster; jobs and GPUs keep their numbers.
 pub fn problem(cluster: &doc::Cluster) -> Problem {
     let (classes, gpus, representatives) = fleet(cluster);
     let nodes = nodes(cluster);
@@ -23,7 +23,8 @@ pub fn problem(cluster: &doc::Cluster) -> Problem {
     Problem::on_nodes(classes, gpus, nodes, jobs).sharing(rates)
 }
 
-/// Which jobs may share GPUs of the classes that `representatives` stand for; the row of a job is its number.
+/// Rates of the jobs that may share a GPU. `representatives` has a group of each class; the row of
+/// a job is its number.
 pub fn co_rates(cluster: &doc::Cluster, representatives: &[usize]) -> CoRates {
     let pairs = cluster.sharing.iter().flat_map(|pair| {
         let fits = |r: &usize| cluster.fit_together(pair, &cluster.groups[*r]);
@@ -36,7 +37,7 @@ pub fn co_rates(cluster: &doc::Cluster, representatives: &[usize]) -> CoRates {
     CoRates::new(cluster.jobs.len(), pairs)
 }
 
-/// The node of every GPU, by a number; one whose node is not told is on a node of its own.
+/// The node number of every GPU; a GPU without a given node is on a node of its own.
 pub fn nodes(cluster: &doc::Cluster) -> Vec<usize> {
     let groups = cluster.gpu_groups();
     let mut numbers = BTreeMap::new();
@@ -47,7 +48,7 @@ pub fn nodes(cluster: &doc::Cluster) -> Vec<usize> {
     groups.iter().enumerate().map(of).collect()
 }
 
-/// Classes, the class of every GPU, and a group of each class.
+/// The classes (without counts), the class of every GPU, and the index of one group of each class.
 pub fn fleet(cluster: &doc::Cluster) -> (Vec<Class>, Vec<usize>, Vec<usize>) {
     let mut representatives: Vec<usize> = Vec::new();
     let mut class_of = Vec::with_capacity(cluster.groups.len());
@@ -71,7 +72,7 @@ pub fn fleet(cluster: &doc::Cluster) -> (Vec<Class>, Vec<usize>, Vec<usize>) {
     (classes.collect(), gpus, representatives)
 }
 
-/// A job of the document on the classes that `representatives` stand for.
+/// A job of the document with its times by class; `representatives` has a group of each class.
 pub fn of_job(
     cluster: &doc::Cluster,
     job: &doc::ClusterJob,
@@ -87,7 +88,7 @@ pub fn of_job(
         arrival: job.arrival.get(),
         rounds: job.rounds as usize,
         tasks: job.tasks as usize,
-        // One task is always alone at its time.
+        // A gang of one task needs no special treatment.
         gang: job.gang.filter(|_| job.tasks > 1),
         train: times.iter().map(|t| t.0).collect(),
         sync: times.iter().map(|t| t.1).collect(),
@@ -96,10 +97,11 @@ pub fn of_job(
     }
 }
 
-/// Training times by GPU type as times by class; `None` where a class keeps its own, or cannot run the job.
+/// Converts training times by GPU type to times by class; `None` for classes of a type that is not
+/// in `train`.
 ///
 /// # Errors
-/// A type that no GPU of the cluster has.
+/// The first type in `train` that no GPU of the cluster has.
 pub fn times_by_class(
     cluster: &doc::Cluster,
     representatives: &[usize],
@@ -114,8 +116,8 @@ pub fn times_by_class(
     Ok(representatives.iter().map(of).collect())
 }
 
-/// Properties of the jobs that switching depends on. A model without layers is one group that is
-/// copied before anything is computed.
+/// Properties of the jobs that determine the cost of switching. A model without layers counts as
+/// one group, which is copied before the computation starts.
 pub fn footprints(cluster: &doc::Cluster) -> Vec<Footprint> {
     let of = |job: &doc::ClusterJob| {
         let mut layers: Vec<(f64, f64)> =
@@ -134,28 +136,28 @@ pub fn footprints(cluster: &doc::Cluster) -> Vec<Footprint> {
 /// Fields of a schedule document besides the schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// Who scheduled.
+    /// The scheduler.
     pub policy: SchedulePolicy,
-    /// No schedule costs less.
+    /// Lower bound on the cost of every schedule.
     pub lower_bound: f64,
-    /// Which relaxation says so.
+    /// The relaxation that gives this bound.
     pub bound: Bound,
-    /// Whether no schedule is better.
+    /// Whether the schedule is proven optimal.
     pub proven: bool,
-    /// Largest relative deviation of a duration; the bound allows for it.
+    /// Largest relative deviation of a duration from the planned one; `lower_bound` allows for it.
     pub noise: f64,
-    /// Other policies.
+    /// Schedules of other policies, for comparison.
     pub baselines: Vec<(SchedulePolicy, Schedule)>,
-    /// Switching, where it is counted.
+    /// The cost of switching, if it is counted.
     pub switching: Option<(Mode, Switched)>,
 }
 
-/// Times whose sum overflows.
+/// A time of the schedule is too large for a document.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the schedule is beyond what can be written: {0}")]
 pub struct Beyond(#[from] pub units::UnitError);
 
-/// The document of a schedule, which extends the provenance of its cluster.
+/// The document of a schedule, with the provenance of its cluster.
 ///
 /// # Errors
 /// [`Beyond`] if a time is too large for a document.
@@ -220,7 +222,7 @@ fn scheduled_task(a: &Assignment) -> Result<ScheduledTask, units::UnitError> {
     })
 }
 
-/// The schedule of a document, without its figures.
+/// Reads the schedule from a document, without its costs and bounds.
 pub fn schedule(document: &doc::Schedule) -> Schedule {
     let assignments = document.assignments.iter().map(|a| Assignment {
         job: a.job,

@@ -18,17 +18,18 @@ use crate::{Assignment, Problem, Schedule};
 /// Result of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exact {
-    /// A schedule better than the incumbent given, if there is one.
+    /// A schedule better than the given incumbent, if one was found.
     pub schedule: Option<Schedule>,
-    /// Whether nothing beats that, or the incumbent; `false` if nodes or time ran out.
+    /// Whether this schedule, or else the incumbent, is proven optimal; `false` if nodes or time
+    /// ran out.
     pub proven: bool,
-    /// Nodes looked at.
+    /// Nodes of the search tree that were visited.
     pub nodes: u64,
 }
 
-/// Improvement that counts, relative to the cost: sums in another order differ by less.
+/// Least relative improvement that counts: summing in another order changes the cost by less.
 const ROUNDING: f64 = 1e-10;
-/// States kept to compare with, to bound memory.
+/// Most states kept for the dominance test, to bound memory.
 const MOST_STATES: usize = 200_000;
 
 /// Nodes between two looks at the clock: about a millisecond.
@@ -76,8 +77,8 @@ pub fn exact(
 
 struct Search<'p> {
     problem: &'p Problem,
-    /// The first of the GPUs that are like each GPU: of its class, and of its node where some gang has to
-    /// be on one.
+    /// For each GPU, the first GPU that is identical to it: of the same class, and on the same node
+    /// if some gang must be on one node.
     kinds: Vec<usize>,
     smith: Vec<usize>,
     free: Vec<f64>,
@@ -95,7 +96,7 @@ struct Search<'p> {
 
 struct Branch {
     job: usize,
-    /// One, or those of a whole gang.
+    /// One GPU, or all GPUs of a gang.
     gpus: Vec<usize>,
     start: f64,
     trained: f64,
@@ -110,11 +111,11 @@ impl Search<'_> {
         self.nodes += 1;
         let late = |d: Instant| Instant::now() >= d;
         if self.nodes.is_multiple_of(LOOK) && self.deadline.is_some_and(late) {
-            // As if they had run out.
+            // Treat it as if the nodes had run out.
             self.most_nodes = self.nodes;
             return;
         }
-        // Both bounds are relaxations: no completion of this node beats the incumbent.
+        // The bound comes from relaxations, so no completion of this node beats the incumbent.
         if self.bound(now) >= self.best * (1.0 - ROUNDING) {
             return;
         }
@@ -161,7 +162,7 @@ impl Search<'_> {
         }
     }
 
-    /// Starts that keep the order of time and leave no gap for a ready task; promising first.
+    /// Starts in order of time that leave no gap for a ready task, the most promising first.
     fn branches(&self, now: f64) -> Vec<Branch> {
         let mut all: Vec<Branch> = Vec::new();
         for n in self.unfinished() {
@@ -180,10 +181,10 @@ impl Search<'_> {
                 }
             }
         }
-        // A ready task would fit into a gap before a start: the schedule is not active, since
-        // anything that starts from now on starts no earlier. The task must not be synchronised
-        // later in the gap than it could be on any GPU behind it: one that is slow to synchronise
-        // is none.
+        // Drop a start if another ready task fits into the gap before it: the schedule would not be
+        // active, since no later start is earlier than this one. The gap counts only if the task is
+        // synchronised in it no later than on any GPU after it; a GPU with a slow synchronisation
+        // has no usable gap.
         let soonest = |n: usize| self.problem.jobs[n].fastest_synchronised();
         let keeps = |b: &Branch| {
             let fits = |o: &Branch| o.trained <= b.start && o.synced <= b.start + soonest(o.job);
@@ -192,9 +193,9 @@ impl Search<'_> {
         let kept: Vec<bool> = all.iter().map(keeps).collect();
         let mut kept = kept.into_iter();
         all.retain(|_| kept.next().unwrap_or(true));
-        // Which branch is first decides how soon a good incumbent prunes, never what is proven. The earliest
-        // end first, as a list placement would have it; Smith's ratio, at a thousandth, decides near-ties. The
-        // weight was chosen by hand.
+        // The order of the branches affects how soon a good incumbent prunes, never what is proven.
+        // The earliest end comes first, as in a list placement; Smith's ratio, with a weight of a
+        // thousandth, decides near-ties. The weight was chosen by hand.
         let urgency = |b: &Branch| b.synced + 1e-3 * self.problem.jobs[b.job].smith_ratio();
         all.sort_by(|a, b| total(urgency(a), urgency(b)).then(a.job.cmp(&b.job)));
         all
@@ -241,7 +242,8 @@ impl Search<'_> {
         for (job, p) in self.problem.jobs.iter().zip(&self.jobs) {
             ends.push(self.chain_end(job, p, now));
         }
-        // Gaps of waiting GPUs cannot be used up: capacity counts from the first free GPU on.
+        // Capacity counts from the moment at which the first GPU is free: no task can start
+        // earlier.
         let mut volume = 0.0;
         let mut open: Vec<(f64, f64, usize)> = Vec::with_capacity(self.jobs.len());
         for &n in &self.smith {
@@ -275,8 +277,8 @@ impl Search<'_> {
             self.free[m].max(p.ready).max(now) + job.train[class] + job.sync[class]
         });
         let task = task.fold(f64::INFINITY, f64::min);
-        // A round that has started is bounded by what it still needs; the least length of a whole round
-        // would count what has been done.
+        // A round that has started is bounded by what it still needs; the least length of a whole
+        // round would count work that is already done.
         let whole = if p.started == 0 {
             now.max(p.ready) + job.shortest_round
         } else {
@@ -285,7 +287,7 @@ impl Search<'_> {
         task.max(p.synced).max(whole) + (left - 1.0) * job.shortest_round
     }
 
-    /// Whether a state with the same tasks started was met that is no later in anything.
+    /// Whether the search has met a state with the same tasks started and no time later than here.
     fn dominated(&mut self, now: f64) -> bool {
         let key: Vec<u32> = self
             .jobs
@@ -297,7 +299,7 @@ impl Search<'_> {
         for p in &self.jobs {
             times.extend([p.ready, p.synced]);
         }
-        // GPUs of a kind are alike: their times are compared in order of size.
+        // GPUs of a kind are interchangeable, so their times are compared in sorted order.
         for g in 0..self.free.len() {
             let own = (0..self.free.len()).filter(|&m| self.kinds[m] == g);
             let mut free: Vec<f64> = own.map(|m| self.free[m].max(now)).collect();

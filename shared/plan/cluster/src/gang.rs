@@ -5,9 +5,10 @@
 pub(crate) struct Wants<'a> {
     /// Tasks, each on a GPU of its own.
     pub tasks: usize,
-    /// Whether the GPUs have to be of one node.
+    /// Whether the GPUs have to be on one node.
     pub same_node: bool,
-    /// Training and synchronisation on each class; infinite where the class cannot run it.
+    /// Seconds of training and of synchronisation on each class; infinite where the class cannot
+    /// run it.
     pub train: &'a [f64],
     pub sync: &'a [f64],
     /// Classes that it may use, as bits.
@@ -28,7 +29,8 @@ pub struct Together {
 }
 
 impl Wants<'_> {
-    /// Seconds of training and of synchronisation on these GPUs, whose classes are given: of the slowest.
+    /// Training and synchronisation time of a round on these GPUs, in seconds; the slowest GPU
+    /// decides each. `classes` gives the class of every GPU.
     pub fn pace(&self, classes: &[usize], gpus: &[usize]) -> (f64, f64) {
         let most = |times: &[f64]| {
             let all = gpus.iter().map(|&m| times[classes[m]]);
@@ -40,9 +42,9 @@ impl Wants<'_> {
     /// The GPUs on which the gang is synchronised first if GPU m is free from `available[m]` on;
     /// ties go to those with less training. `None` if there are too few.
     ///
-    /// The best set has a slowest training and a slowest synchronisation. Among all GPUs that are at
-    /// least as fast in both, those available first start no later than that set and last no longer;
-    /// so it suffices to try every pair of such limits.
+    /// The best set has a largest training time and a largest synchronisation time. Among all GPUs
+    /// within both limits, the ones available first start no later than that set and take no
+    /// longer, so it suffices to try every pair of limits.
     pub fn earliest(
         &self,
         classes: &[usize],
@@ -89,7 +91,8 @@ impl Wants<'_> {
         best.map(|b| b.2)
     }
 
-    /// As many of the GPUs as are wanted, of one node where that is, that can be had first.
+    /// The `tasks` GPUs that are available first, on one node if `same_node` is set; `None` if
+    /// there are too few.
     fn first(
         &self,
         mut gpus: Vec<usize>,

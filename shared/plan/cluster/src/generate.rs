@@ -1,4 +1,5 @@
-//! Clusters like that of Hare's evaluation: its GPUs, its eight models and their speeds.
+//! Generates clusters like that of Hare's evaluation, with its GPU types, its eight models and
+//! their speeds.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,12 @@ pub struct Recipe {
     pub gpus: Fleet,
     /// Jobs.
     pub jobs: usize,
-    /// Work that arrives over the capacity of the GPUs while it arrives; 0 or infinite: all at once.
+    /// Offered load: the work that arrives, divided by the capacity of the GPUs over the same time.
+    /// 0 or infinite: all jobs arrive at once.
     pub load: f64,
-    /// Bits per second of the network that synchronises.
+    /// Bandwidth of the network for synchronisation, in bits per second.
     pub network_bps: f64,
-    /// Most tasks of a round: 1, 2, 4, … up to this.
+    /// Most tasks of a round; jobs have 1, 2, 4, … tasks up to this number.
     pub most_tasks: u32,
     /// Seed.
     pub seed: u64,
@@ -31,21 +33,21 @@ pub enum RecipeError {
     /// A type that the evaluation does not have.
     #[error("--gpus: {0:?} is none of {known}", known = TYPES.join(", "))]
     Type(String),
-    /// Work over capacity.
+    /// The load is negative or not a number.
     #[error("--load: {0} is not a number, 0 or more")]
     Load(f64),
-    /// Speed of the network.
+    /// The bandwidth of the network is out of range.
     #[error("--network: {0} is out of range; give a number of Gbit/s from 0.000001 to 1e30")]
     Network(f64),
-    /// A time comes out of range.
+    /// A generated quantity is out of range.
     #[error("nothing can be generated: {0}")]
     Unit(#[from] UnitError),
 }
 
 impl Recipe {
-    /// Least bits per second of a network: below, exchanging a model takes years.
+    /// Least bandwidth of a network in bits per second: below it, exchanging a model takes years.
     const LEAST_BPS: f64 = 1e3;
-    /// Most: no network comes near it.
+    /// Largest bandwidth in bits per second: no network comes near it.
     const MOST_BPS: f64 = 1e39;
 
     fn check(&self) -> Result<(), RecipeError> {
@@ -63,19 +65,19 @@ impl Recipe {
     }
 }
 
-/// A model of the evaluation. Speeds over K80 on M60, T4 and V100 are the poster's; a model that
-/// it does not give has those of the nearest one that it does.
+/// A model of the evaluation. Speeds on M60, T4 and V100 are relative to a K80 and come from the
+/// poster; a model that is not in the poster has the speeds of the nearest one that is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
     /// Name, as in the poster.
     pub name: &'static str,
-    /// Speeds over K80 on M60, T4, V100.
+    /// Speeds on M60, T4 and V100, relative to a K80.
     pub speed: [f64; 3],
     /// Bytes of parameters (32 bits each), from the models' papers.
     pub bytes: f64,
     /// Memory of a training task in bytes, rough.
     pub memory: f64,
-    /// Seconds of one training step on a V100: the poster's switching time over its share.
+    /// Seconds of one training step on a V100: the poster's switching time divided by its share.
     pub step_s: f64,
 }
 
@@ -85,7 +87,8 @@ const GRAPHSAGE: [f64; 3] = [1.2, 2.0, 2.2];
 const LSTM: [f64; 3] = [1.4, 1.7, 4.1];
 const TRANSFORMER: [f64; 3] = [1.3, 1.8, 5.6];
 
-/// The models, two of each domain (DeepSpeech stands for speech beside the LSTM of the speeds).
+/// The models: three for images, two for text, one for speech and two for graphs. DeepSpeech has
+/// the speeds of the poster's LSTM.
 pub const MODELS: [Model; 8] = [
     model("VGG19", RESNET152, 575e6, 8e9, 0.152),
     model("ResNet50", RESNET50, 102e6, 6e9, 0.055),
@@ -97,7 +100,8 @@ pub const MODELS: [Model; 8] = [
     model("GraphSAGE", GRAPHSAGE, 2e6, 3e9, 0.029),
 ];
 
-/// Domains with equal parts: images, text, speech, graphs.
+/// Models of each domain (images, text, speech, graphs), as indices of [`MODELS`]. Domains have
+/// equal numbers of jobs.
 const DOMAINS: [&[usize]; 4] = [&[0, 1, 2], &[3, 4], &[5], &[6, 7]];
 
 const fn model(name: &'static str, speed: [f64; 3], bytes: f64, memory: f64, step_s: f64) -> Model {
@@ -111,7 +115,7 @@ const fn model(name: &'static str, speed: [f64; 3], bytes: f64, memory: f64, ste
 }
 
 impl Model {
-    /// Speed over K80 on a type; `None` for a type that the poster does not have.
+    /// Speed on a type relative to a K80; `None` for a type that the poster does not have.
     pub fn speed_on(&self, kind: &str) -> Option<f64> {
         match kind {
             "k80" => Some(1.0),
@@ -139,12 +143,13 @@ const MEMORY: [f64; 4] = [12e9, 12e9, 16e9, 16e9];
 /// Bytes per second of PCIe 3.0 x16, the poster's.
 pub const BUS: f64 = 15.75e9;
 
-/// A random cluster. Tasks are steps lumped to 8 to 40 s on a V100, rounds 4 to 40 and tasks of a
-/// round 1, 2, 4, … up to the most, all uniform in the logarithm; weights are 1 to 5; arrivals
-/// are a Poisson process. (The poster gives no distributions: these make jobs of 1 to 25 minutes.)
+/// Generates a random cluster. A task merges steps to 8 to 40 s on a V100, a job has 4 to 40
+/// rounds, and a round has 1, 2, 4, … tasks up to the most; all three are uniform in the logarithm.
+/// Weights are 1 to 5; arrivals are a Poisson process. (The poster gives no distributions: these
+/// make jobs of 1 to 25 minutes.)
 ///
 /// # Errors
-/// [`RecipeError`] for what is invalid.
+/// [`RecipeError`] if a part of the recipe is invalid, or a generated quantity is out of range.
 pub fn generate(recipe: &Recipe) -> Result<doc::Cluster, RecipeError> {
     recipe.check()?;
     let mut rng = SmallRng::seed_from_u64(recipe.seed);
@@ -216,7 +221,7 @@ fn job(recipe: &Recipe, n: usize, rng: &mut SmallRng) -> Result<doc::ClusterJob,
 }
 
 /// Sets the arrival of every job so that work arrives `load` times as fast as all GPUs together can
-/// do it at their mean speeds.
+/// complete it.
 fn spread_arrivals(
     recipe: &Recipe,
     jobs: &mut [doc::ClusterJob],

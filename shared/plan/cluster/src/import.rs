@@ -1,4 +1,5 @@
-//! Instances from tables of jobs and of rates: real traces, and solo rates of mt-profile.
+//! Builds instances from tables of jobs and of rates, for example real traces and solo rates of
+//! mt-profile.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,12 +11,12 @@ use crate::Fleet;
 /// Why a table cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file is not CSV, or a row has another length.
+    /// The file is not CSV, or a row has a different number of cells.
     #[error("{name}: {error}")]
     Csv {
         /// The file.
         name: String,
-        /// The reader's answer.
+        /// The error of the CSV reader.
         error: csv::Error,
     },
     /// A column is missing.
@@ -25,7 +26,7 @@ pub enum ImportError {
         name: String,
         /// The column.
         column: &'static str,
-        /// Every column.
+        /// All columns of the table.
         needed: &'static str,
     },
     /// A cell is not a number in range.
@@ -74,12 +75,12 @@ const PAIRS: &str = "model, beside, type, steps_per_s, beside_steps_per_s: rates
 /// Rates in steps per second of two models that train on one GPU, by both names and the GPU's type.
 pub type Pairs = BTreeMap<(String, String, String), (f64, f64)>;
 
-/// How traces become rounds of tasks.
+/// How a trace is converted to rounds of tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lumping {
     /// GPU types and how many of each.
     pub gpus: Fleet,
-    /// A task has as many steps as take this long on the fastest type.
+    /// Seconds that the steps of a task take on the fastest type.
     pub task_s: f64,
     /// Type on which `duration_s` was measured.
     pub reference: Option<String>,
@@ -217,7 +218,7 @@ pub fn pairs(name: &str, source: impl Read) -> Result<Pairs, ImportError> {
         };
         let rates = (rate("steps_per_s")?, rate("beside_steps_per_s")?);
         let key = (row.text("model")?, row.text("beside")?, row.text("type")?);
-        // Some pairs do not fit the memory, or one of the two never gets its turn.
+        // A rate is 0 if the pair does not fit into the memory, or one of the two starves.
         if rates.0 > 0.0 && rates.1 > 0.0 {
             out.insert(key, rates);
         }
@@ -225,7 +226,7 @@ pub fn pairs(name: &str, source: impl Read) -> Result<Pairs, ImportError> {
     Ok(out)
 }
 
-/// Rates of model a beside model b, and of b beside a, if the pairs have them in either order.
+/// Rates of model a beside model b, and of b beside a; `pairs` may have the two in either order.
 pub fn known(pairs: &Pairs, a: &str, b: &str, kind: &str) -> Option<(f64, f64)> {
     let of = |a: &str, b: &str| pairs.get(&(a.to_owned(), b.to_owned(), kind.to_owned()));
     of(a, b).copied().or_else(|| of(b, a).map(|&(b, a)| (a, b)))
@@ -244,7 +245,7 @@ fn sharing(models: &[String], rates: &Rates, lumping: &Lumping) -> Vec<doc::Shar
                 let Some((&alone, &other)) = solo(a).zip(solo(b)) else {
                     continue;
                 };
-                // Above the rate alone only by what measurements err.
+                // A rate above the one alone is a measurement error.
                 let part = |rate: f64, alone: f64| (rate / alone).min(1.0);
                 out.push(doc::Sharing {
                     jobs: [i, k],
@@ -257,11 +258,11 @@ fn sharing(models: &[String], rates: &Rates, lumping: &Lumping) -> Vec<doc::Shar
     out
 }
 
-/// An instance from a table of jobs: a task is as many steps as take `task_s` on the fastest type
-/// that the job has, a job as many rounds of `gpus` tasks as its steps need (one at least).
+/// Builds an instance from a table of jobs. A task has the steps that take `task_s` on the job's
+/// fastest type; a job has the number of rounds of `gpus` tasks that its steps need, at least one.
 ///
-/// Synchronisation: `Ts = D / rate(D GPUs) - 1 / rate(1)` for one step (0 where no rate of D GPUs is
-/// known), once a round: local steps between synchronisations, as local SGD has them.
+/// Synchronisation: `Ts = D / rate(D GPUs) - 1 / rate(1)` for one step (0 where no rate of D GPUs
+/// is known), once per round, with local steps in between, as in local SGD.
 pub fn cluster(
     name: &str,
     source: impl Read,

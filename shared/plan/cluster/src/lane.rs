@@ -1,4 +1,4 @@
-//! What a GPU has to train, in the order planned.
+//! The tasks of a GPU in their planned order.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,8 @@ struct Entry {
     period: f64,
 }
 
-/// The queue of a GPU. Equal rounds are one entry, of which the next round moves behind what is planned before it.
+/// The queue of a GPU. Equal rounds are one entry; when its first round is taken, the rest moves to
+/// the place of its next planned start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lane(VecDeque<Entry>);
 
@@ -22,7 +23,7 @@ impl Lane {
         self.0.clear();
     }
 
-    /// Appends an assignment, which stands for this task of its round.
+    /// Appends an assignment as the task number `task` of its round.
     pub fn push(&mut self, a: &Assignment, task: usize) {
         self.0.push_back(Entry {
             place: Place { task, ..a.place() },
@@ -74,7 +75,7 @@ impl Lane {
         Some(entry.place)
     }
 
-    /// Removes a task; of an entry it has to be the first.
+    /// Removes a task, which must be the first of its entry.
     pub fn remove(&mut self, place: Place) {
         if let Some(at) = self.0.iter().position(|e| e.place == place) {
             self.take(at);
@@ -85,7 +86,7 @@ impl Lane {
         self.0.retain(|e| e.place.job != job);
     }
 
-    /// Removes entries of which all is done.
+    /// Removes entries whose last round is done.
     pub fn remove_done(&mut self, done: impl Fn(&Place) -> bool) {
         self.0.retain(|e| {
             let round = e.place.round + e.rounds - 1;

@@ -7,9 +7,9 @@ use crate::{Assignment, Place, Problem, Schedule, TrainingJob};
 /// Where a task of a list may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// Behind what the GPU already has.
+    /// After everything that the GPU already has.
     Append,
-    /// Into the first gap that is long enough, too.
+    /// Also into the first gap that is long enough.
     Holes,
 }
 
@@ -18,11 +18,12 @@ pub enum Fill {
 pub enum Choice {
     /// Earliest synchronised end, then shorter training.
     EarliestCompletion,
-    /// Earliest available, whatever its speed, as the printed algorithm of Hare does.
+    /// Earliest available, whatever its speed, as in Hare's printed algorithm.
     EarliestAvailable,
 }
 
-/// Places the rounds in the order given, in which the rounds of a job follow each other.
+/// Places rounds, given as (job, round), in this order; the rounds of each job must be in ascending
+/// order.
 pub fn place(problem: &Problem, order: &[(usize, usize)], fill: Fill, choice: Choice) -> Schedule {
     let mut assignments = Vec::with_capacity(problem.volume());
     let list = List {
@@ -37,14 +38,14 @@ pub fn place(problem: &Problem, order: &[(usize, usize)], fill: Fill, choice: Ch
     Schedule::new(problem.jobs.len(), assignments)
 }
 
-/// A list placement of what has not started.
+/// A list placement of the tasks that have not started.
 #[derive(Debug, Clone, Copy)]
 pub struct List<'a> {
     /// The problem to schedule.
     pub problem: &'a Problem,
-    /// How far it is.
+    /// Progress of its jobs and GPUs.
     pub state: &'a State,
-    /// The moment from which on it is placed.
+    /// Tasks start at this moment or later.
     pub now: f64,
     /// Where tasks may go.
     pub fill: Fill,
@@ -62,8 +63,9 @@ impl List<'_> {
         order.iter().flat_map(rounds)
     }
 
-    /// Cost `sum w C` of placing the rounds that are not complete in the order given, or infinity as soon as it is
-    /// certain to reach `cutoff`. A job that no usable GPU can run is left out, and costs its chain.
+    /// Cost `sum w C` of placing the rounds that are not complete in the order given, or infinity
+    /// as soon as it is certain to reach `cutoff`. A job that no usable GPU can run is left out;
+    /// its chain counts as its cost.
     pub fn play(
         &self,
         order: impl Iterator<Item = (usize, usize)>,
@@ -76,7 +78,8 @@ impl List<'_> {
         };
         let mut lanes: Vec<Lane> = self.state.free.iter().map(busy).collect();
         let mut jobs = self.state.jobs.clone();
-        // A lower bound that becomes the cost: every job by its chain from what is placed of it.
+        // A lower bound that rises to the cost: each job counts with its chain after the rounds
+        // placed so far.
         let cost = |(job, p): (&TrainingJob, &Progress)| job.cost_at(p.chain_end(job));
         let mut bound: f64 = problem.jobs.iter().zip(&jobs).map(cost).sum();
         for (n, round) in order {
@@ -101,7 +104,7 @@ impl List<'_> {
         bound
     }
 
-    /// Places what is left of a job's present round; answers when it is synchronised.
+    /// Places the remaining tasks of a job's present round; returns when it is synchronised.
     fn round(
         &self,
         n: usize,
@@ -140,9 +143,9 @@ impl List<'_> {
     }
 }
 
-/// Where and when a gang is synchronised first: behind what its GPUs have, or in a gap that all of them
-/// have at the same time. Gaps begin when the round is ready or a GPU becomes free; the first of these
-/// moments from which the gang fits as it fits best is taken.
+/// GPUs and times of a gang: after everything that its GPUs have, or in a gap that all of them have
+/// at the same time. Gaps begin when the round is ready or a GPU becomes free; the gang takes the
+/// first of these moments at which it is synchronised no later than after everything.
 fn slot(problem: &Problem, n: usize, lanes: &[Lane], ready: f64, fill: Fill) -> Option<Together> {
     let behind: Vec<f64> = lanes.iter().map(|l| ready.max(l.end())).collect();
     let last = problem.together(n, u64::MAX, &behind)?;
@@ -158,7 +161,7 @@ fn slot(problem: &Problem, n: usize, lanes: &[Lane], ready: f64, fill: Fill) -> 
     moments.sort_by(f64::total_cmp);
     moments.dedup();
     for at in moments {
-        // Exactly those with a gap for the longest training at this time are available.
+        // Only GPUs that have a gap for the longest training from this moment on are available.
         let job = &problem.jobs[n];
         let longest = job.train.iter().copied().filter(|t| t.is_finite());
         let longest = longest.fold(0.0, f64::max);

@@ -1,7 +1,8 @@
-//! A running cluster: what is known of it at a moment, and what events change.
+//! A running cluster: its known state, and how events change it.
 //!
-//! It starts no process and reads no clock: whoever runs the tasks says what has happened, and when. What starts
-//! next is decided by priorities ([`crate::Online`]) or follows a schedule ([`crate::Agenda`]).
+//! It starts no process and reads no clock: its user runs the tasks, and reports what has happened
+//! and when. Priorities ([`crate::Online`]) or a schedule ([`crate::Agenda`]) decide what starts
+//! next.
 
 use std::fmt::Debug;
 
@@ -13,11 +14,11 @@ use crate::{Place, Problem, TrainingJob};
 pub(crate) struct LiveJob {
     /// Present round; the number of its rounds once it is complete or abandoned.
     pub round: usize,
-    /// When that became ready, its arrival at first.
+    /// When that round became ready; for the first round, the job's arrival.
     pub ready: f64,
-    /// Tasks of the present round that have not been started, the next last.
+    /// Tasks of the present round that have not been started; the next one is last.
     pub left: Vec<usize>,
-    /// Tasks of it that have been started, with their GPUs.
+    /// Tasks of the present round that have been started, with their GPUs.
     pub seats: Vec<(usize, usize)>,
     /// When it was complete.
     pub completed: Option<f64>,
@@ -26,7 +27,7 @@ pub(crate) struct LiveJob {
 }
 
 impl LiveJob {
-    /// Nothing of a job has started.
+    /// A job of which no task has started.
     pub fn new(job: &TrainingJob) -> Self {
         Self {
             round: 0,
@@ -47,8 +48,9 @@ pub(crate) struct Deviations {
     squares: f64,
 }
 
-/// Prior standard deviation of the logarithm of durations, and the number of tasks that it counts for: an
-/// estimate from a profile is seldom better than a tenth and seldom worse than a third. Chosen by hand.
+/// Prior standard deviation of the logarithm of durations, and the number of tasks that it counts
+/// for: the error of an estimate from a profile is seldom below a tenth and seldom above a third.
+/// Chosen by hand.
 const ASSUMED: f64 = 0.2;
 const ASSUMED_TASKS: f64 = 4.0;
 
@@ -56,7 +58,7 @@ const ASSUMED_TASKS: f64 = 4.0;
 const NINETEEN_OF_TWENTY: f64 = 1.645;
 
 impl Deviations {
-    /// A task that was expected to train until `trained` has trained now.
+    /// Records that a task's training ended at `now`, compared with its expected end.
     fn note(&mut self, task: &Underway, now: f64) {
         let (expected, measured) = (task.trained - task.started, now - task.started);
         if expected > 0.0 && measured > 0.0 {
@@ -65,11 +67,11 @@ impl Deviations {
         }
     }
 
-    /// In all but one of twenty cases, the rest of a job takes at most this many times as long, and at
-    /// least this fraction.
+    /// The rest of a job takes at most this factor times the expected time in 19 of 20 cases, and
+    /// at least the expected time divided by this factor in 19 of 20 cases.
     ///
-    /// As if all its tasks deviated alike: that is so where an estimate is wrong for a whole job, and too
-    /// wide where tasks deviate by chance, each on its own.
+    /// Assumes that all its tasks deviate alike. That is right where the estimate is wrong for a
+    /// whole job; where tasks deviate independently by chance, the range is too wide.
     pub fn factor(&self) -> f64 {
         let squares = ASSUMED_TASKS * ASSUMED * ASSUMED + self.squares;
         let spread = (squares / (ASSUMED_TASKS + self.tasks)).sqrt();
@@ -77,7 +79,8 @@ impl Deviations {
     }
 }
 
-/// The cluster as known now, and what decides which task is next. Times are seconds since the start.
+/// The cluster as known now, and the rule `next` that decides which task starts next. Times are
+/// seconds since the start.
 #[derive(Debug, Clone)]
 pub struct Live<N> {
     pub(crate) problem: Problem,
@@ -90,7 +93,7 @@ pub struct Live<N> {
 }
 
 impl<N> Live<N> {
-    /// Nothing has started.
+    /// A cluster on which nothing has started.
     pub(crate) fn idle(problem: Problem, next: N) -> Self {
         Self {
             jobs: problem.jobs.iter().map(LiveJob::new).collect(),
@@ -118,7 +121,7 @@ impl<N> Live<N> {
         self.find(place).map(|i| &self.running[i])
     }
 
-    /// Whatever is under way.
+    /// All tasks under way: in training or synchronising.
     pub fn running(&self) -> &[Underway] {
         &self.running
     }
@@ -144,7 +147,7 @@ impl<N> Live<N> {
         self.problem.jobs[n].gang.is_some()
     }
 
-    /// The name of a task under way.
+    /// Job, round and task number of a task under way.
     pub fn place(&self, task: &Underway) -> Place {
         Place {
             job: task.job,
@@ -153,7 +156,8 @@ impl<N> Live<N> {
         }
     }
 
-    /// A task of its job's present round starts on a GPU; returns whether it could be, or has been started already.
+    /// Starts a task of its job's present round on a GPU; returns `false` if it has been started
+    /// already.
     pub(crate) fn begin(&mut self, place: Place, gpu: usize, now: f64) -> bool {
         let job = &mut self.jobs[place.job];
         let Some(at) = job.left.iter().rposition(|&t| t == place.task) else {
@@ -174,13 +178,13 @@ impl<N> Live<N> {
         true
     }
 
-    /// Training of a task has ended: its GPU is free. Answers how long it took over what was planned; `None` if the
-    /// task does not train.
+    /// Records that the training of a task has ended, so its GPU is free. Returns its duration
+    /// divided by the planned one; `None` if the task is not in training.
     pub fn trained(&mut self, place: Place, now: f64) -> Option<f64> {
         let at = self.find(place).filter(|&i| self.running[i].training)?;
         let r = &mut self.running[at];
         self.deviations.note(r, now);
-        // Beside another it is expected to take longer than the plan's time alone.
+        // Beside another task it is expected to take longer than its planned time alone.
         let expected = r.trained - r.started;
         r.end_training(now);
         let (gpu, took) = (r.gpu, now - r.started);
@@ -195,13 +199,13 @@ impl<N> Live<N> {
         Some(took / self.problem.pace(place.job, &gpus).0)
     }
 
-    /// A task has been synchronised; returns whether its job is complete.
+    /// Records that a task has been synchronised; returns whether its job is complete.
     pub fn synced(&mut self, place: Place, now: f64) -> bool {
         let Some(i) = self.find(place) else {
             return false;
         };
         let task = self.running.swap_remove(i);
-        // Where nobody told that it had trained.
+        // The end of its training was not reported.
         if task.training {
             let sync = task.synced - task.trained;
             self.deviations.note(&task, now - sync);
@@ -209,7 +213,8 @@ impl<N> Live<N> {
         self.end_round(place.job, now)
     }
 
-    /// The next round is ready if every task of the present one has ended; returns whether the job is complete.
+    /// Makes the next round ready if every task of the present one has ended; returns whether the
+    /// job is complete.
     pub(crate) fn end_round(&mut self, n: usize, now: f64) -> bool {
         let (problem, job) = (&self.problem.jobs[n], &mut self.jobs[n]);
         let running = self.running.iter().any(|r| r.job == n);
@@ -226,8 +231,9 @@ impl<N> Live<N> {
         job.completed.is_some()
     }
 
-    /// A task that has failed is no longer under way; of a gang no task is, because the others cannot continue without
-    /// it. Returns what must start again, with the GPUs on which it was.
+    /// Takes back a failed task, which is then no longer under way. Of a gang it takes back all
+    /// tasks, because the others cannot continue without the failed one. Returns the tasks that
+    /// must start again, with the GPUs on which they were.
     pub(crate) fn take_back(&mut self, place: Place) -> Vec<(Place, usize)> {
         let Some(i) = self.find(place) else {
             return Vec::new();
@@ -249,7 +255,8 @@ impl<N> Live<N> {
         again.into_iter().map(named).collect()
     }
 
-    /// Nothing of a job starts any more. What runs of it keeps its GPU until it is said to have ended.
+    /// Gives up a job: none of its tasks starts any more. Its running tasks keep their GPUs until
+    /// their ends are reported.
     pub(crate) fn abandon(&mut self, n: usize) {
         if self.is_open(n) {
             let job = &mut self.jobs[n];
@@ -259,18 +266,19 @@ impl<N> Live<N> {
         }
     }
 
-    /// A job has another weight.
+    /// Changes the weight of a job.
     pub fn reweigh(&mut self, n: usize, weight: f64) {
         self.problem.jobs[n].weight = weight;
     }
 
-    /// A job should be complete by a moment; infinity: by none.
+    /// Sets the deadline of a job; infinity: none.
     pub fn due(&mut self, n: usize, deadline: f64) {
         self.problem.jobs[n].deadline = deadline;
     }
 
-    /// More is known of how long an open job takes: rounds with the present one, and seconds of training on
-    /// classes that can run it. Running tasks are expected to take the new time, too.
+    /// Takes a new estimate for an open job: its remaining rounds, including the present one, and
+    /// the seconds of training on the classes that can run it. The new times apply to running
+    /// tasks, too.
     pub fn estimate(&mut self, n: usize, rounds_left: Option<usize>, train: &[Option<f64>]) {
         let mut job = self.problem.jobs[n].clone();
         job.rounds = rounds_left.map_or(job.rounds, |left| self.jobs[n].round + left);
@@ -279,22 +287,22 @@ impl<N> Live<N> {
         retime(&self.problem, n, &mut self.running);
     }
 
-    /// Times of the job's tasks from now on are `factor` times what was thought.
+    /// Multiplies the expected times of the job's future tasks by `factor`.
     pub fn drifted(&mut self, n: usize, factor: f64) {
         self.problem.drifted(n, factor);
     }
 
-    /// Takes a GPU out, or back in: nothing more starts on one that is out.
+    /// Takes a GPU out of use or back in; nothing more starts on a GPU that is out of use.
     pub fn use_gpu(&mut self, gpu: usize, usable: bool) {
         self.usable[gpu] = usable;
     }
 
-    /// GPUs that are not to be used.
+    /// GPUs that are out of use.
     pub fn lost(&self) -> impl Iterator<Item = usize> {
         (0..self.usable.len()).filter(|&m| !self.usable[m])
     }
 
-    /// The jobs that are open and that the usable GPUs cannot run.
+    /// Open jobs that the usable GPUs cannot run.
     pub fn stuck(&self) -> Vec<usize> {
         let free = |&usable: &bool| if usable { 0.0 } else { f64::INFINITY };
         let free: Vec<f64> = self.usable.iter().map(free).collect();
@@ -316,14 +324,14 @@ impl<N> Live<N> {
         moments.filter(|&t| t > now).reduce(f64::min)
     }
 
-    /// Tasks of rounds that are not complete.
+    /// Tasks of all rounds that are not complete, summed over the jobs.
     pub fn open_tasks(&self) -> usize {
         let jobs = self.jobs.iter().zip(&self.problem.jobs);
         jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)
             .sum()
     }
 
-    /// Tasks of a round of every job that is not complete.
+    /// Tasks of one round, summed over the open jobs.
     pub fn open_at_once(&self) -> usize {
         let open = (0..self.jobs.len()).filter(|&n| self.is_open(n));
         open.map(|n| self.problem.jobs[n].tasks).sum()
@@ -339,7 +347,7 @@ impl<N> Live<N> {
         self.jobs.iter().map(|j| j.completed).collect()
     }
 
-    /// The state that is expected.
+    /// The expected state, from which plans start.
     pub(crate) fn expected(&self, now: f64) -> State {
         let standing = self.jobs.iter().zip(&self.problem.jobs);
         let standing = standing.map(|(live, job)| Standing {

@@ -1,4 +1,5 @@
-//! Rounds by their number: a cluster with more tasks than can be simulated, as one with fewer and longer rounds.
+//! Merges rounds: models a cluster with too many tasks to simulate as one with fewer, longer
+//! rounds.
 
 use std::borrow::Cow;
 
@@ -7,25 +8,27 @@ use crate::{Problem, TrainingJob};
 
 /// Up to this many open tasks every round is simulated.
 const MANY: usize = 10_000;
-/// So many tasks are left of more, as far as every job keeps a round: with fewer, a search tries more orders in the same
-/// time. 300 jobs of 87,352 tasks that arrive at load 2 on 15 GPUs, online, two seeds: weighted flow time 1.930e6 and
-/// 1.929e6 s, with every round simulated 1.968e6 and 1.941e6.
+/// If there are more, rounds are merged until about this many tasks remain, with at least one round
+/// per job: with fewer tasks, a search tries more orders in the same time. For 300 jobs of 87,352
+/// tasks that arrive at load 2 on 15 GPUs, the weighted flow time online was 1.930e6 and 1.929e6 s
+/// (two seeds); with every round simulated it was 1.968e6 and 1.941e6 s.
 const MERGED: usize = 4_000;
 
-/// The rest of a cluster, to search priorities on and to forecast ends with.
+/// The remaining problem of a cluster, for the search of priorities and the forecast of ends.
 #[derive(Debug)]
 pub struct Rest<'p> {
     /// The jobs, with neighbouring rounds merged where there are too many.
     pub problem: Cow<'p, Problem>,
-    /// How far they are; present rounds are those of the cluster.
+    /// Progress of the jobs; present rounds have the numbers of the cluster's rounds.
     pub state: State,
 }
 
-/// The rest of a cluster of which `state` is expected.
+/// The remaining problem of a cluster with the expected state `state`.
 ///
-/// The rounds that a job has left count as at most so many that all jobs together have about [`MERGED`] tasks. Each takes
-/// as long as the rounds that it stands for, so that the work that is left and the least time that the job takes alone
-/// stay the same. Only the moments at which a GPU can be handed over become fewer.
+/// If there are too many tasks, all jobs keep at most the same number of rounds, so that together
+/// they have about [`MERGED`] tasks. A merged round takes as long as the rounds that it stands for,
+/// so the remaining work and the job's least time alone stay the same. Only the moments at which a
+/// GPU can be handed over become fewer.
 pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
     let Some(few) = few(problem, &state) else {
         return Rest {
@@ -50,7 +53,8 @@ pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
     }
 }
 
-/// The rounds of each job that a plan has in one go, in as many entries as there are merged rounds in [`rest`].
+/// The number of rounds of each job that a plan places at once; a job then has at most as many
+/// entries as it has merged rounds in [`rest`].
 pub fn strides(problem: &Problem, state: &State) -> Vec<usize> {
     let few = few(problem, state).unwrap_or(usize::MAX);
     let each = problem.jobs.iter().zip(&state.jobs);
@@ -58,7 +62,7 @@ pub fn strides(problem: &Problem, state: &State) -> Vec<usize> {
         .collect()
 }
 
-/// How many rounds a job keeps where there are too many tasks; `None` where there are not.
+/// The most rounds that a job keeps if there are too many tasks; `None` if there are not.
 fn few(problem: &Problem, state: &State) -> Option<usize> {
     let left = |n: usize| left(&problem.jobs[n], state.jobs[n].round);
     let with = |most: usize| {
@@ -69,7 +73,7 @@ fn few(problem: &Problem, state: &State) -> Option<usize> {
     if with(longest) <= MANY {
         return None;
     }
-    // The most rounds of a job that are few enough; one at least.
+    // Bisect for the largest number of rounds per job that is few enough; at least one.
     let (mut few, mut many) = (1, longest);
     while few + 1 < many {
         let middle = few + (many - few) / 2;

@@ -21,13 +21,14 @@ struct Moving<'p> {
     out: Vec<Assignment>,
 }
 
-/// Matches the rest of all jobs to the GPUs again at every arrival and completion, and lets GPUs that
-/// have nothing to do help out, round by round. Weights are not looked at.
+/// Matches the remaining work of all jobs to the GPUs again at every arrival and completion, and
+/// lets idle GPUs help out, round by round. Ignores weights.
 ///
-/// An alternative to the matching that was tried: the job with the highest value per remaining work on
-/// each GPU, with values searched in 6,000 trials. On Gavel's trace (71 jobs, moves at any moment) that
-/// came to a mean of 25,420 s, above AlloX' 25,402 without any move. Matching again from time to time as
-/// well, 200 times on the way, came to 25,364 s with tasks of 360 s, and to 25,337 s without.
+/// An alternative to the matching was tried: each GPU takes the job with the highest value per
+/// remaining work, with values searched in 6,000 trials. On Gavel's trace (71 jobs, moves at any
+/// moment) its mean was 25,420 s, above AlloX's 25,402 s without any move. With tasks of 360 s,
+/// matching again at 200 more moments of the trace gave 25,364 s; without these, the mean is 25,337
+/// s.
 pub fn migrating(problem: &Problem) -> Schedule {
     Moving::new(problem).play()
 }
@@ -46,7 +47,7 @@ impl<'p> Moving<'p> {
 
     fn play(mut self) -> Schedule {
         let mut now = 0.0_f64;
-        // Jobs that had arrived, and jobs that were not complete, when they were matched last.
+        // Numbers of arrived jobs and of incomplete jobs at the last matching.
         let mut matched = None;
         loop {
             let arrived = self.problem.jobs.iter().filter(|j| j.arrival <= now);
@@ -107,8 +108,8 @@ impl<'p> Moving<'p> {
         }
     }
 
-    /// GPUs that are idle still take a round of a job that waits for another GPU, if it ends no later
-    /// there than on its own; the job that gets on fastest compared with its own GPU first.
+    /// GPUs that are still idle take a round of a job that waits for another GPU, if the round ends
+    /// here no later than there. The job with the highest speed relative to its own GPU is first.
     fn help(&mut self, now: f64) {
         let mut waiting: Vec<(usize, usize, f64)> = Vec::new();
         for (gpu, own) in self.sequences.iter().enumerate() {
@@ -139,7 +140,7 @@ impl<'p> Moving<'p> {
         }
     }
 
-    /// A whole round of a job on a GPU.
+    /// Runs a whole round of a job on a GPU.
     fn start(&mut self, n: usize, gpu: usize, now: f64) {
         let job = &self.problem.jobs[n];
         let class = self.problem.gpus[gpu];

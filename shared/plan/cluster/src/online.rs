@@ -1,9 +1,8 @@
 //! Scheduling without knowing the future: arrivals and durations are known only when they happen.
 //!
-//! [`Online`] decides what starts now on a [`Live`] cluster. After each arrival and
-//! each completed round it searches priorities again for everything that has not started; running
-//! tasks stay. [`play`] feeds it a problem as time passes, which shows the price of not knowing the
-//! future.
+//! [`Online`] decides what starts now on a [`Live`] cluster. After each arrival and each completed
+//! job it searches priorities again for everything that has not started; running tasks stay.
+//! [`play`] simulates it on a known problem, which shows the price of not knowing the future.
 
 mod played;
 mod queue;
@@ -29,7 +28,7 @@ pub struct Decision {
     pub gpu: usize,
 }
 
-/// A live cluster on which the most urgent job that can start does.
+/// A live cluster that starts the most urgent of the jobs that can start.
 pub type Online = Live<ByPriority>;
 
 /// The order in which jobs start.
@@ -45,12 +44,12 @@ pub struct ByPriority {
 /// How to schedule online.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnlineSettings {
-    /// Starts of tasks to simulate in each search; `None`: according to the number of waiting jobs and the
+    /// Task starts to simulate in each search; `None`: chosen by the number of open jobs and the
     /// time until the next event.
     pub effort: Option<u64>,
-    /// A job that has waited this many times its shortest duration goes before all others, the oldest first and on a
-    /// quarter of the GPUs, so that a stream of short jobs cannot starve it. Before, its weight grows while it waits.
-    /// Infinity: neither.
+    /// A job that has waited this many times its shortest duration goes before all others, so that
+    /// a stream of short jobs cannot starve it; the oldest go first, on a quarter of the GPUs. The
+    /// weight of a job also grows while it waits. Infinity turns both off.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,
@@ -59,16 +58,16 @@ pub struct OnlineSettings {
 /// Invalid settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// With all of a duration as noise a task could end before it starts.
+    /// The noise is not from 0 to below 1; with more, a task could end before it starts.
     #[error("--noise: give a part from 0 to below 1")]
     Noise,
-    /// No multiple of a duration.
+    /// The aging is negative or not a number.
     #[error("--aging: give a number, 0 or more")]
     Aging,
 }
 
 impl OnlineSettings {
-    /// Checks them, and how far durations may deviate.
+    /// Checks the settings, and `noise`, the largest relative deviation of durations.
     ///
     /// # Errors
     /// [`SettingsError`] for the first that is invalid.
@@ -87,8 +86,9 @@ impl Default for OnlineSettings {
     fn default() -> Self {
         Self {
             effort: None,
-            // Seldom reached in a backlog that drains, where every job waits for many times its duration. With 300 jobs
-            // on 15 GPUs and the least remaining work first, 20 took 3 % more weighted flow time, 10 over 10 %.
+            // Seldom reached in a backlog that drains, where every job waits for many times its
+            // duration. With 300 jobs on 15 GPUs and the least remaining work first, a value of 20
+            // increased the weighted flow time by 3 %, and 10 by over 10 %.
             aging: 50.0,
             seed: 1,
         }
@@ -119,8 +119,8 @@ impl Online {
         self
     }
 
-    /// A job is announced, which arrives now or later, with its row in the rates of sharing if it has one;
-    /// answers its number.
+    /// Adds a job that arrives now or later, with its row in the rates of sharing if it has one;
+    /// returns its number.
     pub fn arrive(&mut self, mut job: TrainingJob, row: Option<usize>, now: f64) -> usize {
         let n = self.jobs.len();
         job.arrival = job.arrival.max(now);
@@ -154,13 +154,14 @@ impl Online {
         now - job.arrival > self.next.settings.aging * alone
     }
 
-    /// A task has failed and must be started again; for a gang the whole round.
+    /// Records that a task has failed and must be started again; for a gang, the whole round.
     pub fn failed(&mut self, place: Place) {
         self.take_back(place);
     }
 
-    /// A task has been started for real, on this GPU: its times count from now. It is one that was
-    /// decided, there or elsewhere, or one that somebody else decided; returns whether it could be.
+    /// Records that a task was really started on this GPU; its times count from now. The task may
+    /// have been decided for this GPU or another one, or not by this scheduler at all. Returns
+    /// whether it could be started.
     pub fn started(&mut self, place: Place, gpu: usize, now: f64) -> bool {
         let own = (place.job, place.task);
         if let Some(i) = self.running.iter().position(|r| (r.job, r.task) == own) {
@@ -172,14 +173,14 @@ impl Online {
         self.begin(place, gpu, now)
     }
 
-    /// Takes a job out with whatever runs of it, for example because its tasks fail for good.
+    /// Removes a job with its running tasks, for example because its tasks fail for good.
     pub fn cancel(&mut self, n: usize) {
         self.abandon(n);
         self.running.retain(|r| r.job != n);
     }
 
-    /// Takes a GPU out; its running tasks start again elsewhere, because a dead node reports no end. Returns the tasks
-    /// that must start again, with those of their gangs.
+    /// Takes a GPU out of use; its running tasks must start again elsewhere, because a dead node
+    /// reports no end. Returns the tasks that must start again, with those of their gangs.
     pub fn lose(&mut self, gpu: usize) -> Vec<Place> {
         self.use_gpu(gpu, false);
         let lost: Vec<Place> = self.training_on(gpu).map(|r| self.place(r)).collect();
@@ -187,10 +188,11 @@ impl Online {
         again.map(|(place, _)| place).collect()
     }
 
-    /// What runs, what waits and why, and when each job is expected to be complete.
+    /// Status of every job: what it runs, why it waits if it does, and when it is expected to be
+    /// complete.
     ///
     /// # Errors
-    /// A moment that cannot be written.
+    /// [`UnitError`] if an expected time is out of range for a document.
     pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<doc::JobStatus>, UnitError> {
         let rest = rest(&self.problem, self.expected(now));
         let future = self.forecast(&rest, now);

@@ -7,17 +7,17 @@ use std::io::{BufReader, Read};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Slurm takes a `nice` of at most so much either way (`scontrol(1)`).
+/// Slurm accepts values of `nice` up to this one, positive or negative (`scontrol(1)`).
 const MOST_NICE: i64 = 2_147_483_645;
 
-/// The answer of `squeue --json`. Of each job only its pending form is kept, not its hundred fields: a
+/// The output of `squeue --json`. Keeps a [`Pending`] of each job instead of its hundred fields: a
 /// queue of 77 MB took 1.1 GB when everything was kept.
 #[derive(serde::Deserialize)]
 struct SqueueOutput {
     jobs: Option<Queue>,
 }
 
-/// The pending jobs, or what is wrong with the first that is not as Slurm writes it.
+/// The pending jobs, or the error of the first job that is not in Slurm's format.
 struct Queue(Result<Vec<Pending>, OrderError>);
 
 impl<'de> Deserialize<'de> for Queue {
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for SlurmJob {
     }
 }
 
-/// Why an answer of `squeue --json` cannot be used.
+/// Why an output of `squeue --json` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
     /// It is not JSON.
@@ -110,7 +110,7 @@ pub enum OrderError {
     /// It has no list of jobs.
     #[error("$.jobs: there is no list of jobs; give what `squeue --json` writes")]
     NoJobs,
-    /// A job lacks a number that Slurm always gives.
+    /// A field that Slurm always gives is missing or invalid.
     #[error("$.jobs[{index}].{field}: {found} is not {wanted}")]
     Field {
         /// Which job, from 0.
@@ -124,7 +124,7 @@ pub enum OrderError {
     },
 }
 
-/// A pending job, and what it is to get.
+/// A pending job with its present and its new `nice`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
     /// Its number in Slurm.
@@ -164,16 +164,16 @@ struct Pending {
     ratio: f64,
 }
 
-/// Orders the pending jobs of a queue by weight over (time limit times GPUs), Smith's rule: the
-/// weighted sum of completion times is least where one job at a time has the cluster. A weight is
+/// Orders the pending jobs of a queue by weight over (time limit times GPUs), Smith's rule, which
+/// minimises the weighted sum of completion times if one job at a time has the cluster. A weight is
 /// `weight=N` in the job's comment, 1 without. A job without a time limit comes last.
 ///
-/// Slurm subtracts `nice` from a priority. The one of the k-th job becomes `m - k`, with m the least
-/// priority that any of them has without `nice`: so no `nice` is below 0, which only an operator may
-/// give, and jobs of the same order twice get the same numbers.
+/// Slurm subtracts `nice` from a priority. The priority of the k-th job becomes `m - k`, where m is
+/// the least priority that any of them has without `nice`. So no `nice` is negative, which only an
+/// operator may set, and ordering the same queue twice gives the same values.
 ///
 /// # Errors
-/// [`OrderError`] for the first place that is not as `squeue --json` writes it.
+/// [`OrderError`] names the first place that is not in the format of `squeue --json`.
 pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     let answer: SqueueOutput = serde_json::from_reader(BufReader::new(squeue))?;
     let mut pending = answer.jobs.ok_or(OrderError::NoJobs)?.0?;
@@ -182,7 +182,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     let mut seen = HashSet::new();
     pending.retain(|job| seen.insert(job.id));
     if pending.len() < all {
-        // `squeue -r` has a line for every task of an array that waits, all with one number.
+        // `squeue -r` has a line for every waiting task of an array, all with the same number.
         warnings.push(format!(
             "{} lines repeat the number of a job before them; the first of each counts",
             all - pending.len()
@@ -190,7 +190,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     }
     pending.sort_by(|a: &Pending, b| b.ratio.total_cmp(&a.ratio).then(a.id.cmp(&b.id)));
     let least = pending.iter().map(|j| j.base).min().unwrap_or(0);
-    // Slurm holds a job at priority 0, and lifts what `nice` takes below 1 to 1.
+    // Priority 0 holds a job in Slurm, so Slurm raises priorities that `nice` takes below 1 to 1.
     if pending.len() > 1 && least < pending.len() as i64 {
         warnings.push(format!(
             "the least priority is {least}, and {} jobs need as many different ones below it: Slurm \
@@ -235,7 +235,7 @@ fn of(index: usize, job: &SlurmJob) -> Result<Option<Pending>, OrderError> {
             wanted,
         })
     };
-    // A list of states since Slurm 23.11, a word before.
+    // A list of states since Slurm 23.11, a single word before.
     let pending = match &job.job_state {
         Some(Value::Array(states)) => states.iter().any(|s| s == "PENDING"),
         Some(Value::String(state)) => state == "PENDING",

@@ -7,32 +7,32 @@ use crate::live::Live;
 use crate::state::{State, Underway};
 use crate::{Assignment, Problem};
 
-/// Names by numbers.
+/// The names of jobs and GPUs, by their numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// For the jobs.
+    /// Names of the jobs.
     pub jobs: &'a [TaskId],
-    /// For the GPUs.
+    /// Names of the GPUs.
     pub gpus: &'a [String],
 }
 
-/// A cluster at a moment, and what is planned.
+/// A cluster at one moment, and its plan.
 pub(crate) struct Outlook<'a, N> {
     pub live: &'a Live<N>,
     /// Forecast of the running tasks.
     pub state: &'a State,
     /// The jobs as they are planned: rounds may be merged.
     pub planned: &'a Problem,
-    /// What is expected to start from now on.
+    /// The assignments expected from now on.
     pub future: &'a [Assignment],
     pub now: f64,
 }
 
 impl<N> Outlook<'_, N> {
-    /// How far each job is, with its expected end and the reason where it waits.
+    /// Status of every job: its progress, its expected end and, if it waits, the reason.
     ///
     /// # Errors
-    /// A moment that cannot be written.
+    /// [`UnitError`] if a time is out of range for a document.
     pub fn statuses(&self, names: &Names<'_>) -> Result<Vec<JobStatus>, UnitError> {
         let ahead = self.ahead();
         let all = 0..ahead.len();
@@ -98,8 +98,8 @@ impl<N> Outlook<'_, N> {
         })
     }
 
-    /// Expected completion of a job, with an interval for most cases; `None` if what is left of it finds no
-    /// GPU.
+    /// Expected completion of a job, with the bounds of its likely range; `None` if not all its
+    /// remaining tasks have a planned GPU.
     fn end(&self, n: usize, ahead: &Ahead) -> Option<(f64, f64, f64)> {
         let (job, progress) = (&self.planned.jobs[n], &self.state.jobs[n]);
         let rounds = job.rounds.saturating_sub(progress.round);
@@ -129,7 +129,7 @@ impl<N> Outlook<'_, N> {
         whole.then_some((end, low, since + all * factor))
     }
 
-    /// Why a job of which nothing is under way waits.
+    /// Why a job without tasks under way waits.
     fn reason(&self, n: usize, first: Option<(f64, usize)>, names: &Names<'_>) -> String {
         let (live, job) = (self.live, &self.live.problem.jobs[n]);
         if job.arrival > self.now {

@@ -1,4 +1,4 @@
-//! From a problem to a schedule with a certificate.
+//! Plans a problem: makes a schedule and its certificate, a lower bound.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith
 use crate::state::{Priorities, State};
 use crate::{Problem, Schedule, baselines, sequence};
 
-/// Who schedules.
+/// The scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// The portfolio of this crate.
@@ -21,14 +21,14 @@ pub enum Policy {
     Fifo,
     /// Shortest remaining time first.
     Srtf,
-    /// Weighted, blind to GPU types.
+    /// Uses weights, ignores GPU types.
     Homo,
     /// AlloX.
     Allox,
 }
 
 impl Policy {
-    /// Rivals of the portfolio.
+    /// The policies to compare the portfolio with.
     pub const BASELINES: [Self; 5] = [
         Self::Fifo,
         Self::Srtf,
@@ -50,8 +50,8 @@ impl Policy {
         })
     }
 
-    /// The schedule of a baseline; `None` for the portfolio, which has a search behind it, and for AlloX
-    /// where there are gangs: its jobs have one GPU each.
+    /// The schedule of a baseline; `None` for the portfolio, which needs a search, and for AlloX if
+    /// there are gangs, since it gives each job one GPU.
     pub fn baseline(self, problem: &Problem) -> Option<Schedule> {
         Some(match self {
             Self::Hare => return None,
@@ -89,7 +89,8 @@ pub struct PlanOptions {
     pub nodes: u64,
     /// Stop the search for schedules at this time.
     pub deadline: Option<Instant>,
-    /// Search until the deadline, if there is one, where more time finds more: up to `SEQUENCE_TASKS`, without gangs.
+    /// Search until the deadline, if there is one, in problems where more time helps: up to
+    /// `SEQUENCE_TASKS` tasks, without gangs.
     pub patient: bool,
 }
 
@@ -114,9 +115,9 @@ pub struct Planned {
     pub schedule: Schedule,
     /// `sum w C`.
     pub cost: f64,
-    /// No schedule costs less.
+    /// Lower bound on the cost of every schedule.
     pub lower_bound: f64,
-    /// Which relaxation says so.
+    /// The relaxation that gives this bound.
     pub bound: Bound,
     /// Whether the schedule is proven to be the best.
     pub proven: bool,
@@ -126,33 +127,35 @@ pub struct Planned {
     pub nodes: u64,
 }
 
-/// Up to this many tasks branch and bound is tried; 12 on 3 GPUs take up to some ten thousand nodes,
-/// and beyond about 20 it seldom ends within the budget.
+/// Up to this many tasks branch and bound is tried; 12 tasks on 3 GPUs take up to some ten thousand
+/// nodes, and beyond about 20 it seldom ends within the budget.
 const EXACT_TASKS: usize = 24;
-/// The same where the user gives time: 31 tasks on 4 GPUs were proven in 200,000 nodes once the optimum was known.
+/// The same limit if the user gives time: 31 tasks on 4 GPUs were proven in 200,000 nodes once the
+/// optimum was known.
 const PATIENT_EXACT_TASKS: usize = 32;
 /// Up to this many tasks sequences of single tasks are searched, too. Tried with 19 to 31.
 const SEQUENCE_TASKS: usize = 64;
-/// A start in a sequence takes some 5 ns, so that so many of them take less time than a dispatched one.
+/// Starts in a sequence for each start of the budget: at some 5 ns each, this many take less time
+/// than one start of the event-driven placement.
 const CHEAPER_STARTS: u64 = 16;
-/// With gangs, up to this many GPUs: every set of GPUs is a branch.
+/// With gangs, branch and bound is tried up to this many GPUs, since every set of GPUs is a branch.
 const EXACT_GPUS: usize = 8;
-/// Up to this many rounds times classes the linear program of [`bounds::unrelated`] is solved: it grows with each cut. Of
-/// 240 problems drawn its bound was the best for one, by 0.7 %.
+/// Up to this many rounds times classes the linear program of [`bounds::unrelated`] is solved: it
+/// grows with each cut. On 240 random problems its bound was the best only once, by 0.7 %.
 const LP_CELLS: usize = 120;
 /// GPUs times tasks up to which filling holes is tried: its cost grows with both.
 const HOLES_WORK: usize = 20_000_000;
 
 /// Cube of the jobs times GPUs up to which AlloX is a start of the search: it solves a matching at
-/// every arrival and end. With 300 jobs on 160 GPUs that took 2.3 s of CPU, with 71 on 18 nothing
-/// that is felt.
+/// every arrival and completion. With 300 jobs on 160 GPUs that took 2.3 s of CPU; with 71 jobs on
+/// 18 GPUs the time was negligible.
 pub(crate) const MATCHING_WORK: usize = 100_000_000;
 
 /// Plans with the portfolio: constructive orders and placements, local search, branch and bound
 /// where the problem is small, and the best of the bounds.
 ///
-/// Where jobs may share GPUs the plan without sharing is made first, and the search goes on from it with
-/// sharing, so that sharing never makes an answer worse.
+/// If jobs may share GPUs, plans without sharing first, and continues the search from there with
+/// sharing, so that sharing never makes a plan worse.
 pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
     if is_merged(problem) {
         return plan_merged(problem, options);
@@ -237,7 +240,7 @@ impl Incumbent {
     }
 }
 
-/// What was done for few tasks.
+/// Outcome of [`refine`], besides the schedule.
 #[derive(Default)]
 struct Refined {
     proven: bool,
@@ -245,8 +248,9 @@ struct Refined {
     tries: u64,
 }
 
-/// Improves the schedule of a problem of few tasks: by sequences of single tasks, then by branch and bound, which prunes
-/// by their result, and by sequences again where that proves nothing and time or starts are left.
+/// Improves the schedule of a problem with few tasks: by sequences of single tasks, then by branch
+/// and bound, which prunes with their result. Searches sequences again if branch and bound proves
+/// nothing and time or starts are left.
 fn refine(
     problem: &Problem,
     options: &PlanOptions,
@@ -271,7 +275,8 @@ fn refine(
     let patient = options.deadline.filter(|_| options.patient && single);
     if small || patient.is_some() && problem.volume() <= PATIENT_EXACT_TASKS {
         let (most, until) = match patient {
-            // Half of the remaining time at most: where branch and bound does not end, sequences find more.
+            // At most half of the remaining time: if branch and bound does not finish, sequences
+            // use the rest better.
             Some(deadline) => {
                 let now = Instant::now();
                 let half = deadline.saturating_duration_since(now) / 2;
@@ -294,12 +299,12 @@ fn refine(
     refined
 }
 
-/// Whether a plan has more tasks than a schedule lists each for itself.
+/// Whether a plan has more tasks than a schedule can list one by one.
 pub(crate) fn is_merged(problem: &Problem) -> bool {
     problem.volume() as u64 > doc::Schedule::MOST_TASKS
 }
 
-/// A plan in which a job has its GPUs for many rounds in one go. Nobody shares a GPU.
+/// A plan in which a job gets its GPUs for many rounds at once. GPUs are not shared.
 fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
     let state = State::new(problem);
     let mut player = Player::in_blocks(problem, &state);
@@ -328,7 +333,7 @@ fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
 }
 
 fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
-    // Some of the time must be left for sharing.
+    // Leave some of the time for the search with sharing.
     let hurried = PlanOptions {
         patient: false,
         ..*options
@@ -336,11 +341,11 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
     let apart = plan(&problem.apart(), &hurried);
     let state = State::new(problem);
     let mut player = Player::new(problem);
-    // Who is restricted to a class without sharing need not be with it.
+    // A restriction to a class that is good without sharing may be bad with it.
     let suggested = search::suggested(problem, &apart.schedule);
     let free = Priorities::new(suggested.order.clone());
     let starts = [suggested, free, Priorities::new(smith(problem))];
-    // Whether it is better to weigh who loses by it differs from problem to problem.
+    // Whether joining should depend on the weights of the two jobs differs from problem to problem.
     let starts = starts.into_iter().flat_map(|p| {
         let weighed = p.clone();
         [
@@ -373,7 +378,7 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
     planned(problem, schedule, tries, apart.nodes)
 }
 
-/// A schedule that is not proven by a search, with its bound.
+/// A schedule that no search has proven optimal, with its lower bound.
 fn planned(problem: &Problem, schedule: Schedule, tries: u64, nodes: u64) -> Planned {
     let cost = schedule.cost(problem);
     let (bound, lower_bound) = bound_of(problem, &schedule);
@@ -388,8 +393,8 @@ fn planned(problem: &Problem, schedule: Schedule, tries: u64, nodes: u64) -> Pla
     }
 }
 
-/// Whether so many tasks on so many GPUs are few enough to search for placements that fill holes: each try looks at
-/// every GPU for every task.
+/// Whether there are few enough tasks and GPUs to search placements that fill holes: each try
+/// examines every GPU for every task.
 pub(crate) fn fills_holes(tasks: usize, gpus: usize) -> bool {
     tasks * gpus <= 20_000
 }
@@ -402,16 +407,17 @@ fn decoders(problem: &Problem) -> &'static [Decoder] {
     }
 }
 
-/// The best lower bound for a schedule that someone else made.
+/// The best lower bound for a given schedule, after the relaxation that gives it.
 pub fn bound_of(problem: &Problem, schedule: &Schedule) -> (Bound, f64) {
     if problem.shares() {
-        // What bounds a cluster on which everything is possible that sharing makes possible bounds this one.
+        // The relaxed problem allows everything that sharing allows, so its lower bound holds here,
+        // too.
         return bound_of(&problem.relaxed(), schedule);
     }
     certificate(problem, relaxation(problem).as_ref(), schedule, false)
 }
 
-/// The relaxation as a linear program, where it is small enough to be solved.
+/// The relaxation as a linear program; `None` if it is too large to be solved.
 fn relaxation(problem: &Problem) -> Option<Relaxed> {
     let rounds: usize = problem.jobs.iter().map(|j| j.rounds).sum();
     let small = rounds * problem.classes.len() <= LP_CELLS;
@@ -429,7 +435,7 @@ fn certificate(
         return (Bound::Exact, cost);
     }
     let mut best = (Bound::Chain, problem.chain_bound());
-    // A solver of floating-point programs errs by about 1e-9.
+    // The LP solver works in floating point, with errors of about 1e-9.
     let program = relaxed.map(|r| (Bound::Unrelated, r.bound * (1.0 - 1e-8)));
     let prices = bounds::prices(problem, schedule, Effort::for_problem(problem));
     for (bound, value) in program
@@ -440,19 +446,22 @@ fn certificate(
             best = (bound, value);
         }
     }
-    // The bound and the cost are sums in different orders.
+    // The bound and the cost are summed in different orders, so a bound this close counts as equal
+    // to the cost.
     if best.1 > cost * (1.0 - 1e-9) {
         best.1 = cost;
     }
     best
 }
 
-/// Least parts of a job on the classes that it keeps, where it may use those that it chooses at prices of GPU time. With
-/// 300 jobs on 15 GPUs the smaller was better, with 3,000 on 160 the larger, by 3 to 4 %; with 100 and 40 it varied.
+/// A job is restricted to the classes that it chooses, at prices of GPU time, for more than this
+/// fraction of itself; both values are tried. With 300 jobs on 15 GPUs the smaller was better, with
+/// 3,000 jobs on 160 GPUs the larger, by 3 to 4 %; with 100 and 40 jobs it varied.
 const LEAST_PARTS: [f64; 2] = [0.2, 0.05];
 
-/// Priorities where jobs leave the classes that others gain more by. Without, a job takes whatever completes its task
-/// first, and in a backlog every class has every kind of job.
+/// Priorities in which jobs leave classes to the jobs that gain more from them. Without this, a job
+/// takes whichever GPU completes its task first, and in a backlog every class runs every kind of
+/// job.
 fn priced(problem: &Problem, incumbent: &Schedule) -> Vec<Priorities> {
     if problem.classes.len() < 2 {
         return Vec::new();
@@ -470,9 +479,9 @@ fn priced(problem: &Problem, incumbent: &Schedule) -> Vec<Priorities> {
     .collect()
 }
 
-/// What the constructive schedules leave to the search.
+/// The best constructive schedule, and the starting point that it leaves to the search.
 struct Constructed {
-    /// The best of them.
+    /// The best constructive schedule.
     schedule: Schedule,
     cost: f64,
     /// The priorities to search from, and the cost of their schedule.
@@ -486,7 +495,7 @@ impl Constructed {
     }
 
     fn keep_at(&mut self, cost: f64, schedule: Schedule) {
-        // A cost beyond all numbers is no reason to have no schedule.
+        // Keep the first schedule even if its cost is infinite.
         if cost < self.cost || self.schedule.assignments.is_empty() {
             (self.schedule, self.cost) = (schedule, cost);
         }
@@ -519,7 +528,8 @@ fn constructed(problem: &Problem, relaxed: Option<&Relaxed>) -> Constructed {
         }
         best.consider(problem, priorities);
     }
-    // AlloX' matching knows which jobs gain most from which class; where rounds have one task it is hard to beat.
+    // AlloX's matching finds which jobs gain most from which class; where rounds have one task it
+    // is hard to beat.
     let jobs = problem.jobs.len();
     let matched = jobs.pow(3) * problem.gpus.len() <= MATCHING_WORK;
     let others = [(Policy::Allox, matched), (Policy::Srtf, true)];
@@ -532,7 +542,7 @@ fn constructed(problem: &Problem, relaxed: Option<&Relaxed>) -> Constructed {
             best.keep(problem, schedule);
         }
     }
-    // Only jobs that have one task at a time lose nothing on one GPU.
+    // Only jobs with one task per round lose nothing by running on one GPU.
     if matched && problem.jobs.iter().all(|j| j.tasks == 1) {
         best.keep(problem, migrating(problem));
     }

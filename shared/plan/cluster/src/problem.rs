@@ -27,8 +27,9 @@ pub struct TrainingJob {
     pub rounds: usize,
     /// Tasks `D` of a round, 1 or more.
     pub tasks: usize,
-    /// Whether they run at the same time, each on a GPU of its own, and where. A gang trains at the pace
-    /// of its slowest GPU: every task takes the largest `Tc`, and then the largest `Ts`, of its GPUs.
+    /// Whether the tasks of a round run at the same time, each on a GPU of its own, and on which
+    /// nodes. A gang trains at the pace of its slowest GPU: every task takes the largest `Tc`, and
+    /// then the largest `Ts`, of its GPUs.
     pub gang: Option<Gang>,
     /// Seconds of training `Tc` on each class; infinite where the class cannot run it.
     pub train: Vec<f64>,
@@ -36,13 +37,14 @@ pub struct TrainingJob {
     pub sync: Vec<f64>,
     /// Least seconds `l` of a round with the whole cluster to itself; [`Problem::new`] computes it.
     pub shortest_round: f64,
-    /// When it should be complete; infinity: whenever.
+    /// Deadline in seconds; infinite if there is none.
     pub deadline: f64,
 }
 
-/// A second after the deadline costs this many times what a second costs otherwise, beside it. A deadline is soft:
-/// with ten a job that would be late goes before jobs of up to eleven times its weight over time left, and a
-/// deadline that cannot be met does not push a whole cluster aside for ever. Chosen by hand.
+/// Each second after the deadline costs this many times the usual cost of a second, in addition to
+/// it. A deadline is soft: with a factor of ten, a late job goes before jobs of up to eleven times
+/// its ratio of weight to remaining time, and a deadline that cannot be met does not hold up a
+/// whole cluster for ever. Chosen by hand.
 const LATE: f64 = 10.0;
 
 impl TrainingJob {
@@ -66,13 +68,13 @@ impl TrainingJob {
         self.arrival + self.rounds as f64 * self.shortest_round
     }
 
-    /// Cost of completing it at a given time: its weight for each second, and more for each after its
-    /// deadline.
+    /// Cost of completing it at a given time: its weight for each second, and more for each second
+    /// after its deadline.
     pub fn cost_at(&self, completion: f64) -> f64 {
         self.weight * (completion + LATE * (completion - self.deadline).max(0.0))
     }
 
-    /// Takes new seconds of training on classes that can run it, where they are given.
+    /// Replaces the seconds of training on classes that can run it, where new ones are given.
     pub fn learn(&mut self, train: &[Option<f64>]) {
         let known = self.train.iter_mut().zip(train);
         for (own, new) in known.filter(|(own, _)| own.is_finite()) {
@@ -85,7 +87,7 @@ impl TrainingJob {
         self.rounds * self.tasks
     }
 
-    /// `R D min Tc / w`: what Smith's rule sorts by; infinite for weight 0.
+    /// `R D min Tc / w`, the key of Smith's rule; infinite for weight 0.
     pub fn smith_ratio(&self) -> f64 {
         self.volume() as f64 * self.fastest() / self.weight
     }
@@ -116,14 +118,14 @@ impl Problem {
         order
     }
 
-    /// Numbers the GPUs class by class (as `gpus` lists their classes) and computes the least
-    /// round of every job. Every job must be able to run on some class.
+    /// A problem in which GPU m has class `gpus[m]`. Counts the GPUs of each class, and computes
+    /// the shortest round of every job. Every job must be able to run on some class.
     pub fn new(classes: Vec<Class>, gpus: Vec<usize>, jobs: Vec<TrainingJob>) -> Self {
         let nodes = (0..gpus.len()).collect();
         Self::on_nodes(classes, gpus, nodes, jobs)
     }
 
-    /// Like [`Problem::new`], with the node of every GPU; without, each is on one of its own.
+    /// Like [`Problem::new`], with the node of every GPU; there, each GPU is on a node of its own.
     pub fn on_nodes(
         mut classes: Vec<Class>,
         gpus: Vec<usize>,
@@ -147,7 +149,7 @@ impl Problem {
         problem
     }
 
-    /// Jobs may share GPUs at these rates: job n has row n.
+    /// Lets jobs share GPUs at these rates; job n has row n.
     #[must_use]
     pub fn sharing(mut self, rates: CoRates) -> Self {
         self.rows = (0..self.jobs.len()).map(Some).collect();
@@ -155,12 +157,12 @@ impl Problem {
         self
     }
 
-    /// Jobs that are pushed later may share GPUs at these rates.
+    /// Lets jobs that are pushed later with a row share GPUs at these rates.
     pub fn may_share(&mut self, rates: CoRates) {
         self.rates = rates;
     }
 
-    /// The same, with every GPU for one task at a time.
+    /// The same problem without sharing: every GPU runs one task at a time.
     pub fn apart(&self) -> Self {
         Self {
             rates: CoRates::default(),
@@ -173,7 +175,8 @@ impl Problem {
         !self.rates.is_empty()
     }
 
-    /// Rates of tasks of jobs a and b on one GPU of a class, over those alone; `None`: they do not share it.
+    /// Rates of tasks of jobs a and b together on one GPU of a class, relative to their rates
+    /// alone; `None`: they may not share it.
     pub fn beside(&self, class: usize, a: usize, b: usize) -> Option<(f64, f64)> {
         let (a, b) = self.rows[a].zip(self.rows[b])?;
         self.rates.of(class, a, b)
@@ -189,9 +192,9 @@ impl Problem {
         self.rows[n]
     }
 
-    /// A problem without sharing whose least cost is no higher: every GPU that two tasks may share is two
-    /// GPUs. A task never trains faster beside another than alone, so that whatever two tasks do on one GPU
-    /// they can do on two.
+    /// A problem without sharing whose least cost is no higher: every GPU that two tasks may share
+    /// is replaced by two. A task never trains faster beside another than alone, so two tasks do on
+    /// two GPUs whatever they can do on one.
     pub fn relaxed(&self) -> Self {
         let mut gpus = Vec::with_capacity(2 * self.gpus.len());
         let mut nodes = Vec::with_capacity(2 * self.gpus.len());
@@ -202,7 +205,7 @@ impl Problem {
         }
         let jobs = self.jobs.clone();
         let mut relaxed = Self::on_nodes(self.classes.clone(), gpus, nodes, jobs);
-        // Tasks of one job do not share, so that a round takes no less than on the GPUs that there are.
+        // Tasks of one job do not share a GPU, so a round is no shorter than on the real GPUs.
         for (job, own) in relaxed.jobs.iter_mut().zip(&self.jobs) {
             job.shortest_round = own.shortest_round;
         }
@@ -214,14 +217,14 @@ impl Problem {
         self.jobs.iter().any(|j| j.gang.is_some())
     }
 
-    /// The GPUs on which a round of the gang n is synchronised first if GPU m can be had from
-    /// `available[m]` on, of the classes allowed; `None` if there are too few.
+    /// The GPUs of the allowed classes on which a round of gang n is synchronised first, if GPU m
+    /// is available from `available[m]` on; `None` if there are too few.
     pub fn together(&self, n: usize, allowed: u64, available: &[f64]) -> Option<Together> {
         let wants = wants(&self.jobs[n], allowed);
         wants.earliest(&self.gpus, &self.nodes, available)
     }
 
-    /// Like [`Problem::together`], where the gang keeps its GPUs for so many rounds.
+    /// Like [`Problem::together`], where the gang keeps its GPUs for `rounds` rounds.
     pub(crate) fn together_for(
         &self,
         n: usize,
@@ -240,13 +243,14 @@ impl Problem {
         wants.earliest(&self.gpus, &self.nodes, available)
     }
 
-    /// Seconds of training and of synchronisation of a task of job n on one of `gpus`: of a gang, which
-    /// has them all, of the slowest.
+    /// Training and synchronisation time of a task of job n on `gpus`, in seconds; the slowest GPU
+    /// decides each. `gpus` is a single GPU, or all GPUs of a gang.
     pub fn pace(&self, n: usize, gpus: &[usize]) -> (f64, f64) {
         wants(&self.jobs[n], u64::MAX).pace(&self.gpus, gpus)
     }
 
-    /// The job with its least round: of a gang that of the best GPUs that it can have at once.
+    /// The job with its `shortest_round`; a gang's is that on the best GPUs that it can have at
+    /// once.
     fn measured(&self, mut job: TrainingJob) -> TrainingJob {
         job.shortest_round = match job.gang {
             None => {
@@ -268,7 +272,7 @@ impl Problem {
         each.map(|j| j.weight * j.earliest_completion()).sum()
     }
 
-    /// `sum w a`: flow cost is cost less this.
+    /// `sum w a`: the flow cost is the cost minus this.
     pub fn weighted_arrivals(&self) -> f64 {
         self.jobs.iter().map(|j| j.weight * j.arrival).sum()
     }
@@ -278,7 +282,7 @@ impl Problem {
         self.jobs.iter().map(TrainingJob::volume).sum()
     }
 
-    /// Adds a job, which runs alone.
+    /// Adds a job that shares no GPU.
     pub fn push(&mut self, job: TrainingJob) {
         self.push_row(job, None);
     }
@@ -290,12 +294,12 @@ impl Problem {
         self.rows.push(row);
     }
 
-    /// Puts another in the place of job n.
+    /// Replaces job n, and computes the shortest round of the new one.
     pub fn replace(&mut self, n: usize, job: TrainingJob) {
         self.jobs[n] = self.measured(job);
     }
 
-    /// Job n takes `factor` times as long to train and to synchronise as was thought.
+    /// Multiplies the training and synchronisation times of job n by `factor`.
     pub fn drifted(&mut self, n: usize, factor: f64) {
         let mut job = self.jobs[n].clone();
         for seconds in job.train.iter_mut().chain(&mut job.sync) {

@@ -15,7 +15,7 @@ pub struct Place {
     pub task: usize,
 }
 
-/// One task of one round of a job on a GPU, and of equal rounds after it.
+/// One task of a job's round on a GPU, and the same task of the equal rounds after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assignment {
     /// Number of the job.
@@ -34,14 +34,15 @@ pub struct Assignment {
     pub trained: f64,
     /// When its result is synchronised.
     pub synced: f64,
-    /// Equal rounds, this one and those after it.
+    /// Number of equal rounds: this one and the ones after it.
     pub rounds: usize,
-    /// Seconds from a round to the next; 0 for a single one.
+    /// Seconds from a round to the next; 0 for a single round.
     pub period: f64,
 }
 
 impl Assignment {
-    /// A task on a GPU with its start, its end of training and when it is synchronised, without switching.
+    /// A task on a GPU with its start, its end of training and its end of synchronisation, without
+    /// switching.
     pub fn new(place: Place, gpu: usize, (start, trained, synced): (f64, f64, f64)) -> Self {
         Self {
             job: place.job,
@@ -57,7 +58,7 @@ impl Assignment {
         }
     }
 
-    /// Which task it is, in the first of its rounds.
+    /// The task, in the first of its rounds.
     pub fn place(&self) -> Place {
         Place {
             job: self.job,
@@ -81,7 +82,7 @@ impl Assignment {
         self.synced + self.moved()
     }
 
-    /// Each of its rounds for itself.
+    /// One assignment for each of its rounds.
     pub fn each(self) -> impl Iterator<Item = Self> {
         (0..self.rounds).map(move |k| {
             let moved = k as f64 * self.period;
@@ -98,8 +99,8 @@ impl Assignment {
     }
 }
 
-/// Checks that the tasks of a gang's round start at one moment, each on a GPU of its own, on one node
-/// where that is wanted.
+/// Checks that the tasks of a gang's round start at one moment, each on a GPU of its own, on one
+/// node if the gang requires it.
 fn together(problem: &Problem, job: &TrainingJob, tasks: &[&Assignment]) -> Result<(), String> {
     let first = tasks[0];
     let apart = |a: &&&Assignment| a.start != first.start;
@@ -142,7 +143,7 @@ impl Schedule {
         }
     }
 
-    /// The same schedule with each round for itself.
+    /// The same schedule with one assignment for each round.
     pub fn expanded(&self) -> Self {
         let each = self.assignments.iter().flat_map(|a| a.each());
         Self::new(self.completions.len(), each.collect())
@@ -184,7 +185,7 @@ impl Schedule {
         self.completions.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Part of the GPUs' time until the makespan that is spent training, without switching.
+    /// Fraction of the GPUs' time until the makespan that is spent training, without switching.
     pub fn utilisation(&self, problem: &Problem) -> f64 {
         // Seconds in which two tasks share a GPU count once.
         let mut until = vec![0.0_f64; problem.gpus.len()];
@@ -201,8 +202,8 @@ impl Schedule {
         if whole > 0.0 { busy / whole } else { 0.0 }
     }
 
-    /// Seconds of training and of synchronisation that each assignment should take: of a gang those of
-    /// its slowest GPU.
+    /// Seconds of training and of synchronisation that each assignment should take; for a gang, the
+    /// slowest GPU decides each.
     pub(crate) fn paces(&self, problem: &Problem) -> Vec<(f64, f64)> {
         let mut gangs: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         let gang = |a: &&Assignment| problem.jobs[a.job].gang.is_some();
@@ -216,10 +217,11 @@ impl Schedule {
         self.assignments.iter().map(pace).collect()
     }
 
-    /// Seconds of training alone that each assignment gets done: beside another at the rates of the two.
+    /// Work that each assignment completes, in seconds of training alone. Beside another task it
+    /// trains at the rates of the two.
     ///
     /// # Errors
-    /// Tasks on one GPU at once that do not share one.
+    /// Names tasks that are on one GPU at once but may not share it.
     pub(crate) fn works(&self, problem: &Problem) -> Result<Vec<f64>, String> {
         let alone = |a: &Assignment| a.trained - a.start - a.switch;
         let mut works: Vec<f64> = self.assignments.iter().map(alone).collect();
@@ -229,7 +231,7 @@ impl Schedule {
         let mut lanes: Vec<Vec<usize>> = vec![Vec::new(); problem.gpus.len()];
         for (i, a) in self.assignments.iter().enumerate() {
             let lane = &mut lanes[a.gpu];
-            // Who comes loses what the other takes from it while both train, and the other way round.
+            // While both train, each of the two tasks loses the work that the other takes from it.
             let mut beside = 0;
             lane.retain(|&k| self.assignments[k].trained > a.start + 1e-9 * a.start);
             for &k in lane.iter() {
@@ -253,9 +255,9 @@ impl Schedule {
         Ok(works)
     }
 
-    /// Checks arrival, precedence, capacity, durations and that every task runs once; for tests
-    /// and debug assertions (the checker has code of its own). The error names the first breach. Merged rounds are
-    /// to be expanded before.
+    /// Checks arrival, precedence, capacity, durations and that every task runs once; for tests and
+    /// debug assertions (the checker has code of its own). The error names the first breach. Merged
+    /// rounds must be expanded first.
     pub fn verify(&self, problem: &Problem) -> Result<(), String> {
         let mut rounds: Vec<Vec<Vec<&Assignment>>> = problem
             .jobs

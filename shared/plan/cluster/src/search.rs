@@ -11,11 +11,11 @@ use crate::problem::total;
 use crate::state::{Priorities, State};
 use crate::{Assignment, Problem, Schedule, merged};
 
-/// How far to search.
+/// Limits of the search.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Starts of tasks to simulate, each counted once more for every 60 jobs; what makes a result
-    /// reproducible.
+    /// Task starts to simulate; this limit keeps results reproducible. Each counts once more for
+    /// every 60 jobs, or with [`Decoder::Holes`] for every two GPUs.
     pub starts: u64,
     /// Stop at this time, whatever remains; results may then differ from run to run.
     pub deadline: Option<Instant>,
@@ -30,16 +30,17 @@ impl Budget {
 /// How priorities become a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoder {
-    /// [`Player`].
+    /// Event-driven placement, by [`Player`].
     Events,
-    /// [`List`] with holes filled, job after job; ignores the classes allowed.
+    /// Placement job by job, by [`List`], which fills holes; ignores the allowed classes.
     Holes,
-    /// [`Player::in_blocks`].
+    /// Placement of many rounds at once, by [`Player::in_blocks`].
     Blocks,
 }
 
 impl Decoder {
-    /// What is used where tasks are simulated each for itself up to as many as a schedule lists so.
+    /// [`Decoder::Blocks`] if more tasks are left than a schedule can list one by one, else
+    /// [`Decoder::Events`].
     pub fn of(problem: &Problem, state: &State) -> Self {
         let jobs = problem.jobs.iter().zip(&state.jobs);
         let left = jobs.map(|(job, p)| job.rounds.saturating_sub(p.round) * job.tasks);
@@ -55,7 +56,7 @@ pub fn smith(problem: &Problem) -> Vec<usize> {
     problem.jobs_by(|n| problem.jobs[n].smith_ratio())
 }
 
-/// Jobs by the length of their chain over their weight.
+/// Jobs by the length of their chain divided by their weight.
 pub fn shortest_chain(problem: &Problem) -> Vec<usize> {
     problem.jobs_by(|n| {
         let job = &problem.jobs[n];
@@ -71,7 +72,7 @@ pub fn player<'p>(problem: &'p Problem, state: &State, decoder: Decoder) -> Play
     }
 }
 
-/// The schedule of priorities from the start.
+/// The schedule that a decoder makes of priorities, from time 0 on.
 pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> Schedule {
     let mut out = Vec::new();
     let state = State::new(problem);
@@ -87,7 +88,7 @@ pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> S
     Schedule::new(problem.jobs.len(), out)
 }
 
-/// [`Decoder::Holes`] from a state on; answers as [`List::play`].
+/// [`Decoder::Holes`] from a state on; returns the same as [`List::play`].
 pub fn fill_holes(
     problem: &Problem,
     state: &State,
@@ -111,17 +112,17 @@ pub fn fill_holes(
 pub struct Search<'a> {
     /// The problem to schedule.
     pub problem: &'a Problem,
-    /// How far it is.
+    /// Progress of its jobs and GPUs.
     pub state: &'a State,
-    /// The moment from which on it is scheduled.
+    /// Tasks start at this moment or later.
     pub now: f64,
     /// How priorities become a schedule.
     pub decoder: Decoder,
-    /// How far to search.
+    /// Limits of the search.
     pub budget: Budget,
     /// Seed.
     pub seed: u64,
-    /// So many of the first jobs of the order keep their places.
+    /// The number of jobs at the front of the order that keep their places.
     pub fixed: usize,
 }
 
@@ -164,7 +165,7 @@ impl Search<'_> {
         left.max(1) as u64 * price(self.problem, self.decoder)
     }
 
-    /// Whether anybody can move a job: those with rounds to start that can be started.
+    /// Places in the order whose jobs may move: jobs with rounds left to start that can be started.
     fn movable(&self, order: &[usize]) -> Vec<usize> {
         let open = |&at: &usize| {
             let n = order[at];
@@ -174,11 +175,12 @@ impl Search<'_> {
         (self.fixed..order.len()).filter(open).collect()
     }
 
-    /// The best priorities from `start` on, whose cost is given if known.
+    /// Searches the best priorities, beginning with `start`; `cost` is its cost, if known.
     ///
-    /// Moves: shift a job in the order, swap two, forbid a job its slowest class or allow all again.
-    /// A worse schedule is accepted by simulated annealing: from a temperature of 1.2 % of the flow
-    /// cost over the number of jobs down to nothing over the budget (a first choice, not tuned).
+    /// Moves: shift a job in the order, swap two, change the classes that a job may use, or which
+    /// jobs share GPUs. Simulated annealing accepts worse schedules: its temperature falls from 1.2
+    /// % of the flow cost, divided by the number of movable jobs, to zero at the end of the budget
+    /// (a first choice, not tuned).
     pub fn improve(&self, start: Priorities, cost: Option<f64>) -> Found {
         let problem = self.problem;
         let mut rng = SmallRng::seed_from_u64(self.seed);
@@ -247,7 +249,7 @@ fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut Sm
         (from as isize + reach).clamp(0, movable.len() as isize - 1) as usize
     };
     let (a, b) = (movable[from], movable[to]);
-    // Who shares is searched for where that is a question.
+    // Sharing is part of the search only if jobs may share.
     let kinds = if problem.shares() { 13 } else { 10 };
     match rng.random_range(0..kinds) {
         0..=5 => {

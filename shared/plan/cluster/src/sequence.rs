@@ -1,8 +1,9 @@
 //! Annealing over the order of single tasks and the GPU of each, for problems of a few dozen tasks.
 //!
-//! Priorities of jobs cannot express every schedule: a round may be best split between a fast GPU and a slow one that
-//! is idle, or a task best held back for another job's. A sequence of tasks with a GPU each can: sorted by start, every
-//! schedule in which nothing starts later than it could is one.
+//! Priorities of jobs cannot express every schedule: a round may be best split between a fast GPU
+//! and a slow one that is idle, or a task best held back for a task of another job. A sequence of
+//! tasks with their GPUs can: any schedule in which no task starts later than it could is such a
+//! sequence, sorted by start.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -10,14 +11,15 @@ use rand::{Rng, SeedableRng};
 use crate::search::Budget;
 use crate::{Assignment, Place, Problem, Schedule};
 
-/// A task of a job, the next that the sequence has not named, on a GPU.
+/// Puts the next task of a job on a GPU; "next" means the first that the sequence has not named
+/// yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     job: usize,
     gpu: usize,
 }
 
-/// How far a job is while a sequence is played.
+/// Progress of a job while a sequence is played.
 #[derive(Debug, Clone, Copy, Default)]
 struct Standing {
     round: usize,
@@ -29,7 +31,8 @@ struct Standing {
 /// Plays sequences.
 struct Player<'p> {
     problem: &'p Problem,
-    /// Cost of each job by its chain alone, and their sum: a lower bound that becomes the cost.
+    /// Cost of each job if it ends at the earliest end of its chain, and the sum of these costs:
+    /// the lower bound from which a play rises to the real cost.
     chains: Vec<f64>,
     floor: f64,
     free: Vec<f64>,
@@ -51,7 +54,8 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// Cost of a sequence, or infinity once it is certain to reach `cutoff`; `note` takes what starts.
+    /// Cost of a sequence, or infinity once it is certain to reach `cutoff`; `note` gets every
+    /// assignment.
     fn play(&mut self, steps: &[Step], cutoff: f64, mut note: impl FnMut(Assignment)) -> f64 {
         let problem = self.problem;
         self.free.fill(0.0);
@@ -96,16 +100,16 @@ impl<'p> Player<'p> {
     }
 }
 
-/// Tries of the first annealing. Each is half again as long as the last, so that more time finds more, whenever it
-/// ends.
+/// Tries of the first annealing run. Each run is half again as long as the one before, so that more
+/// time finds better schedules, whenever the search ends.
 const FIRST_TRIES: u64 = 100_000;
-/// First and last temperature as parts of the cost. Every second annealing starts from the best schedule, a fifth as
-/// hot, so that it stays near.
+/// First and last temperature as fractions of the cost. Every second run starts from the best
+/// schedule at a fifth of the first temperature, so that it stays near.
 const HOT: f64 = 0.01;
 const COLD: f64 = 1e-5;
 
-/// A better schedule than `start`, if one is found within the budget of starts of tasks, and the tries. The problem
-/// has no gangs, and nobody shares a GPU.
+/// A better schedule than `start`, if one is found within the budget of task starts, and the number
+/// of tries. The problem must have no gangs and no sharing.
 pub fn improve(
     problem: &Problem,
     start: &Schedule,
@@ -144,7 +148,8 @@ pub fn improve(
             let heat = hot * (cold / hot).powf(k as f64 / length as f64);
             trial.copy_from_slice(&here);
             change(problem, &mut trial, &mut rng);
-            // Metropolis's rule, drawn before the try, so that it may stop where it will be refused.
+            // Metropolis's rule, with the random number drawn before the try, so that the try can
+            // stop as soon as it is certain to be refused.
             let threshold = cost - heat * (1.0 - rng.random::<f64>()).ln();
             let found = player.play(&trial, threshold, |_| {});
             if found < threshold {
@@ -228,7 +233,8 @@ mod tests {
         Problem::new(vec![class; gpus], (0..gpus).collect(), jobs)
     }
 
-    /// Branch and bound is the slow twin: sequences find what it proves, from a schedule of priorities.
+    /// Compares with branch and bound: starting from a schedule of priorities, sequences find the
+    /// optimum that it proves.
     #[test]
     fn sequences_find_the_optimum_of_few_tasks() {
         let mut improved = 0;

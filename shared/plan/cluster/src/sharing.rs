@@ -6,18 +6,18 @@ pub struct CoRates {
     rows: Vec<Vec<Entry>>,
 }
 
-/// Another row, and what becomes of both on a GPU of a class.
+/// A partner of a row, with the rates of both on a GPU of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Entry {
     class: usize,
     other: usize,
-    /// Own rate and that of the other, over those alone.
+    /// The row's own rate and the partner's, each relative to its rate alone.
     rates: (f64, f64),
 }
 
 impl CoRates {
-    /// The table of `rows` rows. A pair is a class, two different rows, and the rate of each over its rate
-    /// alone, above 0 and at most 1.
+    /// The table of `rows` rows. A pair is a class, two different rows, and the rate of each
+    /// relative to its rate alone, above 0 and at most 1.
     pub fn new(
         rows: usize,
         pairs: impl IntoIterator<Item = (usize, [usize; 2], [f64; 2])>,
@@ -38,7 +38,7 @@ impl CoRates {
         Self { rows: table }
     }
 
-    /// Whether nobody shares.
+    /// Whether no two jobs may share a GPU.
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(Vec::is_empty)
     }
@@ -48,7 +48,7 @@ impl CoRates {
         self.rows.iter().flatten().any(|e| e.class == class)
     }
 
-    /// The rates of two rows together on a GPU of a class; `None`: they do not share one.
+    /// The rates of two rows together on a GPU of a class; `None`: they may not share one.
     pub fn of(&self, class: usize, a: usize, b: usize) -> Option<(f64, f64)> {
         let row = &self.rows[a];
         let at = row.binary_search_by_key(&(class, b), |e| (e.class, e.other));
@@ -56,8 +56,9 @@ impl CoRates {
     }
 }
 
-/// When two tasks that train together from now on are trained, if each needs so many seconds alone and trains at
-/// these rates until the other is done.
+/// Ends of training of two tasks that train together from `now` on. `left` has the seconds that
+/// each needs alone; `rates` hold until one of them is done, and the other then has the GPU to
+/// itself.
 pub(crate) fn ends_together(now: f64, left: (f64, f64), rates: (f64, f64)) -> (f64, f64) {
     let (a, b) = (left.0 / rates.0, left.1 / rates.1);
     if a <= b {

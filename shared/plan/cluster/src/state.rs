@@ -7,12 +7,14 @@ use crate::{Place, Problem, TrainingJob};
 pub struct Priorities {
     /// Jobs, the most urgent first.
     pub order: Vec<usize>,
-    /// Classes that a job may use, as bits. A faster one that would stay idle it may use, too.
+    /// Classes that each job may use, as a bit mask. It may also use a faster class that would stay
+    /// idle.
     pub allowed: Vec<u64>,
-    /// Jobs that share no GPU, though they may.
+    /// For each job, whether it runs alone although it may share GPUs.
     pub alone: Vec<bool>,
-    /// Whether a task joins another only if that gains it more, by the weights of the jobs, than the other loses;
-    /// if not, wherever both are done sooner than one after the other.
+    /// Whether a task joins another only if its gain exceeds the other's loss, both multiplied by
+    /// the weights of the jobs. If not, it joins wherever both are done sooner than one after the
+    /// other.
     pub weighed: bool,
 }
 
@@ -30,7 +32,7 @@ impl Priorities {
     }
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Present round.
@@ -54,7 +56,8 @@ impl Progress {
         }
     }
 
-    /// The next task starts, and will be synchronised then; the last of a round makes the next one ready.
+    /// Starts the next task, which will be synchronised at `synced`; the last task of a round makes
+    /// the next round ready.
     pub fn start(&mut self, job: &TrainingJob, synced: f64) {
         self.started += 1;
         self.synced = self.synced.max(synced);
@@ -89,13 +92,13 @@ pub struct Start {
 pub struct State {
     /// When each GPU is expected to be free.
     pub free: Vec<f64>,
-    /// How far each job is.
+    /// Progress of each job.
     pub jobs: Vec<Progress>,
-    /// What trains, where jobs may share GPUs: its end depends on what starts beside it.
+    /// Tasks in training, if jobs may share GPUs: their ends depend on what starts beside them.
     pub residents: Vec<Resident>,
 }
 
-/// A task that trains.
+/// A task in training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resident {
     /// Number of the job.
@@ -109,7 +112,7 @@ pub struct Resident {
 }
 
 impl State {
-    /// Nothing started.
+    /// The state before anything has started.
     pub fn new(problem: &Problem) -> Self {
         let fresh = |arrival| Progress {
             round: 0,
@@ -142,12 +145,12 @@ pub struct Underway {
     pub synced: f64,
     /// Whether it trains; if not, its GPU is free.
     pub training: bool,
-    /// Its rate over that alone: 1, but beside another task.
+    /// Its rate relative to that alone: 1 unless it trains beside another task.
     rate: f64,
-    /// Since when it has this rate, and the seconds of training that it had done then.
+    /// When it got this rate, and the seconds of training that it had done by then.
     since: f64,
     done: f64,
-    /// Seconds of training alone that it takes.
+    /// Seconds of training that it takes alone.
     train: f64,
 }
 
@@ -171,14 +174,15 @@ impl Underway {
         }
     }
 
-    /// It trains and synchronises in so many seconds alone, as its gang does.
+    /// Sets the seconds that its training and synchronisation take alone, for example at the pace
+    /// of its gang.
     pub fn keep_pace(&mut self, (train, sync): (f64, f64)) {
         self.train = train;
         self.trained = self.since + (train - self.done).max(0.0) / self.rate;
         self.synced = self.trained + sync;
     }
 
-    /// It trains at another rate from now on; answers whether it does.
+    /// Changes its rate from `now` on; returns whether the rate is a new one.
     fn change_rate(&mut self, rate: f64, now: f64) -> bool {
         let changes = rate != self.rate;
         if changes {
@@ -190,7 +194,7 @@ impl Underway {
         changes
     }
 
-    /// Its training ends now, and what is left moves by as much.
+    /// Ends its training now; the end of its synchronisation moves by the same time.
     pub fn end_training(&mut self, now: f64) {
         self.training = false;
         self.synced += now - self.trained;
@@ -198,8 +202,8 @@ impl Underway {
     }
 }
 
-/// Gives every task that trains the rate that it has beside what trains on its GPU now; returns the places of
-/// those whose rate has changed.
+/// Updates the rates of all tasks in training to the tasks that are now beside them; returns the
+/// places of the tasks whose rates have changed.
 pub fn share(problem: &Problem, running: &mut [Underway], now: f64) -> Vec<usize> {
     if !problem.shares() {
         return Vec::new();
@@ -218,7 +222,7 @@ pub fn share(problem: &Problem, running: &mut [Underway], now: f64) -> Vec<usize
     changed
 }
 
-/// Running tasks of job n are expected to take the time that the problem now gives.
+/// Sets the expected times of job n's tasks in training to the present times of the problem.
 pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
     let own = running.iter().filter(|r| r.job == n);
     let all: Vec<usize> = own.map(|r| r.gpu).collect();
@@ -231,19 +235,20 @@ pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
     }
 }
 
-/// How far a job of a cluster that runs for real is.
+/// Progress of a job of a cluster that runs for real.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
-    /// Present round; all of them if nothing is to be started any more.
+    /// Present round; the number of rounds if nothing will be started any more.
     pub round: usize,
-    /// Tasks of it that have been started.
+    /// Tasks of the present round that have been started.
     pub started: usize,
-    /// When it became or becomes ready.
+    /// When the present round became or becomes ready.
     pub ready: f64,
 }
 
-/// A task whose end is overdue is expected after this part of its training time more. With 0 the
-/// plan would expect it to be free at any moment and keep holding others back for it.
+/// A task whose end is overdue is expected to need this fraction of its training time from now on.
+/// With 0 the plan would expect its GPU to be free at any moment, and keep holding back other tasks
+/// for it.
 const OVERDUE: f64 = 0.05;
 
 impl State {
@@ -290,10 +295,10 @@ impl State {
                 ready,
             } = standing;
             let open = round < job.rounds;
-            // Where ends depend on who shares, those of the residents are not known yet.
+            // With sharing, the ends of tasks in training are not known yet.
             let whole = open && started == job.tasks && !training;
             Progress {
-                // For a round that runs as a whole, the next event is the next round.
+                // If the whole round has started, the next event is the next round.
                 round: round + usize::from(whole),
                 started: if open && !whole { started } else { 0 },
                 ready: if whole { synced } else { ready },

@@ -37,16 +37,17 @@ impl Mode {
 }
 
 /// A new process, its context and the first run of every kernel. The poster's default switching
-/// takes 3.3 to 9.0 s, whatever the model's size; 3 s is the least of them without its copy.
+/// takes 3.3 to 9.0 s, whatever the model's size; 3 s is the shortest of these times without its
+/// copy.
 pub const RESTART_S: f64 = 3.0;
-/// Each copy of a group costs this much beside its bytes: about a kernel launch and a
+/// Seconds that each copy of a group costs besides its bytes: about a kernel launch and a
 /// synchronisation of a stream.
 pub const COPY_OVERHEAD_S: f64 = 30e-6;
-/// Waking a parked process and changing its stream, in every switch between processes that are
-/// there already; a switch to a model that is still in memory costs nothing else. Hare's least
-/// reported switch is 0.96 ms, for a model of two megabytes.
+/// Waking a parked process and changing its stream, which every switch between existing processes
+/// takes; a switch to a model that is still in memory costs nothing else. Hare's least reported
+/// switch is 0.96 ms, for a model of two megabytes.
 pub const HIT_S: f64 = 0.9e-3;
-/// Freeing what the job before has on the GPU, where early cleaning has not done it: PipeSwitch's
+/// Freeing the previous job's memory on the GPU, if early cleaning has not done it: PipeSwitch's
 /// least reported switch is 2.42 ms, for the same model.
 pub const CLEAN_S: f64 = 1.5e-3;
 
@@ -81,8 +82,8 @@ impl Footprint {
         done - compute
     }
 
-    /// Bytes that early cleaning makes room and time for while this job ends: what its backward
-    /// pass (twice the forward pass) frees, and what the bus carries meanwhile.
+    /// Bytes of the next model that early cleaning can copy while this job ends: at most what its
+    /// backward pass (twice the forward pass) frees, and what the bus carries meanwhile.
     pub fn freed(&self, bus: f64) -> f64 {
         let backward: f64 = 2.0 * self.layers.iter().map(|l| l.1).sum::<f64>();
         self.bytes().min(bus * backward)
@@ -98,15 +99,16 @@ pub struct Switched {
     pub switches: usize,
     /// Switches to a model that is still in memory, as charged.
     pub hits: usize,
-    /// Hits if the newest models stay.
+    /// Hits if the most recently used models stay.
     pub hits_newest: usize,
-    /// Hits if the model whose next use is farthest goes.
+    /// Hits if the model with the farthest next use is evicted.
     pub hits_belady: usize,
     /// Sum of the switching times.
     pub total: f64,
 }
 
-/// Charges switching to a schedule: every GPU keeps its order, starts move as they must.
+/// Adds the cost of switching to a schedule: every GPU keeps its order, and starts are delayed as
+/// necessary.
 pub fn charge(
     problem: &Problem,
     footprints: &[Footprint],
@@ -160,7 +162,8 @@ pub fn charge(
     }
 }
 
-/// The same tasks in the same order on every GPU, each as early as that allows.
+/// The same tasks in the same order on every GPU, each as early as that allows. `switch` gives the
+/// switching time of the next task of a GPU.
 pub fn retimed(
     problem: &Problem,
     schedule: &Schedule,
@@ -170,7 +173,8 @@ pub fn retimed(
     let mut ready: Vec<f64> = problem.jobs.iter().map(|j| j.arrival).collect();
     let mut round = vec![(0, 0.0_f64); problem.jobs.len()];
     let mut out = Vec::with_capacity(schedule.assignments.len());
-    // The tasks of a gang stand beside each other, for they start at one moment, and are taken together.
+    // The tasks of a gang start at the same moment, so they are adjacent in the schedule; they are
+    // moved together.
     let gang = |a: &Assignment| problem.jobs[a.job].gang.is_some();
     let one = |a: &Assignment, b: &Assignment| gang(a) && (a.job, a.round) == (b.job, b.round);
     for these in schedule.assignments.chunk_by(one) {
@@ -181,7 +185,7 @@ pub fn retimed(
             *present = first.round;
         }
         let gpus: Vec<usize> = these.iter().map(|a| a.gpu).collect();
-        // Tasks that are ready to train wait for the others.
+        // The tasks of a gang start training together, after the slowest switch.
         let seconds = gpus.iter().map(|&m| switch(m)).fold(0.0, f64::max);
         let free_all = gpus.iter().map(|&m| free[m]).fold(0.0, f64::max);
         let start = free_all.max(ready[first.job]);
@@ -203,10 +207,10 @@ pub fn retimed(
     Schedule::new(problem.jobs.len(), out)
 }
 
-/// Which models stay.
+/// Which models stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
-    /// The newest, Hare's rule.
+    /// The most recently used models, Hare's rule.
     Newest,
     /// Models that are used next (Belady 1966: evict the farthest next use).
     NextUse,
@@ -214,7 +218,7 @@ enum Keep {
 
 /// For each task of a GPU's sequence, whether its job's model is still in memory when it starts.
 ///
-/// A running task needs its memory; others keep their model's bytes while there is room.
+/// A running task needs its memory; the models of other jobs stay while there is room.
 fn resident(sequence: &[usize], footprints: &[Footprint], memory: f64, keep: Keep) -> Vec<bool> {
     // When each place's job is used next.
     let mut next = vec![usize::MAX; sequence.len()];

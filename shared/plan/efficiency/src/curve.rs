@@ -39,7 +39,7 @@ impl LossCurve {
         }
     }
 
-    /// The rest is unusable.
+    /// Ends the curve: later reports are unusable.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

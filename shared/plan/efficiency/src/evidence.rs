@@ -75,10 +75,11 @@ impl Evidence {
         }
     }
 
-    /// The efficiency of a task, from the best available source: trainings at several batch sizes to the same loss;
-    /// otherwise the workload's table, which trainings at several sizes have shown to its author, while norms come
-    /// from one; otherwise norms of gradients, from runs rather than from a profile (which only covers the first
-    /// steps, while the noise scale grows); otherwise the workload's noise scale.
+    /// The efficiency of a task, from the best available source: trainings at several batch sizes
+    /// to the same loss; otherwise the workload's table, which its author measured in trainings at
+    /// several sizes, while norms come from a single size; otherwise norms of gradients, from runs
+    /// rather than from a profile (which only covers the first steps, while the noise scale grows);
+    /// otherwise the workload's noise scale.
     #[must_use]
     pub fn of_task(&self, task: &Task) -> Finding {
         let Some(shown) = self.tasks.get(&task.id) else {

@@ -133,7 +133,7 @@ fn noise_scale(sizes: &BTreeMap<Batch, Vec<f64>>) -> Option<FittedScale> {
 }
 
 impl Fit {
-    /// In the form of a workload.
+    /// Converts the fit to the form of a workload; `None` if it is out of the range of a document.
     #[must_use]
     pub fn to_efficiency(&self) -> Option<Efficiency> {
         match self {

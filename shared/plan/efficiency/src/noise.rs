@@ -22,7 +22,7 @@ pub enum NormsError {
     /// Both sizes are the same, so their difference cannot show the noise.
     #[error("the small batch must have at least one sample and fewer than the large one")]
     Sizes,
-    /// The program defines norms differently.
+    /// The report does not have the documented form.
     #[error(
         "not of the form {{\"small\":b,\"small_sq\":x,\"large\":B,\"large_sq\":y}} with whole sizes"
     )]
@@ -66,7 +66,8 @@ impl GradientNorms {
         (self.large * self.large_sq - self.small * self.small_sq) / (self.large - self.small)
     }
 
-    /// Trace of the covariance of one sample's gradient, `S`, likewise.
+    /// Trace of the covariance of one sample's gradient, `S`: also an unbiased estimate that may be
+    /// negative.
     fn variance(&self) -> f64 {
         (self.small_sq - self.large_sq) / (1.0 / self.small - 1.0 / self.large)
     }
@@ -264,7 +265,7 @@ impl NoiseScale {
         })
     }
 
-    /// In the form of a profile.
+    /// Converts the noise scale to the form of a profile.
     #[must_use]
     pub fn to_document(&self, id: TaskId) -> MeasuredNoiseScale {
         MeasuredNoiseScale {
@@ -275,7 +276,8 @@ impl NoiseScale {
         }
     }
 
-    /// In the form of a workload; `None` if it is larger or smaller than a document may say.
+    /// Converts the noise scale to the form of a workload; `None` if it is out of the range of a
+    /// document.
     #[must_use]
     pub fn to_efficiency(&self) -> Option<Efficiency> {
         efficiency(self.samples, self.interval, EfficiencySource::Measured)

@@ -1,13 +1,13 @@
-//! How far expected speeds were off, by what trainings did after decisions.
+//! Errors of expected speeds, measured by the progress of trainings after decisions.
 
 use crate::curve::WINDOW_STEPS;
 
-/// The speed that is expected of a training, and what the training has done since.
+/// The expected speed of a training, and its progress since then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedRate {
-    /// GPUs that it has for it.
+    /// Number of GPUs for which the speed is expected.
     pub(crate) gpus: u32,
-    /// Steps per second on them.
+    /// Expected steps per second on these GPUs.
     rate: f64,
     steps: f64,
     seconds: f64,
@@ -23,8 +23,9 @@ impl ExpectedRate {
         }
     }
 
-    /// Adds steps that it made on these GPUs. Answers its relative error once they are a window: with fewer, the noise
-    /// of single reports would count as error (5 % a report of ten steps are 1.6 % in the mean of a window).
+    /// Adds steps made on these GPUs. Returns the relative error of the expected speed once the
+    /// steps fill a window: with fewer, the noise of single reports would count as error (5 % per
+    /// report of ten steps is 1.6 % in the mean of a window).
     pub(crate) fn push(&mut self, steps: f64, seconds: f64) -> Option<f64> {
         self.steps += steps;
         self.seconds += seconds;
@@ -33,26 +34,28 @@ impl ExpectedRate {
     }
 }
 
-/// Moving average of the relative errors of expected speeds; a new one has weight one third, so that a machine that
-/// has become quiet is believed again after a few decisions.
+/// Moving average of the relative errors of expected speeds; a new one has weight one third, so
+/// that expectations on a machine that has become quiet are trusted again after a few decisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RateError(Option<f64>);
 
-/// The error before any was seen. In `make elastic` on two processors, after moves of three to six trainings, the time
-/// left until a training was complete was 4 to 16 % longer than expected, while the moves were expected to gain 3 to 10 %
-/// of the times left, and gained nothing. With 0.05 some of them are made, with the speeds measured there. On random quiet
-/// machines the gain over equal shares is 2.42 % with it, and with 0, 0.05 and 0.15 it is 2.53, 2.46 and 2.34 %, since a few
-/// windows as expected show that the error is less.
+/// The error that is assumed before any is measured. In `make elastic` on two processors, after
+/// moves of three to six trainings, the time left until a training was complete was 4 to 16 %
+/// longer than expected, while the moves were expected to gain 3 to 10 % of the times left, and
+/// gained nothing. With 0.05 and the speeds measured there, some of these moves are still made. On
+/// random quiet machines the gain over equal shares is 2.42 % with 0.1, and 2.53, 2.46 and 2.34 %
+/// with 0, 0.05 and 0.15: it hardly matters, since a few windows that go as expected show that the
+/// error is smaller.
 pub(crate) const PRIOR: f64 = 0.1;
 
 impl RateError {
-    /// Adds an error; `prior` is what it was before any was seen.
+    /// Adds a measured error; `prior` is the error that is assumed before the first one.
     pub(crate) fn push(&mut self, error: f64, prior: f64) {
         let old = self.get(prior);
         self.0 = Some(old + (error - old) / 3.0);
     }
 
-    /// `prior` before any was seen.
+    /// The average error; `prior` before the first measurement.
     pub(crate) fn get(self, prior: f64) -> f64 {
         self.0.unwrap_or(prior)
     }

@@ -1,4 +1,4 @@
-//! From events of trainings to decisions about their GPUs.
+//! Turns events of trainings into decisions about their GPUs.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::training::{Length, Training};
 pub struct Allocator {
     settings: AllocatorSettings,
     trainings: BTreeMap<TaskId, Training>,
-    /// GPUs of the last decision.
+    /// GPUs of each training in the last decision.
     given: BTreeMap<TaskId, u32>,
     /// GPUs that must not be used.
     lost: BTreeSet<u32>,
@@ -31,7 +31,7 @@ pub struct Allocator {
     rate_error: RateError,
     /// How often a move was taken back since a training last arrived or ended.
     taken_back: u32,
-    /// The trainings that a window has given more GPUs since then, and those that it has given fewer.
+    /// The direction of each training's last move at a window since then: more GPUs or fewer.
     moved: BTreeMap<TaskId, Ordering>,
 }
 
@@ -213,7 +213,8 @@ impl Allocator {
         Err(Refused::UnknownGpu { gpu, has })
     }
 
-    /// The error of expected speeds before any was seen: none where an earlier run has measured them for every training.
+    /// The error of expected speeds that is assumed before any is measured; 0 if an earlier run has
+    /// measured the speeds of every training.
     fn prior(&self) -> f64 {
         let mut all = self.trainings.values();
         match all.all(|t| !t.arrival.steps_per_s.is_empty()) {
@@ -274,8 +275,8 @@ impl Allocator {
         self.publish(&snapshot, choice)
     }
 
-    /// Counts a move at a window that gives a training GPUs which an earlier one had taken from it, or the reverse: one of
-    /// the two was a mistake, so the next must gain more.
+    /// Counts a move at a window that gives a training GPUs which an earlier move took from it, or
+    /// the reverse: one of the two moves was a mistake, so the next one must gain more.
     fn remember(&mut self, occasion: Occasion, gpus: &[u32]) {
         if occasion != Occasion::Window {
             self.taken_back = 0;
@@ -293,9 +294,9 @@ impl Allocator {
         self.taken_back += u32::from(back);
     }
 
-    /// The speed-up of trainings on this machine: the mean of the measured ones. The gain of a new training from more
-    /// GPUs is unknown, but machines differ more than trainings: on divided processors, an exponent of nearly 0 or 1
-    /// holds for all.
+    /// The speed-up exponent of trainings on this machine: the mean of the measured ones. The gain
+    /// of a new training from more GPUs is unknown, but machines differ more than trainings: on
+    /// divided processors, an exponent of nearly 0 or 1 holds for all.
     fn assumed_exponent(&self) -> Option<f64> {
         let measured: Vec<f64> = self
             .trainings
@@ -362,7 +363,7 @@ impl Allocator {
         }
     }
 
-    /// A reason, with the trainings that it excludes.
+    /// The reason of a decision, extended by the trainings that come last and why.
     fn told(&self, mut reason: String) -> String {
         for (id, why, waits) in self.stuck() {
             let rank = if waits {
@@ -375,8 +376,9 @@ impl Allocator {
         reason
     }
 
-    /// The trainings that come last because they make no progress, why, and whether patience with them has ended;
-    /// none under other policies, which ignore this.
+    /// The trainings that come last because they make no progress, each with the cause and whether
+    /// patience with it has ended. None under policies other than [`Policy::Ours`], which ignore
+    /// progress.
     pub fn stuck(&self) -> impl Iterator<Item = (&TaskId, Stuck, bool)> {
         let ours = self.settings.policy == Policy::Ours;
         let all = self.trainings.iter().filter(move |_| ours);
@@ -430,7 +432,8 @@ impl Allocator {
     }
 }
 
-/// Takes lost GPUs from the trainings that have most; one left with fewer than its minimum gets none.
+/// Takes lost GPUs from the trainings that have the most; a training left with fewer than its
+/// minimum gets none.
 fn shrink(given: &mut [u32], least: &[u32], usable: u32) {
     while given.iter().sum::<u32>() > usable {
         let Some(most) = (0..given.len()).max_by_key(|&i| given[i]) else {
@@ -492,7 +495,7 @@ mod tests {
             };
             take(1.0 + f64::from(10 * report) / 19.0, news);
         }
-        // A third of the error counts, beside none assumed.
+        // A third of the error counts, since the assumed error is 0.
         let error = allocator.rate_error.get(1.0);
         assert!((error - 1.0 / 19.0 / 3.0).abs() < 1e-6, "{error}");
     }

@@ -1,12 +1,14 @@
-//! Trainings without progress: ranked last, capped, and only for a limited time.
+//! Trainings without progress are ranked last and capped, and keep their GPUs only for a limited
+//! time.
 
 use crate::problem::RemainingTraining;
 use crate::rule::Policy;
 use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 
 impl Snapshot {
-    /// A choice: by the rule when every training has been `measured`, equal shares before. Other policies stay as
-    /// their authors describe them, whatever the loss does.
+    /// The choice of the policy once every training has been `measured`; equal shares before. Only
+    /// [`Policy::Ours`] sets trainings without progress aside: the other policies stay as their
+    /// authors describe them.
     pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
         let of = |snapshot: &Self| {
             if measured {
@@ -32,7 +34,7 @@ impl Snapshot {
         let part = self.part(&sound, held.iter().sum());
         let has: u32 = part.given.iter().sum();
         let chosen = of(&part).or_else(|| {
-            // They stay as they are, unless there are fewer GPUs than they have.
+            // The other trainings keep their GPUs, unless there are fewer GPUs than they have.
             let fits = has <= part.settings.gpus;
             (!fits).then(|| part.by_rule(Policy::Ours)).flatten()
         });
@@ -76,7 +78,7 @@ impl Snapshot {
         held
     }
 
-    /// The snapshot of these trainings only, with the GPUs that the others do not have.
+    /// A snapshot of these trainings only, with the GPUs that the others do not hold.
     fn part(&self, these: &[usize], held: u32) -> Self {
         let gpus = self.settings.gpus - held;
         let mut settings = self.settings;
@@ -108,8 +110,8 @@ impl Snapshot {
         }
     }
 
-    /// GPUs that no other training can use go to trainings without progress, those with the most patience left first:
-    /// idle GPUs are useless.
+    /// Gives GPUs that no other training can use to trainings without progress, first to those with
+    /// patience left: idle GPUs are useless.
     fn hand_on(&self, gpus: &mut [u32]) {
         let mut free = self.settings.gpus - gpus.iter().sum::<u32>().min(self.settings.gpus);
         for beside in [Beside::Capped, Beside::Waits] {
@@ -120,7 +122,7 @@ impl Snapshot {
                 let most = self.jobs[i].rates.len() as u32 - 1;
                 let can = |g: &u32| self.jobs[i].rates[*g as usize] > 0.0;
                 let up_to = (gpus[i] + free).min(most);
-                // The most that it can use, if that is as fast as what it has.
+                // The largest number that it can use without being slower than now.
                 let more = (gpus[i] + 1..=up_to)
                     .rev()
                     .find(|g| can(g) && !self.slower(i, *g, gpus[i]));

@@ -92,7 +92,8 @@ impl Prior {
         let mean = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>() / part.len() as f64;
         let head = &points[..points.len().min(REACHED_REPORTS)];
         let tail = &points[points.len().saturating_sub(REACHED_REPORTS)..];
-        // Relative to the whole fall: a loss that is exactly at its target, or flat without noise.
+        // A small fraction of the whole fall, for a loss that is exactly at its target, or flat
+        // without noise.
         let least = (1e-4 * (mean(head) - target).abs()).max(1e-12 * target.abs().max(1e-300));
         let losses: Vec<f64> = since(0.5, 8).iter().map(|p| p.loss).collect();
         let noise = noise(&losses);
@@ -120,8 +121,9 @@ impl Prior {
 /// Maximum number of points in a fit; if there are more, they are averaged first, so that a fit takes less than half
 /// a millisecond.
 const MOST_POINTS: usize = 64;
-/// Number of means of which a shape must explain the variance. Of single reports with 10 % of noise no shape explains
-/// nine tenths, however many there are; of their means it does once there are enough.
+/// Number of means whose variance a shape must explain. No shape explains nine tenths of the
+/// variance of single reports with 10 % of noise, however many there are; it explains nine tenths
+/// of the variance of their means once there are enough reports.
 const MEANS: usize = 16;
 /// Minimum number of points in a fit: two parameters and a floor need one more to show an error.
 const LEAST_POINTS: usize = 4;
@@ -199,7 +201,8 @@ pub fn remaining(points: &[Point], target: f64, declared: Option<f64>) -> Option
     })
 }
 
-/// Fraction of the weighted variance of the loss that the best shape explains, of means over [`MEANS`] stretches.
+/// Fraction of the weighted variance of the loss that the best shape explains, for means over
+/// [`MEANS`] stretches.
 fn explained(points: &[Point], target: f64) -> Option<f64> {
     let fit = Fit::new(points, MEANS)?;
     let rss = fit.candidates(target).into_iter().map(|c| c.rss);

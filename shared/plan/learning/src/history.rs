@@ -12,8 +12,9 @@ const MOST_RECENT: usize = 128;
 /// sooner; more are more certain.
 const DROP_REPORTS: usize = 16;
 
-/// Fewest reports of which a decrease is seen. A window without four reports said nothing before, and its training
-/// counted as the youngest for it: on more GPUs, a window has fewer reports, so whoever was given GPUs lost them again.
+/// Fewest reports from which a decrease is computed. When windows with fewer than four reports gave
+/// no decrease, their trainings counted as the youngest: on more GPUs a window has fewer reports,
+/// so a training that was given GPUs lost them again.
 const LEAST_REPORTS: usize = 4;
 /// 1.4826 / sqrt 2: from the median absolute difference of neighbours to sigma.
 const SIGMA_OF_JUMP: f64 = 1.048;
@@ -21,9 +22,9 @@ const SIGMA_OF_JUMP: f64 = 1.048;
 /// Decrease of the loss over a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fall {
-    /// The decrease.
+    /// The decrease, in units of the loss; negative if the loss rises.
     pub loss: f64,
-    /// Its standard error, by the noise of the reports.
+    /// Its standard error, estimated from the noise of the reports.
     pub error: f64,
 }
 
@@ -39,7 +40,7 @@ pub struct History {
     /// The step at which the currently fitted curve began.
     fit_from: f64,
     drops: u32,
-    /// Number of last consecutive reports with a loss that is not a number.
+    /// Number of reports since the last one with a finite loss.
     without: u32,
 }
 
@@ -218,10 +219,11 @@ impl History {
         Some(last.map(|p| p.loss).sum::<f64>() / REACHED_REPORTS as f64)
     }
 
-    /// Loss decrease over the last window: the sum of the decreases of its steps, which equals the first loss minus
-    /// the last. Both ends are means of a quarter of the reports, against noise. Large in a young training. Where a window
-    /// has fewer than `LEAST_REPORTS` reports, the stretch of so many counts. `None` before the first whole window, or
-    /// with fewer reports.
+    /// Loss decrease over the last window: the sum of the decreases of its steps, which equals the
+    /// first loss minus the last. Both ends are means of a quarter of the reports, to reduce noise.
+    /// The decrease is large early in a training. If a window has fewer than `LEAST_REPORTS`
+    /// reports, the last `LEAST_REPORTS` reports are used instead. `None` before the first whole
+    /// window, or with fewer reports.
     #[must_use]
     pub fn fall(&self) -> Option<Fall> {
         let last = self.last_step? as f64;
@@ -236,7 +238,7 @@ impl History {
         let sum = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>();
         let ends = (&window[..quarter], &window[window.len() - quarter..]);
         let fall = (sum(ends.0) - sum(ends.1)) / quarter as f64;
-        // A stretch that is longer than a window counts by its rate.
+        // A stretch that is longer than a window is scaled down to one.
         let steps = last - window[0].step;
         let part = (WINDOW_STEPS as f64 / steps).min(1.0);
         let mut jumps: Vec<f64> = window

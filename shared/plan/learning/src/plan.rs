@@ -32,7 +32,7 @@ const GREEDY: usize = 4096;
 /// descent does not always escape it (worst of 120 random problems: 1.23 times the optimum from rules alone, 1.02
 /// this way).
 const FEW: usize = 400;
-/// Number of the best of them that are improved.
+/// Number of the best starts that are improved.
 const KEPT: usize = 4;
 
 /// Plans by `policy`; [`Policy::Ours`] searches.
@@ -50,8 +50,9 @@ pub fn keeping(problem: &Problem, first: &[u32]) -> Plan {
     improved(problem, Some(first))
 }
 
-/// The objective if the first allocation is `first`, and heSRPT decides in the phases after it: a
-/// hundredth of the time of [`keeping`], for many lengths of the same trainings.
+/// The objective if the first allocation is `first`, and heSRPT decides in the phases after it. It
+/// takes a hundredth of the time of [`keeping`], so that many lengths of the same trainings can be
+/// tried.
 pub(crate) fn value_after(problem: &Problem, first: &[u32]) -> f64 {
     let mut trial = Trial::new(Policy::Hesrpt, problem.len());
     trial.set(Active::of(problem), first.to_vec());
@@ -108,7 +109,8 @@ impl Trial {
         }
     }
 
-    /// The phases under a rule, recorded; where the search leaves them, heSRPT decides, which is fast.
+    /// Records the phases under a rule. For sets of jobs outside them, heSRPT decides, which is
+    /// fast.
     fn begun(policy: Policy, problem: &Problem, first: Option<(Active, &[u32])>) -> Self {
         let mut rule = Self::new(policy, problem.len());
         if let Some((active, gpus)) = first {
@@ -180,7 +182,7 @@ impl Search<'_> {
         self.problem.value(&trial.play(self.problem))
     }
 
-    /// Every division of the GPUs as a first allocation, if there are few.
+    /// Every division of the GPUs as a first allocation; empty if there are more than [`FEW`].
     fn enumerated(&self, active: Active) -> Vec<Trial> {
         let jobs: Vec<usize> = active.iter().collect();
         let mut divisions = vec![vec![0; self.problem.len()]];

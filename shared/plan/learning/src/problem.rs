@@ -18,10 +18,11 @@ pub struct RemainingTraining {
     pub work: f64,
     /// Weight in [`Objective::Weighted`].
     pub weight: f64,
-    /// Steps per second on 0, 1, … GPUs, up to all GPUs of the machine. 0 if the task cannot run, always so on no
-    /// GPU.
+    /// Steps per second on 0, 1, … GPUs, up to all GPUs of the machine. 0 if the task cannot run,
+    /// which always holds for 0 GPUs.
     pub rates: Vec<f64>,
-    /// Decrease of the loss over the last window, large for a young training. For the rules that rank by it.
+    /// Decrease of the loss over the last window, which is large early in a training; for the rules
+    /// that rank by it.
     pub delta: f64,
 }
 
@@ -91,7 +92,7 @@ impl Problem {
         self.jobs.is_empty()
     }
 
-    /// Rate of job `i` if it may use up to `gpus`: those that would slow it down stay idle.
+    /// Rate of job `i` if it may use up to `gpus`: GPUs that would slow it down stay idle.
     #[must_use]
     pub fn rate(&self, i: usize, gpus: u32) -> f64 {
         self.jobs[i].rates[self.useful[i][gpus as usize] as usize]

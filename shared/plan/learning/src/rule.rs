@@ -1,19 +1,21 @@
 use crate::hesrpt;
 use crate::problem::{Active, Problem};
 
-/// How GPUs are given to trainings.
+/// The rule that gives GPUs to trainings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The best start of the other rules, improved by moving GPUs between phases.
+    /// The best start of the other rules, improved by moving GPUs between jobs, phase by phase.
     Ours,
-    /// Wei and Shudo: the older training (smaller loss delta) has three quarters of the GPUs. For more than two
-    /// trainings, which the paper leaves open, heSRPT's shares by rank with the exponent 1/2, which are 1:3 for two.
+    /// Wei and Shudo: the older training (smaller loss delta) has three quarters of the GPUs. For
+    /// more than two trainings, which the paper leaves open, the shares are heSRPT's by rank with
+    /// the exponent 1/2; for two trainings these are 1:3.
     Paper,
-    /// The same number for each.
+    /// The same number of GPUs for each training.
     Equal,
-    /// Shortest remaining processing time first: it gets all that it can use.
+    /// Shortest remaining processing time first: the shortest training gets all GPUs that it can
+    /// use.
     Srpt,
-    /// Optimus: one each, then one by one to the job whose time it reduces most.
+    /// Optimus: one GPU each, then one by one to the job whose remaining time falls most.
     Optimus,
     /// Shares of heSRPT, rounded.
     Hesrpt,
@@ -34,8 +36,9 @@ impl Policy {
     }
 }
 
-/// GPUs of every job for a set of jobs with the given remaining steps, by a rule that only considers the present
-/// ([`Policy::Ours`] begins like heSRPT). Jobs outside the set get 0. At least one job of the set runs.
+/// Writes the GPUs of every job into `gpus`, for the jobs in `active` with the remaining steps
+/// `left`, by a rule that considers only the present ([`Policy::Ours`] begins like heSRPT). Jobs
+/// outside `active` get 0. At least one job in `active` runs.
 pub fn allocate(
     policy: Policy,
     problem: &Problem,
@@ -74,7 +77,7 @@ pub fn allocate(
     repair(problem, &order, gpus);
 }
 
-/// By remaining time on all useful GPUs, divided by weight: heSRPT's order for weighted jobs.
+/// Sorts by remaining time on all useful GPUs, divided by weight: heSRPT's order for weighted jobs.
 fn sort_longest_first(problem: &Problem, left: &[f64], order: &mut [usize]) {
     let time = |i: usize| left[i] / problem.rate(i, problem.gpus) / problem.weight(i).max(1e-12);
     order.sort_by(|&a, &b| time(b).total_cmp(&time(a)));
@@ -92,7 +95,7 @@ fn by_shares(problem: &Problem, longest_first: &[usize], p: f64, gpus: &mut [u32
     }
 }
 
-/// The remainder goes to the first ones.
+/// Equal numbers of GPUs; the remainder goes to the first jobs in `order`.
 fn equal(problem: &Problem, order: &[usize], gpus: &mut [u32]) {
     let n = order.len().max(1) as u32;
     for (rank, &i) in (0..).zip(order) {

@@ -11,9 +11,10 @@ pub struct RunReader {
 }
 
 impl RunReader {
-    /// The training event of a run event. The launch names trainings; without a plan, the first start of each does.
-    /// Progress with a step and GPUs is progress; the end of a process is a pause until it is restarted; the summary
-    /// is the end of all. Nothing if an event is irrelevant to learning.
+    /// The training events of a run event. The launch announces all trainings of its plan; without
+    /// a plan, a training arrives with its first start. Progress with a step and GPUs becomes a
+    /// progress report; the end of a process, a pause until it is restarted; the summary, the end
+    /// of all trainings. Events that are irrelevant to learning give none.
     #[must_use]
     pub fn events(&mut self, event: &RunEvent) -> Vec<TrainingEvent> {
         let news = match &event.payload {
@@ -66,7 +67,7 @@ impl RunReader {
             .collect()
     }
 
-    /// The arrival of a training, once.
+    /// The arrival of a training; `None` if it has arrived before.
     fn arrival(
         &mut self,
         task: &TaskId,

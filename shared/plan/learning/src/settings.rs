@@ -12,7 +12,8 @@ pub struct AllocatorSettings {
     pub policy: Policy,
     /// The objective to minimise.
     pub objective: Objective,
-    /// Expected pause of a training whose processes change, until one has been measured.
+    /// Expected pause when the processes of a training change; used until a pause has been
+    /// measured.
     pub pause: Seconds,
     /// Steps for which a [`crate::Stuck`] training keeps its minimum of GPUs while others run; then it waits until no
     /// other training can use them.

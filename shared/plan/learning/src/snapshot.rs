@@ -17,22 +17,24 @@ pub(crate) enum Occasion {
     Window,
 }
 
-/// A gain below this fraction of the objective is within the error of the forecasts even on a quiet machine, and would
-/// make allocations oscillate. Where speeds were seen to be further off, or have not been seen yet, that error counts
-/// instead: the objective is a
-/// sum of times, so it is off by about as much as they are. In addition, a gain must exceed the cost of the way back
+/// A gain below this fraction of the objective is within the error of the forecasts even on a quiet
+/// machine, and would make allocations oscillate. If speeds were measured to be further off, or
+/// have not been measured yet, that error counts instead: the objective is a sum of times, so it is
+/// off by about as much as the speeds are. In addition, a gain must exceed the cost of the way back
 /// (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
 
-/// Number of combinations of lengths with which a move is tried: a prime, so that with other strides the quantiles of
-/// each training come in another order (a Latin square of two, three and more).
+/// Number of scenarios, combinations of lengths, in which a move is evaluated. It is a prime, so
+/// that with different strides the quantiles of each training come in a different order (a Latin
+/// square of two, three and more).
 const SCENARIOS: u32 = 29;
 const STRIDES: [usize; 8] = [1, 12, 17, 7, 22, 3, 25, 10];
-/// Part of them in which a move must gain. In 120 draws of power laws the worst over equal shares was 1.010, 1.010, 1.000
-/// and 1.044 with .6, .68, .75 and .85.
+/// Fraction of the scenarios in which a move must gain. In 120 draws of power laws the worst result
+/// relative to equal shares was 1.010, 1.010, 1.000 and 1.044 with .6, .68, .75 and .85.
 const SURE: f64 = 0.75;
-/// Standard errors by which the loss deltas of two trainings must differ for their order to count: one false order in
-/// 700 looks, and a training of 10,000 steps is looked at 100 times.
+/// Standard errors by which the loss deltas of two trainings must differ for their order to count:
+/// this gives one false order in 700 comparisons, and a training of 10,000 steps is compared 100
+/// times.
 const SURE_ERRORS: f64 = 3.0;
 
 /// How a training without progress is treated.
@@ -56,7 +58,7 @@ pub(crate) struct Choice {
 pub(crate) struct Snapshot {
     pub(crate) settings: AllocatorSettings,
     pub(crate) lengths: Vec<Length>,
-    /// GPUs of the last decision.
+    /// GPUs of each training in the last decision.
     pub(crate) given: Vec<u32>,
     /// Which trainings are too new for their length to be known.
     pub(crate) length_unknown: Vec<bool>,
@@ -66,7 +68,8 @@ pub(crate) struct Snapshot {
     pub(crate) stuck: Vec<Option<Beside>>,
     /// The trainings with the median of their remaining steps.
     pub(crate) jobs: Vec<RemainingTraining>,
-    /// The rates of all trainings, for each speed-up that the machine may have; those of `jobs` if it is known.
+    /// The rates of all trainings, for each speed-up exponent that the machine may have; only those
+    /// of `jobs` if the exponent is known.
     pub(crate) rates: Vec<Vec<Vec<f64>>>,
     /// Relative loss deltas.
     pub(crate) loss_slopes: Vec<Fall>,
@@ -76,7 +79,8 @@ pub(crate) struct Snapshot {
     pub(crate) pause_s: f64,
     /// How often a move was taken back since a training last arrived or ended.
     pub(crate) taken_back: u32,
-    /// Mean relative error of the speeds that earlier decisions expected where they had been measured.
+    /// Mean relative error of the speeds that earlier decisions expected on the basis of
+    /// measurements.
     pub(crate) rate_error: f64,
 }
 
@@ -86,7 +90,7 @@ impl Snapshot {
         self.lengths[i] == Length::Reached
     }
 
-    /// Whether any training has no GPUs in the last decision.
+    /// Whether any training has arrived since the last decision.
     fn has_unplaced(&self) -> bool {
         self.new.contains(&true)
     }
@@ -164,9 +168,10 @@ impl Snapshot {
         })
     }
 
-    /// If some length is too uncertain: heSRPT's shares by rank of relative loss delta. It acts when the set of
-    /// trainings changes, or when their order changes by more than noise: when the youngest is replaced by one whose
-    /// delta is twice as large. If all would be slower than with equal shares, or noise hides the order, it uses these.
+    /// The choice if some length is too uncertain: heSRPT's shares by rank of relative loss delta.
+    /// It acts when the set of trainings changes, or when their order changes by more than noise:
+    /// when the youngest is replaced by one whose delta is twice as large. If all trainings would
+    /// be slower than with equal shares, or noise hides the order, it uses equal shares.
     fn by_rank(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut jobs = problem.jobs().to_vec();
@@ -177,7 +182,7 @@ impl Snapshot {
         let mut by_delta = plan(&ranked, Policy::Paper).gpus;
         let equal = plan(&ranked, Policy::Equal).gpus;
         leave_nobody(&ranked, &equal, &mut by_delta);
-        // An order within the noise is a guess, which costs as much as it gains and a pause.
+        // An order within the noise is a guess: on average it gains nothing and costs a pause.
         let guessed = !self.is_ordered(&by_delta, &equal, 1.0);
         let gpus = match guessed || self.is_slower(&by_delta, &equal) {
             true => equal,
@@ -197,8 +202,8 @@ impl Snapshot {
         })
     }
 
-    /// Whether each training that `gpus` gives more than `than` has, beyond noise, a loss delta so many `times` smaller
-    /// than that of each that it gives less.
+    /// Whether each training that gets more GPUs in `gpus` than in `than` has, beyond noise, a loss
+    /// delta at least `times` smaller than each training that gets fewer.
     fn is_ordered(&self, gpus: &[u32], than: &[u32], times: f64) -> bool {
         let less = || self.indices().filter(|&k| gpus[k] < than[k]);
         self.indices().filter(|&i| gpus[i] > than[i]).all(|i| {
@@ -211,8 +216,8 @@ impl Snapshot {
         })
     }
 
-    /// Whether `gpus` repay their pauses if every training lasts as long again as it has, the guess of least
-    /// assumptions (Gott, *Nature* 363, 1993).
+    /// Whether `gpus` repay their pauses if every training lasts as long again as it has lasted so
+    /// far, the guess with the fewest assumptions (Gott, *Nature* 363, 1993).
     fn repays(&self, gpus: &[u32]) -> Option<bool> {
         let value = |gpus: &[u32]| {
             let problem = self.problem(|i| match self.reached(i) {
@@ -224,7 +229,7 @@ impl Snapshot {
         Some(value(gpus)? + self.cost_s(gpus) < value(&self.given)?)
     }
 
-    /// Steps that training `i` does not make in the pause for `gpus`.
+    /// Steps that training `i` loses in the pause for `gpus`.
     fn lost(&self, i: usize, gpus: &[u32]) -> f64 {
         match self.pauses(i, gpus) {
             true => self.pause_s * self.jobs[i].rates[gpus[i] as usize],
@@ -253,16 +258,19 @@ impl Snapshot {
         0..self.jobs.len()
     }
 
-    /// The plan of least objective, if it gains more than its pauses cost, and more than the error of the speeds seen
-    /// so far. If no training arrived or ended, it must gain the pauses again: it relies partly on assumptions (the
-    /// speed on an untried number of GPUs), and if they are wrong, the way back costs as much. Without this, a machine
-    /// on which three GPUs are slower than two lost 12 s of 1200 compared with equal shares (four pauses of 2 s, and a
-    /// window on three), for an expected gain of 4 s. After an arrival or an end, GPUs that would stay idle are given
-    /// out for any gain: to those with fewest, unless the error is less than what the plan gains over that.
+    /// The plan of least objective, if it gains more than its pauses cost, and more than the error
+    /// of the speeds measured so far. If no training arrived or ended, it must gain the cost of the
+    /// pauses a second time: it relies partly on assumptions (the speed on an untried number of
+    /// GPUs), and if they are wrong, the way back costs as much. Without this, a machine on which
+    /// three GPUs are slower than two lost 12 s of 1200 compared with equal shares (four pauses of
+    /// 2 s, and a window on three), for an expected gain of 4 s. After an arrival or an end, GPUs
+    /// that would stay idle are given out for any gain: to the trainings with the fewest GPUs,
+    /// unless the plan gains more than the error over that.
     ///
-    /// Only errors of speeds that had been measured count. Assumed ones are off by more, but each is tried once, for two
-    /// pauses, and gains for long where it was right: with their errors counted the gain over equal shares fell from
-    /// 2.4 to 1.0 % in 20 random cases with 5 % of noise; without, it is 2.3 %.
+    /// Only errors of measured speeds count. Assumed speeds are off by more, but each is tried only
+    /// once, at the cost of two pauses, and pays for long if it was right. With their errors
+    /// counted, the gain over equal shares fell from 2.4 to 1.0 % in 20 random cases with 5 % of
+    /// noise; without, it is 2.3 %.
     fn by_plan(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let outcome = self.nobody_parked(&problem, plan(&problem, Policy::Ours));
@@ -273,7 +281,7 @@ impl Snapshot {
         let gain = self.gain(&outcome.gpus)?;
         let cost_s = self.cost_s(&outcome.gpus);
         let error_s = self.rate_error * outcome.value;
-        // What was reached needs no GPUs any more, whatever it still holds.
+        // A training that has reached its target needs no GPUs, whatever it still holds.
         let mut held = self.given.clone();
         let reached = self.indices().filter(|&i| self.reached(i));
         reached.for_each(|i| held[i] = 0);
@@ -294,7 +302,7 @@ impl Snapshot {
                 return None;
             }
         }
-        // GPUs that are idle are given out anyway; that others move as well must gain more than the error.
+        // Idle GPUs are given out anyway; moving other GPUs as well must gain more than the error.
         if idle && runs {
             let level = levelled(&problem, held);
             let levelled = self.gain(&level)?;
@@ -319,8 +327,9 @@ impl Snapshot {
         })
     }
 
-    /// The plan, but where a length is a forecast, nobody waits for the ends of others: they may be far, and who arrives
-    /// next may be put first again. In 120 draws of mixed trainings that takes 0.6 % off the mean and 1 to 12 % off the
+    /// The plan, changed so that no training waits for others to end if any length is only a
+    /// forecast: these ends may be far away, and the next training to arrive may be put first
+    /// again. In 120 draws of mixed trainings this takes 0.6 % off the mean and 1 to 12 % off the
     /// worst of 20; trainings that arrive together gain 0.5 % less.
     fn nobody_parked(&self, problem: &Problem, outcome: Plan) -> Plan {
         let forecast = |l: &Length| matches!(l, Length::Trusted(left) if left.r_squared > 0.0);
@@ -334,8 +343,8 @@ impl Snapshot {
         }
     }
 
-    /// What `to` gains over `from` after the pauses, in seconds, over the lengths that the trainings may have and the
-    /// speed-ups that the machine may have: the mean; and the part of the lengths for which it gains.
+    /// What `to` gains over `from` after the pauses: the mean in seconds over all scenarios and all
+    /// speed-ups that the machine may have, and the fraction of the scenarios in which it gains.
     fn prospect(&self, from: &[u32], to: &[u32]) -> Option<(f64, f64)> {
         let (mut better, mut sum) = (0, 0.0);
         for s in 0..SCENARIOS {
@@ -351,7 +360,8 @@ impl Snapshot {
         Some((sum / n, f64::from(better) / n))
     }
 
-    /// The objective with `gpus` after their pauses, with the lengths of a scenario, and the rates of all trainings.
+    /// The objective with `gpus` after their pauses, with the lengths of a scenario and these rates
+    /// of all trainings.
     fn value_if(&self, scenario: u32, rates: &[Vec<f64>], gpus: &[u32]) -> Option<f64> {
         let mut jobs = self.jobs.clone();
         for (i, (job, rates)) in jobs.iter_mut().zip(rates).enumerate() {
@@ -368,7 +378,8 @@ impl Snapshot {
         Some(value_after(&problem, gpus))
     }
 
-    /// The steps that training `i` has left in scenario `s`: at evenly spaced quantiles, in another order for each.
+    /// The steps that training `i` has left in scenario `s`: evenly spaced quantiles of its length,
+    /// in a different order for each training.
     fn scenario(&self, i: usize, s: u32) -> f64 {
         let Length::Trusted(left) = &self.lengths[i] else {
             return self.jobs[i].work;
@@ -376,7 +387,8 @@ impl Snapshot {
         let all = SCENARIOS as usize;
         let rank = (s as usize * STRIDES[i % STRIDES.len()] + 5 * i) % all;
         let u = (rank as f64 + 0.5) / all as f64;
-        // The logistic distribution is near enough to the normal one, which has 1.645 at 95 %.
+        // The logistic distribution is close enough to the normal one, whose 95 % quantile is
+        // 1.645.
         let z = (u / (1.0 - u)).ln() / 1.702 / 1.645;
         let end = if z > 0.0 { left.high } else { left.low };
         if end <= 0.0 {
@@ -453,7 +465,8 @@ impl Snapshot {
     }
 }
 
-/// Gives idle GPUs to the trainings that have fewest, as far as more make them faster; nobody loses any.
+/// Gives idle GPUs to the trainings that have the fewest, as long as more GPUs make them faster; no
+/// training loses any.
 fn levelled(problem: &Problem, mut gpus: Vec<u32>) -> Vec<u32> {
     let mut idle = problem.gpus - gpus.iter().sum::<u32>();
     loop {
@@ -469,9 +482,9 @@ fn levelled(problem: &Problem, mut gpus: Vec<u32>) -> Vec<u32> {
     }
 }
 
-/// Gives a training without GPUs that would run with equal shares its minimum, from the one that has most. An order
-/// by loss delta is too often wrong to let a training wait for the ends of the others: in one of 60 random cases that
-/// cost 230 s of 3360.
+/// Gives its minimum to each training that has no GPUs but would run with equal shares; the
+/// training that has the most pays for it. An order by loss delta is too often wrong to let a
+/// training wait for the ends of the others: in one of 60 random cases that cost 230 s of 3360.
 fn leave_nobody(problem: &Problem, equal: &[u32], gpus: &mut [u32]) {
     for i in 0..gpus.len() {
         let needs = problem.least(i);

@@ -26,8 +26,8 @@ pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 /// table are between 0 and 0.9.
 pub(crate) const ASSUMED_EXPONENT: f64 = 0.5;
 
-/// Exponents between which a move cannot choose before one has been measured. A move shows it, which pays for the rest of
-/// the trainings where it is large.
+/// Speed-up exponents that are possible before one has been measured. The first move measures it,
+/// which pays for the rest of the trainings if the exponent is large.
 pub(crate) const POSSIBLE_EXPONENTS: [f64; 3] = [0.3, 0.6, 0.9];
 
 /// Minimum speed-up exponent assumed for more GPUs than were ever tried, whatever other trainings or smaller numbers
@@ -42,7 +42,7 @@ const ASSUMED_WEIGHT: f64 = 1e-3;
 
 impl Speed {
     /// Records that `steps` took `seconds` on `gpus` GPUs. Durations that are not positive are
-    /// ignored: two lines of one moment say nothing about speed.
+    /// ignored: two reports at the same time say nothing about speed.
     pub fn push(&mut self, gpus: u32, steps: f64, seconds: f64) {
         if gpus == 0 || !(steps > 0.0 && seconds > 0.0 && seconds.is_finite()) {
             return;
@@ -89,7 +89,8 @@ impl Speed {
     pub fn rates(&self, most: u32, assumed: f64) -> Vec<f64> {
         let coefficients = self.coefficients(most, assumed);
         let largest = self.measured.keys().next_back().copied().unwrap_or(most);
-        // From the best that was measured: beside others, the largest number may have been slower than a smaller one.
+        // Start from the best measurement: beside co-runners, the largest number may have been
+        // slower than a smaller one.
         let hope = |g: u32| {
             let times = self.measured.iter().map(|(&l, m)| {
                 m.seconds / m.steps * (f64::from(l) / f64::from(g)).powf(LEAST_EXPONENT)

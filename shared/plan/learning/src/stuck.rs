@@ -58,7 +58,8 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
         return None;
     }
     let from = made - (STRETCH * made).max(LEAST_STRETCH);
-    // Where reports are rare, further back: a falling loss is then taken for flat later, never sooner.
+    // If reports are rare, the stretch reaches further back: a falling loss is then taken for flat
+    // later, never sooner.
     let begin = points.partition_point(|p| p.step < from);
     let begin = begin.min(points.len().checked_sub(BLOCKS)?);
     let stretch = &points[begin..];
@@ -70,7 +71,7 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
     if steepest <= 0.0 {
         return Some(Stuck::Rising);
     }
-    // A loss that falls faster now than it has since its beginning has only begun slowly.
+    // If the loss falls faster now than on average since its beginning, it has only begun slowly.
     let average = (points[0].loss - blocks[BLOCKS - 1].loss) / made;
     if -slope - SURE * error > average {
         return None;

@@ -20,7 +20,7 @@ pub(crate) struct Training {
     pub(crate) noise: Noise,
     /// GPUs on which it reports to run; 0 before its first report, and while it is parked.
     pub(crate) gpus: u32,
-    /// The last of them that was not 0.
+    /// The last value of `gpus` that was not 0.
     had: u32,
     /// Numbers of GPUs with which it failed; they are not tried again.
     pub(crate) unable: BTreeSet<u32>,
@@ -29,7 +29,7 @@ pub(crate) struct Training {
     last: Option<(u64, f64)>,
     parked_at: Option<f64>,
     window: u64,
-    /// The speed that is expected of it, until enough steps have shown it.
+    /// The speed that is expected of it, until enough steps have confirmed or refuted it.
     expected: Option<ExpectedRate>,
     /// Why it makes no progress, and since which step that is known.
     stuck: Option<(Stuck, u64)>,
@@ -48,12 +48,12 @@ pub(crate) enum Length {
 
 /// Consequences of a progress report.
 pub(crate) struct Reported {
-    /// Worth a decision: a whole window of steps has been made since the last time, the loss has suddenly dropped, or
-    /// the speed on a number of GPUs has become known.
+    /// Whether a new decision is worthwhile: a whole window of steps has been made since the last
+    /// time, the loss has suddenly dropped, or the speed on a number of GPUs has become known.
     pub(crate) window: bool,
     /// Seconds of the pause that has just ended.
     pub(crate) pause_s: Option<f64>,
-    /// By how much its speed since the last decision was off.
+    /// Relative error of the speed that was expected since the last decision.
     pub(crate) error: Option<f64>,
 }
 
@@ -113,7 +113,8 @@ impl Training {
         let mut timed = false;
         let mut error = None;
         if let Some(parked) = self.parked_at.take() {
-            // The time of the steps up to this first report was no pause. On a new number of GPUs the model predicts it.
+            // The time of the steps up to this first report is not part of the pause. On a new
+            // number of GPUs the model predicts that time.
             let trained = match self.speed.is_known() {
                 true => made as f64 / self.speed.rates(gpus, ASSUMED_EXPONENT)[gpus as usize],
                 false => 0.0,
@@ -145,16 +146,17 @@ impl Training {
         }
     }
 
-    /// From now on the speed is expected that it has been measured to have on these GPUs.
+    /// Expects its measured speed on these GPUs from now on; expects nothing if too few steps were
+    /// measured.
     pub(crate) fn expect(&mut self, gpus: u32) {
         let known = self.speed.steps_on(gpus) >= SURE_STEPS;
         let step_s = self.speed.measured_step_s(gpus).filter(|_| known);
         self.expected = step_s.map(|step_s| ExpectedRate::new(gpus, 1.0 / step_s));
     }
 
-    /// Compares the speed with what is expected; answers the error, if enough steps have shown it. Then, and where nothing
-    /// was expected, it should keep the speed that it is known to have now: where moves are rare, this tells how steady
-    /// speeds are.
+    /// Compares the speed with the expected one; returns the error once there are enough steps.
+    /// After that, and if nothing was expected, the speed measured so far becomes the expected one:
+    /// where moves are rare, this shows how steady speeds are.
     fn check_rate(&mut self, gpus: u32, steps: f64, seconds: f64) -> Option<f64> {
         let expected = self.expected.as_mut().filter(|e| e.gpus == gpus);
         let error = match expected {
@@ -177,7 +179,7 @@ impl Training {
         found != before
     }
 
-    /// Why it makes no progress, and since which step that is known.
+    /// Why it makes no progress, and the steps that it has made since that was first known.
     pub(crate) fn stuck(&self) -> Option<(Stuck, u64)> {
         let made = self.history.last_step().unwrap_or(0);
         self.stuck
@@ -206,7 +208,7 @@ impl Training {
         }
     }
 
-    /// Minimum and maximum number of GPUs, of `total`: no process without a sample.
+    /// Minimum and maximum number of GPUs, of `total`, so that every process has a sample.
     fn limits(&self, total: u32) -> (u32, u32) {
         let most = self.arrival.max_gpus.unwrap_or(total).min(total);
         let global = match self.arrival.batch {
@@ -285,7 +287,7 @@ impl Training {
             (Some(fit), _) => Length::Trusted(fit),
             (None, Some(left)) => Length::Trusted(Remaining {
                 steps: left,
-                // Without a loss to aim at, the declared length is the length.
+                // Without a target loss, the declared length is exact.
                 low: if self.arrival.target_loss.is_some() {
                     0.0
                 } else {

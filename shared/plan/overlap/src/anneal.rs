@@ -1,8 +1,9 @@
 //! Simulated annealing over orders and waits together.
 //!
-//! A descent that first orders transfers and then adds holds stops early: the order that is best without waits is
-//! seldom the one to hold. The rounds that it misses compute in pairs that disturb each other little, and get there
-//! only by changing order and holds in turn, through rounds that are worse.
+//! A descent that first orders transfers and then adds holds stops early: the order that is best
+//! without waits is seldom the best one with holds. It misses rounds that compute tasks in pairs
+//! with little contention; these are reached only by changing order and holds in turn, through
+//! worse rounds.
 
 use doc::PhaseKind;
 use rand::rngs::SmallRng;
@@ -11,18 +12,21 @@ use units::search::Budget;
 
 use crate::held::{HeldPlayer, HeldRound, Until};
 
-/// First temperature as a part of the makespan of the start: on 27 tables of 6 to 8 tasks 0.03 found slightly worse
-/// rounds in the same plays.
+/// First temperature as a fraction of the start's makespan: on 27 tables of 6 to 8 tasks, 0.03
+/// found slightly worse rounds in the same number of plays.
 const TEMPERATURE: f64 = 0.02;
-/// The temperature falls by this part, over the square of the tasks, with every play: there are some `10 n^2` moves.
-/// For 8 tasks it halves in 350 plays. Twice as fast was up to 0.23 % worse on the same tables.
+/// With every play the temperature falls by this fraction, divided by the square of the number of
+/// tasks: there are some `10 n^2` moves. For 8 tasks it halves in 350 plays. Twice as fast was up
+/// to 0.23 % worse on the same tables.
 const COOLING: f64 = 0.128;
-/// An annealing ends after this many plays, times the square of the tasks, without a better round.
+/// An annealing ends after this many plays, times the square of the number of tasks, without a
+/// better round.
 const STALE: u64 = 10;
 
-/// The best of several annealings below `best_s`, and its makespan; none if no such round is found. The first starts
-/// from `start`, every fourth from the best so far, the others from random orders. Ends with the budget, or at
-/// `enough`.
+/// The makespan and the round of the best of several annealings; `None` if no round is better than
+/// `best_s`. The first annealing starts from `start`, every fourth from the best round so far, the
+/// others from random orders. Ends with the budget, or when a makespan of at most `enough` is
+/// found.
 pub(crate) fn anneal(
     player: &mut HeldPlayer<'_, '_>,
     start: &HeldRound,
@@ -52,7 +56,8 @@ pub(crate) fn anneal(
             }
             trial.copy(&here);
             change(&mut trial, &mut rng);
-            // Metropolis' rule, drawn before the play, so that a play may stop where it will be refused.
+            // Metropolis' rule, with the random number drawn before the play, so that the play can
+            // stop as soon as it is certain to be refused.
             let below_s = here_s - temperature * (1.0 - rng.random::<f64>()).ln();
             let value = player.play(&trial, below_s);
             temperature *= cooling;
@@ -107,7 +112,7 @@ fn compute_waits_for(j: usize, rng: &mut SmallRng) -> Until {
     (j, kind)
 }
 
-/// The end of another download is waited for by the order.
+/// Never the end of another download: the order of downloads already covers that.
 fn download_waits_for(j: usize, rng: &mut SmallRng) -> Until {
     if rng.random_range(0..2) == 0 {
         (j, PhaseKind::Upload)

@@ -255,7 +255,7 @@ fn move_holds(
     }
 }
 
-/// Swaps if an upload of a half-duplex sequence comes before its download.
+/// Swaps every upload of a half-duplex sequence that comes before its download with that download.
 fn download_first(sequence: &mut [usize]) {
     let n = sequence.len() / 2;
     let mut place = vec![0; sequence.len()];

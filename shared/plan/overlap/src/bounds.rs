@@ -40,8 +40,9 @@ impl LowerBounds {
 
 /// Lower bounds of a round; `batches` as for [`crate::simulate`].
 ///
-/// Up to 12 tasks all sets of tasks are evaluated. Beyond, `c_i` uses only the solo rate, and `T_gpu` only the tasks
-/// with the most compute, as many as [`Rates::all_sets_of`] says. Both are valid if co-runners never speed a task up.
+/// Up to 12 tasks all sets of tasks are evaluated. With more tasks, `c_i` uses only the solo rate,
+/// and `T_gpu` only the [`Rates::all_sets_of`] tasks with the most compute. Both are valid if
+/// co-runners never speed a task up.
 pub fn lower_bounds(
     instance: &Instance,
     rates: &dyn Rates,

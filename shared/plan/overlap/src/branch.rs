@@ -25,7 +25,7 @@ pub(crate) struct SearchContext<'a, 'r> {
     pub waits: bool,
 }
 
-/// A decision: the next transfer and, for a download, until whose end the compute is held.
+/// A decision: the next transfer and, for a download, the task until whose end its compute is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub transfer: Transfer,
@@ -78,7 +78,7 @@ pub(crate) trait State: Copy {
     /// The makespan of a decided round; adds the remaining steps to `path`.
     fn finish(self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64;
 
-    /// No completion ends before this; may stop early once the bound is `enough`.
+    /// Lower bound on the end of every completion; may stop early once the bound is `enough`.
     fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64;
 
     /// Key of comparable states.

@@ -104,14 +104,14 @@ impl<'r> RateCache<'r> {
         cache
     }
 
-    /// With one batch size for each task, for a few plays of a round: no table of all sets is allocated, which for 16
-    /// tasks would take longer than a play.
+    /// A cache with one batch size for each task, for a few plays of a round: no table of all sets
+    /// is allocated, which for 16 tasks would take longer than a play.
     pub fn few(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         const PLACED_TASKS: usize = 8;
         Self::with_places(source, n, &one_each(batches), PLACED_TASKS)
     }
 
-    /// With one batch size for each task, or none if they are unknown.
+    /// A cache with one batch size for each task; `batches` is empty if they are unknown.
     pub fn at(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         Self::new(source, n, &one_each(batches))
     }
@@ -121,7 +121,8 @@ impl<'r> RateCache<'r> {
         &self.batches
     }
 
-    /// Uses choice `levels[i]` for task `i` from now on; none where batch sizes are unknown.
+    /// Uses choice `levels[i]` for task `i` from now on; `levels` is empty if batch sizes are
+    /// unknown.
     pub fn set_levels(&mut self, levels: &[u8]) {
         if levels.is_empty() || self.levels == levels {
             return;
@@ -167,8 +168,8 @@ impl<'r> RateCache<'r> {
         self.rows.truncate(at);
     }
 
-    /// The highest `r_i(active)` at any of the batch sizes, if no task is slower beside smaller ones: that of each own
-    /// size beside the smallest of the others. Not cached.
+    /// The highest `r_i(active)` at any of the batch sizes, if no task is slower beside smaller
+    /// ones: the best of the task's own sizes beside the smallest sizes of the others. Not cached.
     pub fn highest(&mut self, active: Set, i: usize) -> f64 {
         let smallest = |c: &Vec<Batch>| c.iter().copied().min();
         let mut batches: Vec<Batch> = self.choices.iter().filter_map(smallest).collect();

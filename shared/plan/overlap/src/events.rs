@@ -103,7 +103,8 @@ impl<'a> Events<'a> {
         self.spans[task][kind as usize].1 <= self.gpu.now
     }
 
-    /// Whether the task's previous phase has ended, and the phase until whose end it is held.
+    /// Whether the task's previous phase has ended and, if this phase is held, the phase that it
+    /// waits for.
     fn may_start(&self, task: usize, kind: PhaseKind) -> bool {
         let ready = match kind {
             PhaseKind::Download => true,

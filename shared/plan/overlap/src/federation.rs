@@ -20,17 +20,17 @@ pub struct Device {
     pub makespan_s: f64,
     /// Seconds up to then in which none of its tasks computes.
     pub compute_idle_s: f64,
-    /// `sum P_i / S_i` of its plan, where that says it.
+    /// `sum P_i / S_i` of its plan; `None` if the plan does not give it.
     pub fairness: Option<f64>,
     /// Samples that each task trains on.
     pub volumes: Vec<(TaskId, Samples)>,
-    /// Planned again, where it is later than a deadline and another plan ends sooner, or is worth more by
-    /// then.
+    /// Its new plan, if it misses a deadline and another plan ends sooner, or makes more progress
+    /// by the deadline.
     pub replanned: Option<Replanned>,
-    /// With less to train on, where it is later than a deadline even so.
+    /// Its reduced number of samples, if it misses the deadline even so.
     pub shortened: Option<Shortened>,
-    /// Where it is known what samples are worth, the progress of each task by the deadline over that with all
-    /// samples at the batch sizes of the plan.
+    /// Progress of each task by the deadline, relative to that with all samples at the batch sizes
+    /// of the plan; `None` if the value of samples is unknown.
     pub kept_progress: Option<Vec<(TaskId, f64)>>,
 }
 
@@ -41,19 +41,20 @@ impl Device {
         self.volumes.iter().map(|(_, s)| s.as_f64()).sum()
     }
 
-    /// When it ends with all its samples, planned again where that is sooner.
+    /// When it ends with all its samples, in seconds: by the new plan if there is one.
     #[must_use]
     pub fn replanned_s(&self) -> f64 {
         (self.replanned.as_ref()).map_or(self.makespan_s, |r| r.makespan_s)
     }
 
-    /// When it ends where the deadline is kept.
+    /// When it ends if late devices are made to meet the deadline, in seconds.
     #[must_use]
     pub fn kept_s(&self) -> f64 {
         self.shortened.map_or(self.replanned_s(), |s| s.makespan_s)
     }
 
-    /// Samples of all tasks where the deadline is kept; none where it cannot be.
+    /// Samples of all tasks if late devices are made to meet the deadline; 0 if this one cannot
+    /// meet it.
     #[must_use]
     pub fn kept_samples(&self) -> f64 {
         let kept = self.shortened.as_ref().map_or(1.0, |s| s.part);
@@ -61,17 +62,17 @@ impl Device {
     }
 }
 
-/// A late device with other batch sizes and shares than its plan's.
+/// The new plan of a late device, with other batch sizes and shares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replanned {
-    /// When its round then ends, with all its samples.
+    /// When its round then ends with all its samples, in seconds.
     pub makespan_s: f64,
     /// Resulting settings of each task, if its plan has them.
     pub settings: Vec<(TaskId, Option<Batch>, Option<Share>)>,
 }
 
 impl Replanned {
-    /// The device of a timeline.
+    /// The new plan of a device, from its timeline.
     #[must_use]
     pub fn of(timeline: &Timeline) -> Self {
         let plan = &timeline.plan;
@@ -86,21 +87,21 @@ impl Replanned {
     }
 }
 
-/// How a device that is late keeps a deadline.
+/// How a late device meets a deadline: it trains on fewer samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shortened {
-    /// Part of the samples of every task; 0: the transfers alone take longer.
+    /// Fraction of the samples of every task; 0 if the transfers alone take longer.
     pub part: f64,
-    /// When the round of the device then ends; of one that takes no part 0.
+    /// When the device's round then ends, in seconds; 0 if the device takes no part.
     pub makespan_s: f64,
 }
 
-/// The largest part of its samples with which a device ends by a deadline, to 1/256: the tasks keep
-/// batch sizes, shares and their proportion to each other, and the round is ordered again. A
-/// part is only named if the round so ordered does keep the deadline.
+/// The largest fraction of its samples with which a device ends by a deadline, to within 1/256. The
+/// tasks keep their batch sizes, their shares and their proportion to each other, and the round is
+/// ordered again. A fraction above 0 is returned only if the round so ordered meets the deadline.
 ///
 /// # Errors
-/// [`PlanError`] as of [`order_plan`].
+/// The [`PlanError`] of [`order_plan`].
 pub fn shorten(
     plan: &Plan,
     predictor: Option<&Predictor>,
@@ -144,8 +145,8 @@ pub fn shorten(
     Ok(best)
 }
 
-/// Whole samples in a part of a volume; at least one in any part above 0, since a task that takes
-/// part trains.
+/// Whole samples in a fraction of a volume; at least one for any fraction above 0, so that a task
+/// that takes part has something to train on.
 fn part_of(samples: Samples, part: f64) -> f64 {
     let least = if part > 0.0 { 1.0 } else { 0.0 };
     (samples.as_f64() * part).floor().max(least)
@@ -189,8 +190,8 @@ impl Federation {
         });
     }
 
-    /// Says of a device, by its place, how it keeps the deadline after all, and which part of the progress of each
-    /// task it then makes.
+    /// Records how the device at a place in the stream meets the deadline, and the fraction of each
+    /// task's progress that it then makes.
     pub fn decide(
         &mut self,
         device: usize,
@@ -211,7 +212,7 @@ impl Federation {
         &self.devices
     }
 
-    /// The slowest device, the first of several; `None` of an empty federation.
+    /// The slowest device, the first one in case of a tie; `None` if there are no devices.
     #[must_use]
     pub fn straggler(&self) -> Option<&Device> {
         self.devices.get(self.slowest)
@@ -223,7 +224,7 @@ impl Federation {
         self.straggler().map_or(0.0, |d| d.makespan_s)
     }
 
-    /// End of the round in seconds where late devices keep the deadline.
+    /// End of the round in seconds if late devices are made to meet the deadline.
     #[must_use]
     pub fn kept_makespan_s(&self) -> f64 {
         self.devices.iter().map(Device::kept_s).fold(0.0, f64::max)
@@ -235,14 +236,15 @@ impl Federation {
         self.makespan_s() - device.makespan_s
     }
 
-    /// Samples per second of the whole: those of all devices in the time of the round.
+    /// Throughput of the federation in samples per second: the samples of all devices, divided by
+    /// the time of the round.
     #[must_use]
     pub fn samples_per_s(&self) -> f64 {
         let samples: f64 = self.devices.iter().map(Device::samples).sum();
         samples / self.makespan_s()
     }
 
-    /// Mean `P_i / S_i` of all tasks of all devices whose plans say it.
+    /// Mean `P_i / S_i` of all tasks of all devices whose plans give it.
     #[must_use]
     pub fn fairness(&self) -> Option<f64> {
         let known = || self.devices.iter().filter(|d| d.fairness.is_some());
@@ -252,8 +254,8 @@ impl Federation {
     }
 
     /// Weight of each device's update in the aggregation of each of its tasks: `D_ki / sum_k D_ki`
-    /// (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that are left where late
-    /// devices keep the deadline (`kept`).
+    /// (FedMT, equation 1) with the samples `D_ki` of the plans or, if `kept` is set, with the
+    /// samples that remain when late devices meet the deadline.
     #[must_use]
     pub fn weights(&self, kept: bool) -> Vec<Vec<(TaskId, f64)>> {
         let shortened = |d: &Device| d.shortened.filter(|_| kept).map_or(1.0, |s| s.part);
@@ -278,7 +280,7 @@ impl Federation {
 /// Seconds of a round in which no task computes.
 fn compute_idle_s(timeline: &Timeline) -> f64 {
     let (mut idle, mut until) = (0.0, 0.0_f64);
-    // Phases stand by start time.
+    // Phases are sorted by start time.
     for p in &timeline.phases {
         if p.kind == PhaseKind::Compute {
             idle += (p.start.get() - until).max(0.0);

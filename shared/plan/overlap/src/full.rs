@@ -39,7 +39,7 @@ impl FullRound {
         });
     }
 
-    /// Downloads task `i`, whose compute waits for the end of that of `until`.
+    /// Downloads task `i`; its compute waits until the compute of `until` has ended.
     pub fn download(
         &mut self,
         i: usize,
@@ -64,7 +64,8 @@ pub(crate) struct FullState {
     round: FullRound,
     /// Tasks not downloaded yet.
     rest: Set,
-    /// Ends of compute that wait for their turn on the uplink, if it keeps the order.
+    /// Tasks whose compute has ended and that wait for their turn on the uplink, if it keeps the
+    /// order.
     ended: Set,
     end: [f64; MAX_TASKS],
     /// Downloads uploaded so far, if the uplink keeps the order.

@@ -2,7 +2,8 @@ use crate::cache::RateCache;
 use crate::instance::members;
 use crate::{MAX_TASKS, Set};
 
-/// Fraction of a task's work below which it counts as done: rounding, not time.
+/// A task counts as done if its remaining work is at most this fraction of the work just done: such
+/// a rest is rounding, not time.
 const DONE: f64 = 1e-12;
 
 /// The shared processor: which tasks compute, which are held back, and how much work is left.

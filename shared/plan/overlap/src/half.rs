@@ -12,7 +12,7 @@ pub(crate) struct HalfRound {
     to_download: Set,
     /// Downloaded but not uploaded.
     pub to_upload: Set,
-    /// When their compute ended; infinite while it runs.
+    /// When the compute of each task ended; infinite before.
     end: [f64; MAX_TASKS],
 }
 
@@ -27,8 +27,8 @@ impl HalfRound {
         }
     }
 
-    /// Makes a transfer, an upload once its compute has ended. After a download, compute waits for the end of that of
-    /// `until`.
+    /// Makes a transfer; an upload waits until the task's compute has ended. After a download, the
+    /// task's compute waits until the compute of `until` has ended.
     pub fn transfer(
         &mut self,
         transfer: Transfer,

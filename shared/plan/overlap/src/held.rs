@@ -1,4 +1,5 @@
-//! Full-duplex rounds in which downloads and compute may wait for the end of any phase, played fast.
+//! A fast player of full-duplex rounds in which downloads and compute may wait for the end of any
+//! phase.
 
 use doc::{Hold, PhaseKind};
 
@@ -7,7 +8,8 @@ use crate::instance::members;
 use crate::round::{Holds, Order};
 use crate::{Instance, Set};
 
-/// Fraction of a phase below which it counts as ended: rounding, not time.
+/// A phase counts as ended at this remaining fraction of its work, or at this many remaining
+/// seconds of a transfer: such a rest is rounding, not time.
 const DONE: f64 = 1e-11;
 
 /// The phase of a task until whose end another phase is held.
@@ -18,14 +20,14 @@ pub(crate) type Until = (usize, PhaseKind);
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeldRound {
     pub downloads: Vec<usize>,
-    /// Of each task.
+    /// For each task, the phase whose end its download waits for, if any.
     pub download_until: Vec<Option<Until>>,
-    /// Of each task.
+    /// For each task, the phase whose end its compute waits for, if any.
     pub compute_until: Vec<Option<Until>>,
 }
 
 impl HeldRound {
-    /// Without holds.
+    /// A round without holds.
     pub fn new(downloads: Vec<usize>) -> Self {
         let n = downloads.len();
         Self {
@@ -35,7 +37,7 @@ impl HeldRound {
         }
     }
 
-    /// Becomes a copy of another round of as many tasks, without an allocation.
+    /// Copies another round with the same number of tasks, without an allocation.
     pub fn copy(&mut self, other: &Self) {
         self.downloads.copy_from_slice(&other.downloads);
         self.download_until.copy_from_slice(&other.download_until);
@@ -140,7 +142,7 @@ impl<'a, 'r> HeldPlayer<'a, 'r> {
                     self.left[i] = jobs[i].work;
                 }
             }
-            // All remaining uploads come one after another.
+            // The remaining uploads take at least this long, since they go one after another.
             if now + uploads_s >= below_s {
                 return f64::INFINITY;
             }
@@ -211,8 +213,8 @@ mod tests {
     use super::*;
     use crate::{Link, RoundTask, TableRates, simulate_held};
 
-    /// Rounds with random holds: the same makespan as by the player that keeps every phase, or infinite exactly
-    /// where that one refuses holds that wait for themselves.
+    /// Rounds with random holds have the same makespan as with the player that keeps every phase,
+    /// and an infinite one exactly where that player refuses holds that wait for themselves.
     #[test]
     fn rounds_take_as_long_as_by_the_slow_player() {
         let (mut played, mut stuck) = (0, 0);
@@ -247,7 +249,8 @@ mod tests {
             let mut player = HeldPlayer::new(&instance, &mut cache, single);
             let fast = player.play(&round, f64::INFINITY);
             if fast.is_infinite() {
-                // First come first served never waits for itself: whatever the order of the uploads, this does.
+                // With `single`, the slow player must refuse this order of uploads. First come
+                // first served has no fixed order to compare.
                 let order = Order::PerDirection {
                     downloads: round.downloads.clone(),
                     uploads: round.downloads.clone(),

@@ -19,7 +19,7 @@ pub enum Link {
     Full,
     /// One transfer at a time, in either direction.
     Half,
-    /// All transfers of a direction at once, each at an equal part of the bandwidth.
+    /// All transfers of a direction at once, each with an equal share of the bandwidth.
     Shared,
 }
 

@@ -1,10 +1,10 @@
 //! Order of downloads, compute and uploads in a round of several tasks on one device.
 //!
-//! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds. Compute starts
-//! when the download ends and is shared: while the set `A` computes, task `i` advances at `r_i(A)` samples
-//! per second ([`Rates`]). A link carries one transfer at a time per direction, or one at all, or shares
-//! itself among all ([`Link`]). The aim is the order of the transfers, and optionally the batch sizes, that
-//! end the round soonest.
+//! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds.
+//! Compute starts when the download ends and is shared: while the set `A` computes, task `i`
+//! advances at `r_i(A)` samples per second ([`Rates`]). A link carries one transfer at a time per
+//! direction, or one in total, or is shared by all transfers ([`Link`]). The aim is the order of
+//! the transfers, and optionally the batch sizes, that end the round soonest.
 //!
 //! * [`simulate()`] simulates a round in a given order.
 //! * [`solve()`] searches: exactly for few tasks, by descent from heuristic orders for many. It

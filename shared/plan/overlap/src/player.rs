@@ -107,7 +107,8 @@ impl<'a, 'r> Player<'a, 'r> {
             .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s)
     }
 
-    /// Infinite if an upload comes before its download, or out of order.
+    /// The makespan of a half-duplex sequence; infinite if an upload comes before its download, or
+    /// out of order.
     fn half(&mut self, sequence: &[usize]) -> f64 {
         let n = self.instance.len();
         let mut round = HalfRound::new(self.instance.everyone());
@@ -211,7 +212,7 @@ impl<'a, 'r> Player<'a, 'r> {
     }
 }
 
-/// The transfer of a number of a half-duplex sequence of `n` tasks.
+/// The transfer that a number stands for in a half-duplex sequence of `n` tasks.
 fn transfer(code: usize, n: usize) -> Transfer {
     match code.checked_sub(n) {
         None => Transfer::Download(code),

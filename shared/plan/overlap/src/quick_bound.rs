@@ -9,11 +9,12 @@ const SETS: usize = 1 << MOST_TASKS;
 /// A lower bound on rounds of the same few tasks at many different rates, in a microsecond and without a linear
 /// program.
 ///
-/// Like that of the processor ([`crate::lower_bounds`]), from prices `y_i >= 0` of a sample. With the tasks `A`, the
-/// processor earns `v(A) = sum_A y_i r_i(A)` per second, but not before their downloads fit, and not later than their
-/// uploads allow. Any prices give a bound that holds for every order and any idling. The prices tried are the best
-/// ones for rounds in which all tasks compute until they end in a given order: after each end, `v = 1` for the set of
-/// remaining tasks.
+/// Like the bound of the processor ([`crate::lower_bounds`]), it follows from prices `y_i >= 0` per
+/// sample. While the tasks `A` compute, the processor earns `v(A) = sum_A y_i r_i(A)` per second,
+/// but not before their downloads fit, and not later than their uploads allow. Any prices give a
+/// bound that holds for every order and any idling. The prices tried are the best ones for rounds
+/// in which all tasks compute until they end in a given order: after each end, `v = 1` for the set
+/// of remaining tasks.
 #[derive(Debug, Clone)]
 pub struct QuickBound {
     jobs: Vec<RoundTask>,
@@ -86,7 +87,8 @@ impl QuickBound {
             .any(|order| self.excluded_by(order, &rows, below_s))
     }
 
-    /// With the prices for an order of ends, the last task first.
+    /// The same as [`Self::excludes`] with the prices for one order of ends, given from the last
+    /// task to the first.
     fn excluded_by(&self, order: &[usize], rows: &[&[f64]; SETS], below_s: f64) -> bool {
         let mut prices = [0.0; MOST_TASKS];
         let mut set = 0;
@@ -111,12 +113,12 @@ impl QuickBound {
         let early = stairs(&self.by_download, &values, &mut early);
         let late = stairs(&self.by_upload, &values, &mut late);
         let wanted: f64 = self.jobs.iter().zip(&prices).map(|(j, y)| j.work * y).sum();
-        // Reduced by more than the rounding of the sums.
+        // The work is reduced by more than the rounding of the sums.
         capacity(early, late, below_s) < wanted * (1.0 - 1e-9)
     }
 }
 
-/// The highest value of the sets that cost at most this many seconds, as a step function.
+/// The highest value of any set within a given cost in seconds, as a step function of that cost.
 fn stairs<'s>(
     costs: &[(f64, usize)],
     values: &[f64; SETS],

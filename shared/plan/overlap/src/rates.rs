@@ -15,7 +15,7 @@ pub trait Rates {
     /// task.
     fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
-    /// `r_i(active)` of one task alone of those that [`Rates::rates`] writes.
+    /// `r_i(active)` of a single task: the value that [`Rates::rates`] writes for it.
     fn rate(&self, active: Set, batches: &[Batch], i: usize) -> Result<f64, OverlapError> {
         let mut all = vec![0.0; batches.len()];
         self.rates(active, batches, &mut all)?;
@@ -74,7 +74,8 @@ impl Rates for FixedRates {
     }
 }
 
-/// Each task always at its rate of `inner` with all tasks computing: FedMT Algorithm 1 with batch sizes that vary.
+/// Each task always at the rate that `inner` gives while all tasks compute: FedMT Algorithm 1 with
+/// batch sizes that vary.
 #[derive(Debug)]
 pub struct AllActive<R> {
     /// Source of the rates.
@@ -177,8 +178,8 @@ pub struct ModelRates<'p, C: Throughput + ?Sized> {
 }
 
 impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
-    /// Rates of the tasks `tasks` of the predictor's workload under `shares`; `gpus` gives for each task the set of
-    /// tasks on its GPU. The three have the same length.
+    /// Rates of the tasks `tasks` of the predictor's workload under `shares`; `gpu_of` gives the
+    /// number of each task's GPU. The three have the same length.
     #[must_use]
     pub fn new(predictor: &'p C, tasks: Vec<usize>, shares: Vec<Share>, gpu_of: &[u32]) -> Self {
         let mut sets = BTreeMap::<u32, Set>::new();

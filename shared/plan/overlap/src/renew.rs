@@ -14,7 +14,8 @@ pub(crate) fn renewed(mut plan: Plan, now: &Workload) -> Result<Plan, OtherTasks
         None => same_names(&plan, now)?,
     }
     let given = (0..plan.tasks.len()).map(|i| Given {
-        // The work may be for another batch size; only the constraints say which.
+        // The solo throughput may be for another batch size; only the constraints, which are left
+        // out, say which.
         solo: None,
         ..plan.given(i)
     });
@@ -36,7 +37,7 @@ pub(crate) fn renewed(mut plan: Plan, now: &Workload) -> Result<Plan, OtherTasks
     Ok(plan)
 }
 
-/// For a plan without a workload.
+/// Checks, for a plan without a workload, that `now` has tasks of the same names.
 fn same_names(plan: &Plan, now: &Workload) -> Result<(), OtherTasks> {
     let mut here: Vec<&str> = plan.tasks.iter().map(|t| t.id.as_str()).collect();
     let mut there: Vec<&str> = now.tasks.iter().map(|t| t.id.as_str()).collect();

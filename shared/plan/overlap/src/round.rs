@@ -10,9 +10,9 @@ use crate::{Instance, Link, OverlapError, Rates, RoundTask};
 /// A transfer on a link that carries one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transfer {
-    /// Task's download.
+    /// Download of the task with this index.
     Download(usize),
-    /// Task's upload.
+    /// Upload of the task with this index.
     Upload(usize),
 }
 
@@ -84,18 +84,19 @@ impl Order {
     }
 }
 
-/// For each task, the task until the end of whose compute its own compute is held, if it is; an empty list holds
-/// nothing. Form of [`Holds`] for searches that simulate many rounds.
+/// For each task, the task whose compute must end before its own may start, if any; an empty list
+/// holds nothing. This form of [`Holds`] is for searches that simulate many rounds.
 pub(crate) type ComputeHolds = Vec<Option<usize>>;
 
 /// All holds, at most one for each phase. Without a hold, a transfer starts as soon as it is next in the order and
 /// its link is free, and compute as soon as the download has ended.
 ///
-/// On a full-duplex link any phase may be held. On a half-duplex one the order of the transfers already says which
-/// waits for which, so only compute is held, until that of a task downloaded earlier.
+/// On a full-duplex link any phase may be held. On a half-duplex link the order of the transfers
+/// already says which transfer waits for which, so only compute may be held, until the compute of a
+/// task downloaded earlier ends.
 pub type Holds = Vec<Hold>;
 
-/// Holds of compute until the end of another's.
+/// Converts [`ComputeHolds`] to [`Holds`].
 pub(crate) fn compute_holds(until: &[Option<usize>]) -> Holds {
     let held = until.iter().enumerate();
     held.filter_map(|(task, until)| {
@@ -109,7 +110,8 @@ pub(crate) fn compute_holds(until: &[Option<usize>]) -> Holds {
     .collect()
 }
 
-/// The same for each of `n` tasks; `None` if anything else is held, too.
+/// Converts holds to [`ComputeHolds`] of `n` tasks; `None` if a hold is not of compute until the
+/// end of compute.
 fn only_compute(holds: &[Hold], n: usize) -> Option<ComputeHolds> {
     let mut until = vec![None; n];
     for h in holds {
@@ -147,7 +149,7 @@ pub fn simulate_held(
     Ok(schedule)
 }
 
-/// Each phase is held at most once, by another task, and the holds have no cycle.
+/// Checks that each phase is held at most once, by another task, and that the holds have no cycle.
 fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(), OverlapError> {
     let n = instance.len();
     let known = holds
@@ -253,7 +255,7 @@ pub(crate) fn play(
     }
 }
 
-/// The task until the end of whose compute that of task `i` is held.
+/// The task whose compute must end before that of task `i` may start, if any.
 pub(crate) fn hold(holds: &[Option<usize>], i: usize) -> Option<usize> {
     holds.get(i).copied().flatten()
 }
@@ -267,7 +269,8 @@ fn add_compute(holds: &[Option<usize>], ready: &[f64], ends: &[f64], phases: &mu
     }
 }
 
-/// Ends of compute, given when each download ends; tasks in the order of these times.
+/// Ends of compute, by task. `arrivals` gives each task with the end of its download, in order of
+/// time.
 fn compute(
     jobs: &[RoundTask],
     rates: &mut RateCache<'_>,

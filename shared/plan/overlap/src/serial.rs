@@ -9,9 +9,9 @@ const TRIED_TASKS: usize = 7;
 /// per second. Transfers overlap the compute of others, and all three have the same order. Sharing must be faster
 /// than this.
 ///
-/// The best order of a three-machine flow shop: for up to 7 tasks by trying all orders, beyond by Johnson's rule on
-/// `d + c` and `c + u` (exact if no transfer takes time). On a shared or half-duplex link, downloads and uploads are
-/// assumed not to overlap each other.
+/// The best order of a three-machine flow shop: for up to 7 tasks by trying all orders, for more by
+/// Johnson's rule on `d + c` and `c + u` (exact if no transfer takes time). On a shared or
+/// half-duplex link, downloads and uploads are assumed not to overlap each other.
 #[must_use]
 pub fn one_after_another(instance: &Instance, solo: &[f64]) -> f64 {
     let jobs = instance.jobs();

@@ -27,7 +27,7 @@ pub use estimate::{Estimate, estimate, estimate_along};
 pub use outcome::{Outcome, Schedules};
 pub use prune::may_end_before;
 
-/// How hard to search.
+/// What to search for, and how hard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderOptions {
     /// Uploads keep the order of the downloads (FedMT Algorithm 1).
@@ -181,7 +181,7 @@ struct Search<'a, 'r> {
     best_s: f64,
     best: Option<(Vec<u8>, Order)>,
     holds: Holds,
-    /// No schedule of the evaluated batch combinations ends sooner, with any idling.
+    /// Lower bound on every schedule of the evaluated batch combinations, with any idling.
     floor_s: f64,
     class: Schedules,
     complete: bool,
@@ -286,8 +286,9 @@ impl<'a, 'r> Search<'a, 'r> {
         }
     }
 
-    /// Merges these bounds into those of all combinations. The bound of the processor is expensive, so it is computed
-    /// only if the others do not already exceed the incumbent, and it is asked for or may yet prove the order.
+    /// Merges these bounds into the lower bound of all combinations. The bound of the processor is
+    /// expensive, so it is computed only if the others do not already exceed the incumbent, and it
+    /// is asked for or may yet prove the order.
     fn note_bound(&mut self, floor: &mut Floor, proven: bool) {
         let needed = self.options.lower_bound || !proven;
         let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
@@ -330,8 +331,9 @@ impl<'a, 'r> Search<'a, 'r> {
         starts.dedup();
         budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
-        // For the first batch sizes the two best heuristic orders, since their result prunes everything after them.
-        // For the others only the best one, which just has to show whether these sizes may be better.
+        // For the first batch sizes, descend from the two best heuristic orders, since the result
+        // prunes everything after them. For the other sizes, only from the best one, which just has
+        // to show whether these sizes may be better.
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
             if best_s <= bound * (1.0 + SAME) {

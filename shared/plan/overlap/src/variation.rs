@@ -9,13 +9,13 @@ use crate::vary;
 /// Percent by which batch sizes vary if the plan left them free.
 pub const BATCH_PERCENT: f64 = 20.0;
 
-/// How far batch sizes may vary, as the plan says before any part of it is replaced.
+/// How far batch sizes may vary, read from the plan before any part of it is replaced.
 pub(crate) struct Variation {
     /// Percent, if the request gives it.
     asked: Option<f64>,
     /// Percent, if it does not.
     usual: f64,
-    /// Memory of the tasks of one GPU.
+    /// Memory for all tasks of one GPU together.
     memory: Option<Bytes>,
 }
 
@@ -36,7 +36,7 @@ impl Variation {
         }
     }
 
-    /// The batch sizes that each task may take; none if rates do not depend on them.
+    /// The batch sizes that each task may take; empty if rates do not depend on them.
     pub(crate) fn batches(
         &self,
         plan: &Plan,

@@ -36,7 +36,7 @@ const NEARLY_VIOLATED: f64 = 0.9;
 struct Priced {
     /// Price of each task's samples, in seconds.
     prices: Vec<f64>,
-    /// Highest value of any part of each set; empty if not all tasks are priced.
+    /// Highest value of any subset of each set; empty if not all tasks are priced.
     best_within: Vec<f64>,
     late: Vec<Stair>,
 }
@@ -142,7 +142,7 @@ impl WorkloadBound {
         Self::of_sets(instance, &kept, &sets)
     }
 
-    /// Of the tasks `kept`, which is ascending.
+    /// The bound from the tasks `kept`, which is ascending.
     fn of_sets(instance: &Instance, kept: &[usize], sets: &Sets) -> Self {
         let n = instance.len();
         let jobs: Vec<RoundTask> = kept.iter().map(|&i| instance.jobs()[i]).collect();
@@ -182,8 +182,8 @@ impl WorkloadBound {
         Self { priced, makespan_s }
     }
 
-    /// Minimum seconds until the round ends, with `left(i)` left of task `i`, the tasks `active` computing, and no
-    /// other task able to compute for `alone_s` seconds.
+    /// Minimum seconds until the round ends, with work `left[i]` left of task `i`, the tasks
+    /// `active` computing, and no other task able to compute for `alone_s` seconds.
     pub fn rest_s(&self, left: &[f64], active: Set, alone_s: f64) -> f64 {
         let priced = self.priced.as_ref();
         priced.map_or(0.0, |p| p.rest_s(left, active, alone_s))
@@ -333,7 +333,7 @@ fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
     violated.map(|(set, _)| set).collect()
 }
 
-/// The sum over the members of every set, that of the empty set first.
+/// For every set, the sum over its members; the empty set comes first.
 fn sums(jobs: &[RoundTask], seconds: impl Fn(&RoundTask) -> f64) -> Vec<f64> {
     let mut sums = Vec::with_capacity(1 << jobs.len());
     sums.push(0.0);
@@ -345,7 +345,7 @@ fn sums(jobs: &[RoundTask], seconds: impl Fn(&RoundTask) -> f64) -> Vec<f64> {
     sums
 }
 
-/// The least `T` whose integral covers all priced work, from below.
+/// The least `T` whose integral covers all priced work, approximated from below.
 fn makespan_bound(
     jobs: &[RoundTask],
     early: &[(f64, f64)],

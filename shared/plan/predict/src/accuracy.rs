@@ -1,4 +1,4 @@
-//! How well a predictor predicts measurements that it was not fitted to.
+//! Accuracy of a predictor on measurements that it was not fitted to.
 
 use math::stats::{mean, median};
 
@@ -10,7 +10,7 @@ const HALF_WIDTH_90: f64 = 1.645;
 /// Errors of predictions, in percent of the measured values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// Number of throughputs compared: all that are above 0, of each task in each configuration.
+    /// Number of compared throughputs: one for each task of each configuration, if above 0.
     pub throughputs: usize,
     /// Mean absolute error of a throughput.
     pub mean_percent: f64,

@@ -9,7 +9,7 @@ use crate::{Dataset, TaskSpec};
 /// Solo rate of one task at every batch size.
 ///
 /// Between measured batch sizes, the step time `B / S(B)` is interpolated linearly in `B`, which is exact for the law
-/// `t = gamma_0 + gamma_1 O` (FedMT). Beyond them, the slope of the nearest two is used.
+/// `t = gamma_0 + gamma_1 O` (FedMT). Outside their range, the slope of the nearest two is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Anchor {
     /// `(batch, step seconds)`, by batch, not empty.
@@ -20,25 +20,25 @@ pub struct Anchor {
 
 /// A solo step is rejected as a stalled or broken run if its residual from the law (in logarithms) differs by more
 /// than this from the residuals of other runs, unless other runs at its batch size have the same residual. If there
-/// are no other runs at its batch size, it is kept: one measurement says more about a batch size than a law.
+/// are no other runs at its batch size, it is kept, because one measurement says more about a batch size than a law.
 const BROKEN: f64 = 0.3;
 
 /// Minimum number of other runs at a batch size that can contradict its solo step. If a law is learnt from ten or
-/// twenty co-runs, the residuals of one, two or three of them mostly show that the law does not know their
-/// interference. On pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error with 20 pairs
-/// from 7.8 to 11.9 %, three to 8.6; five had no effect.
+/// twenty co-runs, a large residual of one, two or three of them mostly means that the law lacks their interference.
+/// On 20 pairs of trainings on a K80 (Gavel), accepting one run as evidence raised the error from 7.8 to 11.9 %, and
+/// accepting three raised it to 8.6 %; requiring five did not raise it.
 const WITNESSES: usize = 5;
-/// The solo step must also differ by this many robust standard deviations of the residuals of single runs: if the law
-/// itself is wrong by a third, it cannot show that a run is. The error with 40 of these pairs was 7.0 % without this
-/// condition and 5.8 % with it, the same as without any replacement.
+/// The solo step must also differ by this many robust standard deviations of the residuals of single runs: a law that
+/// is itself wrong by a third cannot show that a run is wrong. The error with 40 of these pairs was 7.0 % without
+/// this condition and 5.8 % with it, the same as without any replacement.
 const APART: f64 = 3.0;
 
-/// Residuals of `ln step` in the runs that are not solo runs.
+/// Residuals of `ln step` of one task in co-runs and in runs at partial shares.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Elsewhere {
-    /// Medians of the batch sizes with enough runs.
+    /// Median residual by batch size, for batch sizes with enough runs ([`WITNESSES`]).
     pub medians: BTreeMap<u32, f64>,
-    /// Robust standard deviation of one run.
+    /// Robust standard deviation of the residual of one run.
     pub spread: f64,
 }
 
@@ -59,7 +59,7 @@ impl Anchor {
             let ((b0, t0), (b1, t1)) = (p[at - 1], p[at]);
             t0 + (t1 - t0) * (b - b0) / (b1 - b0)
         };
-        // Even with noise, a larger step must not be cheaper, nor may its samples cost more than those of a smaller
+        // Despite noise, a larger batch must not have a shorter step, nor a longer time per sample than a smaller
         // one.
         if b < first.0 {
             t.clamp(first.1 * (b / first.0), first.1)
@@ -76,7 +76,7 @@ impl Anchor {
         batch.as_f64() / self.step_seconds(batch)
     }
 
-    /// From the solo runs if there are any, otherwise from the law.
+    /// The anchor from the solo runs if there are any, otherwise from the law.
     pub(crate) fn new(
         solo: &BTreeMap<u32, f64>,
         elsewhere: &Elsewhere,

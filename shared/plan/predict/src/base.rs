@@ -28,7 +28,7 @@ pub(crate) struct Base {
     /// Kind of each task: copies of one model are one kind.
     pub kind: Vec<usize>,
     pub anchors: Vec<Anchor>,
-    /// Corrections to the laws from solo runs at partial shares.
+    /// Corrections of the laws by solo runs at partial shares.
     pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
     /// Whether laws are scaled to the measured solo steps, and everything else is relative to the solo step at the
@@ -38,7 +38,7 @@ pub(crate) struct Base {
     pub workload_law: Option<WorkloadLaw>,
     /// Maximum number of tasks measured together.
     pub most_together: usize,
-    /// What co-runs covered; `None` if the model does not say.
+    /// The shares and numbers of tasks that co-runs covered; `None` if the model does not say.
     pub domain: Option<Domain>,
 }
 
@@ -227,8 +227,8 @@ impl Base {
         s
     }
 
-    /// The meetings with steps divided by the ratio of the measured solo step to the law's. This includes solo runs,
-    /// so that laws fitted to the result keep the solo steps that they are relative to.
+    /// The meetings, with each step divided by the ratio of the measured solo step to the law's. This includes solo
+    /// runs, so that laws fitted to the result keep the solo steps that they are relative to.
     fn relative(&self, meetings: &[Vec<Meeting>]) -> Vec<Vec<Meeting>> {
         let mut all = meetings.to_vec();
         for (task, own) in all.iter_mut().enumerate() {
@@ -254,7 +254,7 @@ fn evidence(together: &[bool], at_all: &[bool]) -> Vec<Evidence> {
     together.iter().zip(at_all).map(one).collect()
 }
 
-/// Which tasks ran with a number of others that `counts`.
+/// For each task, whether it ran in a co-run whose number of other tasks satisfies `counts`.
 fn ran(data: &Dataset, counts: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut v = vec![false; data.tasks.len()];
     for s in &data.samples {
@@ -265,7 +265,7 @@ fn ran(data: &Dataset, counts: impl Fn(usize) -> bool) -> Vec<bool> {
     v
 }
 
-/// Which tasks ran at more than one share.
+/// For each task, whether it ran at more than one share.
 fn varied(data: &Dataset) -> Vec<bool> {
     let mut first = vec![None; data.tasks.len()];
     let mut v = vec![false; data.tasks.len()];

@@ -19,15 +19,16 @@ const BLOCK: usize = 64;
 struct Block {
     /// Features, row by row.
     rows: Vec<f64>,
-    /// Step by the law in seconds; `ln` of the solo step; whether as many tasks run as were measured together.
+    /// Step by the law in seconds; `solo`: `ln` of the solo step; `all`: whether as many tasks run as were
+    /// measured together.
     law: Vec<f64>,
     solo: Vec<f64>,
     all: Vec<bool>,
-    /// Whether trees may be used.
+    /// Whether trees may be used: co-runs covered the share levels and the number of tasks.
     levels: Vec<bool>,
-    /// Index of the output, and its setting.
+    /// Index in the output, and the setting.
     place: Vec<(usize, Setting)>,
-    /// Predictions of the parts, and features in the order in which trees read them.
+    /// Predictions of the process and of the trees; `columns`: features in the order in which trees read them.
     gp: Vec<f64>,
     trees: [Vec<f64>; 2],
     columns: Vec<f64>,
@@ -89,7 +90,8 @@ impl Block {
         self.place.clear();
     }
 
-    /// Features of [`LANES`] rows side by side; the last rows are repeated.
+    /// Transposes the features into blocks of [`LANES`] rows side by side; the last row is repeated to fill a
+    /// block.
     fn turn(&mut self, width: usize) {
         let n = self.law.len();
         self.columns.clear();

@@ -8,14 +8,14 @@ use units::{Batch, SamplesPerSec, Share, TaskId};
 
 use crate::repeats::between;
 
-/// Maximum number of co-runs in a model. So many take less room than the model's parameters, and a profile of the
+/// Maximum number of co-runs in a model. They take less space than the model's parameters, and a profile with the
 /// default budget has only 40.
 const MOST: usize = 256;
 
 /// The co-runs of all tasks that a plan may choose from. If there are more than 256, the best are taken, in turn by
-/// total throughput, by the sum of throughputs relative to alone, and by the minimum of these. Also the runs of some
-/// of the tasks at the batch sizes of one of these co-runs: they show how a round continues after a task has ended.
-/// Standard errors contain the spread between repeats of the profile ([`between`]).
+/// total throughput, by the sum of throughputs relative to alone, and by the minimum of these. Runs of some of the
+/// tasks at the batch sizes of one of these co-runs are included, too, because they show how a round continues after
+/// a task has ended. Standard errors contain the spread between repeats of the profile ([`between`]).
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {
     let tasks = &profile.header.workload.tasks;
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// `n` co-runs of two tasks, in the last of which one task made no progress, and one solo run.
+    /// `n` co-runs of two tasks and one solo run; in the last co-run, one task makes no progress.
     fn profile(n: u32) -> Profile {
         let mut text = String::from(
             r#"{"schema":"mt.profile/1","record":"header","workload":{"schema":"mt.workload/1","tasks":[{"id":"a","batch_sizes":[8],"model":"vgg16"},{"id":"b","batch_sizes":[8],"model":"vgg16"}]},"device":{"kind":"sim","name":"x","simulated":true},"design":"given","seed":0}"#,

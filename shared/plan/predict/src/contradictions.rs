@@ -8,14 +8,14 @@ use units::corun::Setting;
 use crate::dataset::Dataset;
 
 /// Rates of one configuration that differ by more than this factor contradict each other. With noise of 10 %, the
-/// most that a model is expected to average out, two rates differ by this factor once in 300 times.
+/// largest that a model should average out, two rates differ by this factor once in 300 times.
 const APART: f64 = 1.5;
-/// The same in standard errors of the difference, if they are known.
+/// If standard errors are known, the rates must also differ by this many standard errors of the difference.
 const ERRORS: f64 = 3.0;
 /// If a task is faster by this factor together with others than alone, one of the two measurements is wrong: solo
 /// rates repeat to a few percent.
 const FASTER: f64 = 1.1;
-/// Minimum number of such co-runs, at batch sizes with a solo run.
+/// Minimum number of a task's co-runs, at batch sizes with a solo run, for this check.
 const LEAST: usize = 3;
 
 /// Measurements that contradict each other.
@@ -38,7 +38,7 @@ pub enum Contradiction {
         faster: usize,
         /// Number of its co-runs.
         co_runs: usize,
-        /// The task with which it was swapped: the solo runs of each fit the co-runs of the other.
+        /// The task with which it was probably swapped: the solo runs of each fit the co-runs of the other.
         swapped_with: Option<usize>,
     },
 }

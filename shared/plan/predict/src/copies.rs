@@ -1,9 +1,9 @@
-//! Tasks that are copies of one model: what is learnt about one holds for all of them.
+//! Tasks that are copies of one model, and are learnt together.
 //!
-//! Hyper-parameter searches train one model several times at once. What a co-run shows about one copy holds for the
-//! others, so a model of kinds of tasks learns from the rows of all copies. For 4 to 7 trainings on an A100 with up
-//! to three copies of each of 8 models (MISO), this reduced the error of the ratio of rates at 14 % to rates at 100 %
-//! from 16.3 to 7.9 %.
+//! Hyper-parameter searches train one model several times at once. A measurement of one copy holds for the others, so
+//! the model has one regression per kind of task, which learns from the rows of all copies. For 4 to 7 trainings on
+//! an A100 with up to three copies of each of 8 models (MISO), this reduced the error of the ratio of rates at a
+//! share of 14 % to rates at 100 % from 16.3 to 7.9 %.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use crate::anchor;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
 /// Copies whose solo steps differ by more than this (in logarithms) are treated as different models, whatever the
-/// workload says: one may have another data pipeline, for example. Windows end at a standard error of 1 % and repeat
-/// to 2 to 3 %. The mean of two copies that differ by 10 % is off by 5 % for each.
+/// workload says: for example, one may have another data pipeline. Windows end at a standard error of 1 %, and
+/// repeated windows differ by 2 to 3 %. The mean of two copies that differ by 10 % is off by 5 % for each.
 const UNLIKE: f64 = 0.1;
 
-/// Which tasks are copies of one another.
+/// The grouping of the tasks into kinds; copies of one model are one kind.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Copies {
     /// Kind of each task.
@@ -29,7 +29,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Groups tasks with identical descriptions, unless their solo steps contradict it.
+    /// Groups tasks with identical descriptions, unless their solo steps differ ([`UNLIKE`]).
     pub fn of(data: &Dataset) -> Self {
         let mut copies = Self::default();
         let solo = anchor::solo_steps(data);
@@ -51,8 +51,9 @@ impl Copies {
         self.first.len() < self.kind.len()
     }
 
-    /// The measurements with kinds instead of tasks. A kind may then run more than once in a co-run, and a kind of
-    /// several tasks is a copy of itself. Without copies, the measurements are unchanged.
+    /// The measurements with kinds instead of tasks. A kind may then run more than once in a co-run; a kind of
+    /// several tasks is marked as a copy of itself ([`TaskSpec::copy_of`]). Without copies, the measurements are
+    /// unchanged.
     pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {
         if !self.any() {
             return Cow::Borrowed(data);
@@ -85,13 +86,13 @@ impl Copies {
         }
     }
 
-    /// Gives each task what is known of its kind.
+    /// Expands a list with one entry per kind to one with an entry per task.
     pub fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
         self.kind.iter().map(|k| of[*k].clone()).collect()
     }
 }
 
-/// Whether their solo steps agree at all batch sizes at which both were measured.
+/// Whether the solo steps of two tasks agree at the batch sizes at which both were measured.
 fn agree(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> bool {
     let gap = |(batch, step): (&u32, &f64)| Some((step / b.get(batch)?).ln());
     let gaps: Vec<f64> = a.iter().filter_map(gap).collect();

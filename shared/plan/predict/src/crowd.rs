@@ -6,54 +6,58 @@
 //! N_i(k) = (k - 1) mean of Q_j(k) over j != i,  Q_j(k) = 1 - (1 - u_j) f_j / a_k(j)
 //! ```
 //!
-//! The slow-down `s_i` of a task relative to running alone is extrapolated in the number of tasks. `m` tasks
-//! run, at most `M` were measured together, and `L` is the largest number below `M` that was measured (1 if there is
-//! none). `a_k` is the mean slow-down of the task over co-runs of `k` of the tasks, `f` that without contention.
+//! The slow-down `s_i` of a task relative to running alone is extrapolated in the number of tasks. `m` tasks run, at
+//! most `M` were measured together, and `L` is the largest number below `M` that was measured (1 if there is none).
+//! `a_k` is the mean slow-down of the task over co-runs of `k` of the tasks, and `f` is that without contention.
 //!
 //! With `g = 1` this is a line. But a task that waits for the device occupies its queue for longer: `u_j` is the part
-//! of a step that task j spends on the device alone, `Q_j` that in a co-run, as in a closed queueing network, and `N_i`
-//! the mean number of others in the queue. A line in `N` would be right if the device served one task at a time; it
-//! serves several, the better the more there are. The geometric mean of both lines has less error than either.
+//! of its step that task j spends on the device when it runs alone, `Q_j` is that part in a co-run, as in a closed
+//! queueing network, and `N_i` is the mean number of other tasks in the queue. A line in `N` would be right if the
+//! device served one task at a time; but it serves several at once, and more efficiently the more there are. The
+//! geometric mean of both lines has less error than either.
 //!
-//! Under caps, pairs hardly meet while many tasks do: two at 50 % fit on the device, seven do not. So each task takes
-//! at least
+//! Under share limits, two tasks hardly contend while many tasks do: two at 50 % fit on the device, seven do not. So
+//! each task takes at least
 //!
 //! ```text
 //! t_i = T_i (1 + (S_i - 1) mean of sqrt(R_j / W_j) over j != i)
 //! ```
 //!
 //! where `W_j` is the largest share at which a task ran with others, and `T_i` and `S_i` are its solo step and
-//! slow-down if all have these shares. The root is that of the law of a step without a fitted exponent.
+//! slow-down if all have these shares. The square root is also the exponent of the law of a step if the exponent is not
+//! fitted.
 //!
-//! Errors in percent of the line, of this, and of ridge regression: 3 to 5 processes from 2 on slices of an A100
-//! (ParvaGPU) 12.7, 10.9, 67.7; from 3 7.7, 7.3, 28.2; 3 to 7 trainings at 100 and 50 % from pairs (MISO) 33.1, 13.0,
-//! 29.1, from up to three 21.2, 14.6, 26.5; totals of four and eight trainings on an H200 from pairs 49.9, 18.4, 52.1.
+//! Errors in percent of the line, of this method, and of ridge regression: 3 to 5 processes on slices of an A100
+//! (ParvaGPU), extrapolated from 2: 12.7, 10.9, 67.7; from 3: 7.7, 7.3, 28.2. 3 to 7 trainings at shares of 100 and
+//! 50 % (MISO), extrapolated from pairs: 33.1, 13.0, 29.1; from up to three: 21.2, 14.6, 26.5. Totals of four and eight
+//! trainings on an H200, extrapolated from pairs: 49.9, 18.4, 52.1.
 
 use units::corun::{MAX_TASKS, Setting};
 
-/// Maximum number of smaller co-runs that are predicted: pairs of 23 tasks, triples of 12. Each costs as much as a
-/// prediction; if there are more, the models of the tasks extrapolate on their own.
+/// Maximum number of smaller co-runs that are predicted for one co-run: all pairs of 23 tasks, or all triples of 12.
+/// Each costs one prediction; if there are more, the tasks' own models extrapolate.
 const MOST: usize = 256;
 
-/// Passes of the fixed point of slow-downs and queues, and the change that ends it. A slow-down is bounded because
-/// `Q` is at most 1; from the line the passes only increase it, and ten reach a thousandth.
+/// Maximum number of passes of the fixed-point iteration of slow-downs and queues, and the change that ends it. It
+/// converges, because a slow-down is bounded (`Q` is at most 1) and passes that start from the line only increase it;
+/// ten passes reach a thousandth.
 const PASSES: usize = 30;
 const SETTLED: f64 = 1e-6;
 
-/// The numbers of tasks that are extrapolated from.
+/// An extrapolation in the number of tasks, from two measured numbers `most` and `less`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Line {
     most: usize,
     less: usize,
 }
 
-/// Predictions of what was measured.
+/// Predictions for measured numbers of tasks, on which the extrapolation is based.
 pub(crate) struct Measured<'a> {
     /// Rate of a task alone at its share.
     pub alone: &'a dyn Fn(&Setting) -> f64,
     /// The part of its step that a task alone spends on the device.
     pub busy: &'a dyn Fn(&Setting) -> f64,
-    /// Rates of a measured number of tasks; they may exceed those alone.
+    /// Rates in a co-run of a measured number of tasks; they may exceed the rates alone.
     pub together: &'a dyn Fn(&[Setting], &mut [f64]),
 }
 
@@ -61,8 +65,8 @@ pub(crate) struct Measured<'a> {
 type Each = [f64; MAX_TASKS];
 
 impl Line {
-    /// For `running` tasks, from the numbers of tasks that were measured together, ascending. `None` if all of these
-    /// are at least `running`, or if too many co-runs would have to be predicted.
+    /// The extrapolation to `running` tasks from `crowds`, the numbers of tasks that were measured together, ascending.
+    /// `None` if one of these is at least `running`, or if too many co-runs would have to be predicted.
     pub fn to(running: usize, crowds: &[usize]) -> Option<Self> {
         let (&most, fewer) = crowds.split_last()?;
         let less = fewer.last().copied().unwrap_or(1);
@@ -102,8 +106,8 @@ impl Line {
         }
         let of = |k: usize| slow_down_among(k, active, &alone, measured.together);
         let (last, least) = of(self.most);
-        // Some trainings are faster beside others than in their solo runs, which were measured just after their start
-        // (on an H200 by up to 30 %): then their slow-down must be counted from the former.
+        // Some trainings are faster in co-runs than in their solo runs, which were measured just after their start (on
+        // an H200 by up to 30 %). Then the slow-down must be relative to their fastest co-run.
         let free = least.map(|s| s.min(1.0));
         let before = if self.less > 1 { of(self.less).0 } else { free };
         let queue = |k: usize, slow_down: &Each| {
@@ -127,7 +131,7 @@ impl Line {
             let mut change = 0.0_f64;
             for i in 0..m {
                 let by_queue = (all[i] - most[i]) / (steps * (most[i] - fewest[i]));
-                // Nobody queues: the line is all that is known.
+                // No task queues, so only the line is known.
                 let growth = if by_queue.is_finite() {
                     by_queue.max(1.0).sqrt()
                 } else {
@@ -145,13 +149,13 @@ impl Line {
     }
 }
 
-/// Mean of all numbers but the one at `i`.
+/// Mean of all numbers except that at `i`.
 fn mean_of_others(i: usize, each: &[f64]) -> f64 {
     let others = each.iter().enumerate().filter(|(j, _)| *j != i);
     others.map(|(_, v)| v).sum::<f64>() / (each.len() - 1) as f64
 }
 
-/// Mean and least slow-down of each task over all co-runs of `k` of them.
+/// Mean and minimum slow-down of each task over all co-runs of `k` of the tasks.
 fn slow_down_among(
     k: usize,
     active: &[Setting],
@@ -178,7 +182,7 @@ fn slow_down_among(
         let carried = set + low;
         set = carried | (((set ^ carried) / low) >> 2);
     }
-    // Each task is in the same number of them.
+    // Each task is in the same number of subsets.
     let each = (subsets(m, k) * k / m) as f64;
     (sum.map(|s| s / each), least)
 }
@@ -212,7 +216,8 @@ mod tests {
         }
     }
 
-    /// Whatever the share, a task runs at 100 alone and spends this part of its step on the device.
+    /// Rates by `line` if every task runs at 100 alone, at any share, and spends the part `busy` of its step on the
+    /// device.
     fn rates(
         line: Line,
         active: &[Setting],
@@ -290,14 +295,14 @@ mod tests {
 
     #[test]
     fn a_solo_run_slower_than_co_runs_does_not_hide_contention() {
-        // Faster beside task 0 than alone, slower beside the others.
+        // Every task is faster beside task 0 than alone, and slower beside the others.
         let warm = |active: &[Setting], out: &mut [f64]| {
             let slow = !active.iter().any(|a| a.task == 0);
             out.fill(if slow { 80.0 } else { 120.0 });
         };
         let active = settings(3, 100.0);
         let found = rates(Line::to(3, &[2]).unwrap(), &active, 1.0, &warm);
-        // From 120 to the mean slow-down of 80 and 120, and as much again.
+        // The slow-down grows from that of 120 to the mean of those of 80 and 120, and then by the same amount again.
         let mean = f64::midpoint(100.0 / 80.0, 100.0 / 120.0);
         let expected = 100.0 / (2.0 * mean - 100.0 / 120.0);
         assert!(

@@ -6,9 +6,9 @@ use crate::PredictError;
 /// Description of a task before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSpec {
-    /// Floating-point operations to train on one sample, where known.
+    /// Floating-point operations to train on one sample, if known.
     pub flops_per_sample: Option<f64>,
-    /// Bytes moved to train on one sample, where known.
+    /// Bytes moved to train on one sample, if known.
     pub bytes_per_sample: Option<f64>,
     /// Batch sizes it may run with.
     pub batches: Vec<Batch>,
@@ -21,9 +21,9 @@ pub struct TaskSpec {
 pub struct Sample {
     /// The tasks that ran together, each at most once. One task alone is a solo run.
     pub active: Vec<Setting>,
-    /// Samples per second of each, in the order of `active`. Zero means that it did not run.
+    /// Samples per second of each, in the order of `active`. Zero means that the task did not run.
     pub throughput: Vec<f64>,
-    /// Standard error of each throughput, samples per second, where measured.
+    /// Standard error of each throughput, samples per second, if measured.
     pub stderr: Option<Vec<f64>>,
 }
 
@@ -56,7 +56,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// At most `most` co-runs, spread evenly over the list, after at most the same number of solo runs.
+    /// At most `most` solo runs, followed by at most `most` co-runs, both spread evenly over the list.
     pub(crate) fn thinned(&self, most: usize) -> Dataset {
         let (alone, together): (Vec<&Sample>, Vec<&Sample>) =
             self.samples.iter().partition(|s| s.active.len() == 1);

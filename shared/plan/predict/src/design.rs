@@ -1,15 +1,15 @@
-//! Which configuration to measure next: solo runs, then a few co-runs spread over the promising region, then
-//! alternately the highest expected improvement of the objective and the model's best, with a refit after every
-//! measurement.
+//! Sequential design: chooses the configuration to measure next. It measures the solo runs, then a few co-runs
+//! spread over the promising region, then alternately the co-run with the highest expected improvement of the
+//! objective and the model's best, with a refit after every measurement.
 //!
 //! The model is the blend that profiles are also fitted with. A Gaussian process alone does not model the steps
-//! caused by rounding to whole processors, treats ridges as noise, and searches in the wrong place. The model's best
-//! is also measured, because the maximum of many predictions tends to be an overestimate.
+//! caused by rounding shares to whole processors: it treats ridges as noise and searches in the wrong place. The
+//! model's best is also measured, because the maximum of many predictions tends to be an overestimate.
 //!
-//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15): `EI = s (z Phi(z) + phi(z))`, `z = (m - best)
-//! / s`. `m` and `s` are the predicted objective and its standard deviation, and `best` is the model's value of the
-//! best measured configuration. If there is a floor, it is multiplied by the probability that every task keeps it
-//! (Gardner et al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
+//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15): `EI = s (z Phi(z) + phi(z))`,
+//! `z = (m - best) / s`. `m` and `s` are the predicted objective and its standard deviation, and `best` is the
+//! model's value of the best measured configuration. If there is a floor, `EI` is multiplied by the probability that
+//! every task keeps it (Gardner et al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
 
 mod climb;
 mod goal;
@@ -67,7 +67,7 @@ pub enum Step {
 pub struct Progress {
     /// The best configuration according to the model.
     pub best: Vec<Setting>,
-    /// Its predicted value. If it violates the floor, the value is negative: minus the missing part.
+    /// Its predicted value. If it violates the floor, the value is minus the amount by which it does.
     pub value: f64,
     /// Expected improvement of the next measurement, as a fraction of the best measured value; 1 if no measured
     /// configuration keeps the floor.
@@ -80,7 +80,7 @@ pub const STARTS: usize = 6;
 /// Number of candidates, best by mean, for which the uncertainty is computed.
 const SHORTLIST: usize = 160;
 impl Design<'_> {
-    /// What to measure after `data`, which are all measurements so far in any order. The result is deterministic.
+    /// What to measure next, given all measurements so far, in any order. The result is deterministic.
     ///
     /// # Errors
     /// [`PredictError`] if nothing can be learnt from the data.
@@ -183,7 +183,7 @@ impl Design<'_> {
             let gain = self.expected_improvement(model, active, best_measured);
             (gain, *active)
         });
-        // The first of equal ones, which has the largest mean.
+        // The sort is stable, so the first of equal gains has the largest mean.
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let choice = gains.first().copied();
         let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
@@ -216,7 +216,8 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
-            // In its turn, and before the search ends: the best must be measured, not only predicted.
+            // Measure the model's best in its turn, and before the search ends, so that the result is measured and
+            // not only predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 more: others(&best),

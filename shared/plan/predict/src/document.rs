@@ -3,7 +3,7 @@ use units::corun::Setting;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
 impl TaskSpec {
-    /// A workload's description of its tasks.
+    /// The descriptions of a workload's tasks.
     #[must_use]
     pub fn all(workload: &doc::Workload) -> Vec<TaskSpec> {
         let tasks = &workload.tasks;
@@ -18,7 +18,7 @@ impl TaskSpec {
 }
 
 /// Whether two tasks are described as the same model. Their batch sizes, data and programs may differ, as in
-/// hyper-parameter searches. A task without a description is alike to no other.
+/// hyper-parameter searches. A task without a description is like no other.
 fn alike(a: &doc::Task, b: &doc::Task) -> bool {
     let described = a.model.is_some() || !a.layers.is_empty() || a.flops_per_sample.is_some();
     described
@@ -28,8 +28,8 @@ fn alike(a: &doc::Task, b: &doc::Task) -> bool {
 }
 
 impl Dataset {
-    /// The measurements of a profile. Tasks that the workload does not have are left out; `doc` refuses such profiles
-    /// when it reads them.
+    /// The measurements of a profile. Tasks that are not in the workload are ignored; `doc` rejects such profiles on
+    /// reading.
     #[must_use]
     pub fn from_profile(profile: &doc::Profile) -> Dataset {
         let workload = &profile.header.workload;

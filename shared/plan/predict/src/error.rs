@@ -20,7 +20,7 @@ pub enum PredictError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// There is nothing usable to learn from.
+    /// No sample has a throughput above 0.
     #[error(
         "no usable sample: every throughput is zero, so there is nothing to learn from; \
          profile at least one run of each task"
@@ -38,7 +38,7 @@ pub enum PredictError {
     /// The parameters of a model document are not valid parameters of a predictor.
     #[error("{path}: {problem}; fit the model again")]
     BadModel {
-        /// JSON path of the place.
+        /// JSON path of the bad parameter.
         path: String,
         /// What is wrong.
         problem: String,

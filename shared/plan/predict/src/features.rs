@@ -15,15 +15,16 @@ const OF_ALL: usize = OWN + OTHER + 2 * MAX_TASKS;
 /// Features that do not refer to another task.
 pub(crate) const SUMS: usize = 12;
 
-/// Numbers of features of [`Layout::fill_groups`] that refer to no particular task: those of the task itself, and those
-/// of the others.
+/// Numbers of features of [`Layout::fill_groups`] that do not identify a task: in the group of the task itself, and in
+/// that of the others.
 pub(crate) const OWN: usize = 3;
 const OTHER: usize = 4;
 
 /// The feature that counts the others.
 pub(crate) const OTHERS: usize = 7;
 
-/// Logarithm of a small batch size: an absent task has feature 0, as a tiny batch would.
+/// Logarithm of a small batch size, which is subtracted from that of a batch: an absent task has feature 0, like a task
+/// with a tiny batch.
 const SMALL: f64 = 3.0;
 
 /// Features of each other task.
@@ -34,20 +35,19 @@ const EACH: usize = 5;
 pub(crate) struct CorunInputs {
     /// Running tasks.
     pub len: usize,
-    /// Whether co-runs covered its share levels and its number of tasks; `true` if the model does not say what they
-    /// covered.
+    /// Whether measured co-runs covered its share levels and its number of tasks; `true` if the model does not say.
     pub has_levels: bool,
     pub task: [usize; MAX_TASKS],
     pub kind: [usize; MAX_TASKS],
     pub share: [f64; MAX_TASKS],
     /// Logarithm of the solo step seconds by the anchor, on the whole device.
     pub ln_step: [f64; MAX_TASKS],
-    /// The same at its share; in models without that, on the whole device.
+    /// Logarithm of the solo step seconds at its share; in models without that, on the whole device.
     pub ln_alone: [f64; MAX_TASKS],
     pub batch: [f64; MAX_TASKS],
     pub ln_batch: [f64; MAX_TASKS],
-    /// Seconds of its step on the host and, undisturbed, on the device, by the law, scaled so that together they give
-    /// the solo step.
+    /// Host part of its step in seconds, by the law; `device`: device part without contention. Both are scaled so that
+    /// together they give the solo step.
     pub host: [f64; MAX_TASKS],
     pub device: [f64; MAX_TASKS],
     /// `u_j` of the law: the fraction of its step in which the task uses the device.
@@ -77,7 +77,7 @@ impl CorunInputs {
         }
     }
 
-    /// All that the first group of [`Layout::fill_groups`] is made of, as bits.
+    /// The inputs of the first group of [`Layout::fill_groups`], as bits: a key for [`crate::pool::OwnHalves`].
     pub fn own(&self, at: usize) -> [u64; 4] {
         let numbers = [self.ln_step[at], self.ln_batch[at], self.share[at]];
         let [step, batch, share] = numbers.map(f64::to_bits);
@@ -96,13 +96,13 @@ impl CorunInputs {
 /// A quantity on which throughput depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driver {
-    /// What it is.
+    /// Its name for people.
     pub what: &'static str,
     /// The other task that it refers to; `None` if it refers to the task itself, or to all others.
     pub of: Option<usize>,
 }
 
-/// Selects the features that describe a task's place in a co-run.
+/// Defines the features that describe a task in a co-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Kinds of tasks of the workload.
@@ -124,7 +124,7 @@ impl Layout {
         }
     }
 
-    /// Features without the law: own batch size and share, and those of each other task.
+    /// Indices of the features that do not use the law: own batch size and share, and those of each other task.
     pub fn plain(self) -> Vec<usize> {
         if self.named() == 0 {
             return (0..SUMS).collect();
@@ -168,7 +168,7 @@ impl Layout {
         v
     }
 
-    /// Features of [`Layout::fill_groups`]: the task's own, and all.
+    /// Numbers of features of [`Layout::fill_groups`]: in the task's own group, and in both.
     pub fn groups(self) -> (usize, usize) {
         let own = OWN + self.tasks;
         (own, own + OTHER + self.tasks)
@@ -181,10 +181,10 @@ impl Layout {
         (0..all).map(names).collect()
     }
 
-    /// Writes features that describe a place in a co-run, whichever task has it, to the front of `x`, in two groups:
-    /// the task itself (which one, batch size, share), and the others (how many, how large, which ones at which
-    /// share). They do not use the law, so a law from ten co-runs cannot mislead the process. That each kind is told
-    /// apart took the error with 52 jobs and 500 pairs from 18 to 15 %.
+    /// Writes the features for the process of all tasks to the front of `x`, in two groups: the task itself (kind,
+    /// batch size, share), and the others (number, size, kinds with their shares). They do not use the law, so that a
+    /// law from ten co-runs cannot mislead the process. Features that identify each kind reduced the error with 52 jobs
+    /// and 500 pairs from 18 to 15 %.
     pub fn fill_groups(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let (own, all) = self.groups();
         x[..all].fill(0.0);
@@ -223,7 +223,7 @@ impl Layout {
             batches += ln_batch;
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
-                // Position of task j among the others of this task.
+                // Position of kind j among the features of other kinds; without copies, the task's own kind is skipped.
                 let skipped = !self.copies && s.kind[j] > s.kind[at];
                 let place = SUMS + EACH * (s.kind[j] - usize::from(skipped));
                 let each = [

@@ -38,9 +38,9 @@ pub struct FitOptions {
     /// Whether to cross-validate. Without it the family cannot be chosen by merit and intervals
     /// are not calibrated.
     pub validate: bool,
-    /// Whether trees also predict at shares that co-runs did not cover. Only for a sequential design, which measures
-    /// next where it was wrong: after two or three co-runs no share is covered, and the mean slow-down that trees
-    /// predict then leads the design to the promising region.
+    /// Whether trees also predict at shares that co-runs did not cover. Only for a sequential design, which corrects
+    /// wrong predictions by its next measurement. After two or three co-runs, hardly any share is covered, and the
+    /// mean slow-down that trees predict leads the design to the promising region.
     pub trees_everywhere: bool,
 }
 
@@ -60,24 +60,24 @@ impl Default for FitOptions {
 pub struct Fitted {
     /// The model.
     pub predictor: Predictor,
-    /// How good it is, and why.
+    /// Errors of the model, and what it learnt about each task.
     pub report: FitReport,
-    /// Number of measured configurations in its Gaussian processes.
+    /// Measured configurations that are points of its Gaussian processes.
     pub(crate) points: Vec<Vec<Setting>>,
     /// Number of configurations learnt from.
     pub(crate) configurations: usize,
 }
 
-/// Maximum number of co-runs for validation: a fold costs as much as a fit. The best weight for few data is not the
-/// best for all: the process for all tasks keeps 256 points, and predicts 400 rates as well as 4,000. When solo runs
-/// counted, too, only 112 of 540 co-runs of mixes (MISO) were used to choose the weights, and the error was 18 to 21
-/// % instead of 6 % with all.
+/// Maximum number of co-runs for validation, since a fold costs as much as a fit. It must not be too small, because
+/// the weights that are best for few data are not the best for all: the process for all tasks keeps 256 points, and
+/// predicts 400 rates as well as 4,000. When solo runs counted towards the limit, only 112 of 540 co-runs of mixes
+/// (MISO) were used to choose the weights, and the error was 18 to 21 % instead of 6 % with all.
 const MOST_TO_VALIDATE: usize = 600;
 
 /// Learns the co-run throughput of the tasks from measurements, as a model of one family.
 ///
-/// Throughputs of zero are left out; wrong ones are detected and get little weight. The same data gives the same
-/// model, byte by byte.
+/// Throughputs of zero are left out; outliers are detected and get little weight. The same data gives the same
+/// model, to the byte.
 pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitted, PredictError> {
     learn(data, &[method], options)
 }
@@ -85,7 +85,7 @@ pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitte
 /// Like [`fit`], with the family that cross-validation finds best: the blend unless another is clearly better, and
 /// the Gaussian process if there is too little data to compare.
 pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
-    // In order of preference if nearly equal.
+    // In order of preference for nearly equal errors.
     let all = [Method::Blend, Method::Structured, Method::Gp];
     learn(data, &all, options)
 }
@@ -106,8 +106,8 @@ fn learn(
     })
 }
 
-/// The same for measurements of kinds instead of the tasks of `original`; the model is one of these tasks. There is
-/// still one regression for each kind.
+/// Like [`learn`], for measurements of kinds (`data`) instead of tasks (`original`). The resulting model is for the
+/// tasks, but has one regression per kind.
 fn learn_kinds(
     data: &Dataset,
     original: &Dataset,

@@ -1,4 +1,4 @@
-//! Gaussian-process regression with a Matern kernel and one length per feature.
+//! Gaussian-process regression with a Matern kernel and one length scale per feature.
 //!
 //! Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equations 2.23-2.26 (mean
 //! and variance), 2.30 and 5.9 (marginal likelihood and its gradient), 5.12 (leave-one-out).
@@ -21,13 +21,14 @@ pub(crate) use observations::Observations;
 pub(crate) use sets::{MEMBER, Members, SetGp, SetHyper};
 pub(crate) use sparse::sparse;
 
-/// Most points that a Gaussian process keeps; more measurements are projected on these.
+/// Maximum number of points of a Gaussian process; further measurements are projected on these
+/// ([`mod@sparse`]).
 pub(crate) const MOST_POINTS: usize = 256;
 
 /// Points whose distances are computed together.
 const TILE: usize = 8;
 
-/// Points of whole tiles.
+/// Number of points in whole tiles, `n` rounded up.
 const fn padded(n: usize) -> usize {
     n.div_ceil(TILE) * TILE
 }
@@ -36,7 +37,7 @@ const fn padded(n: usize) -> usize {
 #[derive(Debug, Clone)]
 pub(crate) struct Gp {
     pub hyper: Hyper,
-    /// Inputs, each feature times its inverse length, in tiles of [`TILE`] points: within a tile
+    /// Inputs, each feature times its inverse length, in tiles of [`TILE`] points; a tile is stored
     /// feature by feature. The last tile is filled up with zeros.
     tiles: Vec<f64>,
     pub alpha: Vec<f64>,
@@ -44,7 +45,7 @@ pub(crate) struct Gp {
 }
 
 impl Gp {
-    /// Conditions on observations.
+    /// The process conditioned on observations.
     pub fn new(hyper: Hyper, obs: &Observations) -> Result<Self, NotPositiveDefinite> {
         let mut gp = Self::with_weights(hyper, obs, Vec::new())?;
         gp.alpha = obs.y.clone();
@@ -52,8 +53,8 @@ impl Gp {
         Ok(gp)
     }
 
-    /// With weights found earlier (a stored model): the mean is then the same to the last bit,
-    /// whatever later versions do to the solver.
+    /// Uses the weights of a stored model, so that the mean is the same to the last bit even if the
+    /// solver changes.
     pub fn with_weights(
         hyper: Hyper,
         obs: &Observations,
@@ -91,8 +92,8 @@ impl Gp {
         self.alpha.len()
     }
 
-    /// Covariances with the points of the function at each of `N` places, already scaled, into
-    /// the first [`padded`] of each of `k`.
+    /// Writes the covariances of the function at `N` scaled inputs with all points to the first
+    /// [`padded`] entries of each of `k`.
     #[inline(always)]
     fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
         let (n, signal) = (padded(self.len()), self.hyper.signal);
@@ -109,7 +110,8 @@ impl Gp {
         self.beside(own.each_ref().map(|k| &k[..n]), x, k);
     }
 
-    /// The kernel of two groups on the first group alone, into the first [`padded`] of each of `k`.
+    /// Writes the Matern kernel on the first group of features to the first [`padded`] entries of
+    /// each of `k`.
     #[inline(always)]
     fn on_own<const N: usize>(
         &self,
@@ -123,7 +125,8 @@ impl Gp {
         }
     }
 
-    /// Like [`Gp::covariances`] for a kernel of two groups with known values on the first group.
+    /// Like [`Gp::covariances`] for a kernel of two groups, with known kernel values on the first
+    /// group.
     #[inline(always)]
     fn beside<const N: usize>(
         &self,
@@ -140,7 +143,7 @@ impl Gp {
         }
     }
 
-    /// Squared distances to the points along some of the features.
+    /// Squared distances to all points along a range of features.
     #[inline(always)]
     fn distances<const N: usize>(
         &self,
@@ -166,7 +169,7 @@ impl Gp {
         }
     }
 
-    /// Features times inverse lengths.
+    /// Multiplies features by their inverse lengths.
     pub fn scale(&self, x: &mut [f64]) {
         for (v, w) in x.iter_mut().zip(&self.hyper.inverse_length) {
             *v *= w;
@@ -178,14 +181,14 @@ impl Gp {
         means(self, rows, width, out);
     }
 
-    /// Values of the kernel of two groups on the first group alone, at scaled features.
+    /// Kernel values on the first group alone, with all points, at scaled features.
     pub fn own_half(&self, x: &[f64]) -> Vec<f64> {
         let mut k = vec![0.0; padded(self.len())];
         own_half(self, x, &mut k);
         k
     }
 
-    /// [`Gp::means`] where these values are known of each row, to the same bits.
+    /// [`Gp::means`] with the values of [`Gp::own_half`] given for each row; bit-identical.
     pub fn means_beside(&self, own: &[&[f64]], rows: &[f64], width: usize, out: &mut [f64]) {
         means_beside(self, own, rows, width, out);
     }
@@ -213,7 +216,7 @@ wide! {
         let n = gp.len();
         let mut k = [[0.0; MOST_POINTS]; 2];
         for (x, o) in rows.chunks(2 * width).zip(out.chunks_mut(2)) {
-            // The last of an odd number is computed twice.
+            // Rows are computed in pairs; the last of an odd number is computed twice.
             gp.covariances([&x[..width], &x[x.len() - width..]], &mut k);
             for (o, k) in o.iter_mut().zip(&k) {
                 *o = dot(&k[..n], &gp.alpha);
@@ -236,7 +239,7 @@ wide! {
         let n = gp.len();
         let mut k = [[0.0; MOST_POINTS]; 2];
         for ((x, own), o) in rows.chunks(2 * width).zip(own.chunks(2)).zip(out.chunks_mut(2)) {
-            // The last of an odd number is computed twice.
+            // Rows are computed in pairs; the last of an odd number is computed twice.
             let own = [own[0], own[own.len() - 1]];
             gp.beside(own, [&x[..width], &x[x.len() - width..]], &mut k);
             for (o, k) in o.iter_mut().zip(&k) {

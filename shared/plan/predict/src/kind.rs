@@ -7,9 +7,10 @@ use units::corun::Setting;
 use crate::predictor::Predictor;
 
 impl Predictor {
-    /// How far a co-run is from the measurements, and the error of predictions of that kind, if parts of that kind
-    /// could be held out. If several kinds apply, the one with the largest error counts: a new share of a new task is
-    /// predicted no better than the task. An unknown error counts as the largest.
+    /// The kind of a configuration by its distance from the measurements, and the error of predictions of that kind,
+    /// if parts of that kind could be held out. If several kinds apply, the one with the largest error counts,
+    /// because a new share of a new task is predicted no better than the task. An unknown error counts as the
+    /// largest.
     ///
     /// `None` if no two tasks run together (solo rates come from solo runs), and for models that do not say what they
     /// cover.
@@ -35,7 +36,8 @@ impl Predictor {
         }
     }
 
-    /// Every kind that applies to a co-run, the farthest last; none if the model does not say what it covers.
+    /// Every kind that applies to a co-run, the farthest from the measurements last; empty if the model does not say
+    /// what it covers.
     fn kinds(&self, active: &[Setting]) -> Vec<Kind> {
         let Some(domain) = &self.base.domain else {
             return Vec::new();

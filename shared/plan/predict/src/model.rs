@@ -10,7 +10,7 @@ use crate::trees::Trees;
 /// Maximum number of measurements for learning hyper-parameters.
 pub(crate) const MOST_FOR_HYPER: usize = 160;
 
-/// A measurement whose residual is more than this many robust standard deviations is wrong.
+/// A measurement whose residual exceeds this many robust standard deviations is treated as wrong.
 const WRONG: f64 = 5.0;
 
 /// Regressions of one task in addition to its law.
@@ -19,8 +19,8 @@ pub(crate) struct Regressors {
     pub gp: Option<GpPart>,
     /// On the residual of the law.
     pub trees: Option<Trees>,
-    /// On the slow-down relative to the solo run, which is right where the law is wrong. Used only for co-runs of the
-    /// largest number of tasks measured together, because trees know nothing of smaller co-runs.
+    /// On the slow-down relative to the solo run, which does not depend on the law and its errors. Used only for
+    /// co-runs of the largest measured number of tasks, because trees do not generalise to smaller co-runs.
     pub solo_trees: Option<Trees>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct GpPart {
     pub gp: Gp,
     /// Index of each point: among the task's rows during the fit, among the points of the model afterwards.
     pub points: Vec<usize>,
-    /// Index of the task in each of these co-runs, after the fit.
+    /// Position of the task in the configuration of each point, after the fit.
     pub places: Vec<usize>,
     pub noise_factor: Vec<f64>,
 }
@@ -119,7 +119,7 @@ pub(crate) fn fit_trees(
             y.iter().map(sound).collect()
         }
     };
-    // The slow-down is relative to solo runs, so trees would only split these off.
+    // The slow-down of a solo run is 0, so trees would only learn to split solo runs off.
     for (w, x) in weight.iter_mut().zip(&rows.features) {
         *w *= x[OTHERS].min(1.0);
     }
@@ -127,19 +127,20 @@ pub(crate) fn fit_trees(
     Trees::fit(&rows.features, &layout.plain(), targets, &weight).map(Into::into)
 }
 
-/// `ln step` minus `ln` of the solo step.
+/// Slow-down of each row: `ln step` minus `ln` of the solo step.
 fn slow_down(rows: &Rows) -> Vec<f64> {
     let pairs = rows.ln_step.iter().zip(&rows.ln_solo);
     pairs.map(|(a, b)| a - b).collect()
 }
 
-/// Residual of `ln step`.
+/// Residual of each row: `ln step` minus that of the law.
 fn residual(rows: &Rows) -> Vec<f64> {
     let pairs = rows.ln_step.iter().zip(&rows.ln_law);
     pairs.map(|(a, b)| a - b).collect()
 }
 
-/// Noise factor of a residual: 1 within [`WRONG`] deviations, growing with the square beyond.
+/// Noise factor of a residual: 1 within [`WRONG`] deviations; beyond, 100 times the square of the excess
+/// `|residual| / (WRONG * sigma)`.
 pub(crate) fn factor(residual: f64, sigma: f64) -> f64 {
     let z = residual.abs() / (WRONG * sigma);
     if z > 1.0 { 100.0 * z * z } else { 1.0 }
@@ -153,7 +154,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
     let mut obs = Observations::new(&rows.features, y);
-    // Before anything is learnt, only absurd values can be distinguished from unexpected ones.
+    // Before anything is learnt, reject only absurd values: others may merely be unexpected.
     for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
         *f = factor(*y, (2.0 * spread).max(0.08));
     }
@@ -173,7 +174,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize) -> Option<GpPart> {
     condition(rows, hyper, None)
 }
 
-/// The same for the process of all tasks, with the kernel of two groups of features.
+/// Like [`learn_gp`], for the process of all tasks, with the kernel of two groups of features.
 pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
     let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
@@ -219,13 +220,13 @@ fn mark_wrong(obs: &mut Observations, hyper: &Hyper) -> Option<bool> {
     mark(&mut obs.noise_factor, &left_out, hyper.noise)
 }
 
-/// The same from given residuals and variances.
+/// Like [`mark_wrong`], from given leave-one-out residuals and variances.
 pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> Option<bool> {
     let residuals: Vec<f64> = left_out.iter().map(|(r, _)| *r).collect();
     let sigma = stats::mad_sigma(&residuals, 0.0)?.max(noise.sqrt().min(0.05));
     let mut changed = false;
     for (f, (r, v)) in factors.iter_mut().zip(left_out) {
-        // If the process itself is uncertain, a large residual says nothing.
+        // If the process itself is uncertain, a large residual is no evidence of a wrong measurement.
         let unsure = (v - noise * *f).max(0.0).sqrt();
         let next = factor(*r, sigma.max(unsure));
         changed |= (next > 1.0) != (*f > 1.0);
@@ -234,9 +235,10 @@ pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> 
     Some(changed)
 }
 
-/// Conditions on all rows with known hyper-parameters; `None` without rows. `wrong` are the noise factors if known.
+/// The process conditioned on all rows, with known hyper-parameters; `None` without rows. `wrong` are the noise
+/// factors, if known.
 pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Option<GpPart> {
-    // No rows: all co-runs of this task were left out.
+    // Without rows, all co-runs of this task were left out.
     if rows.len() == 0 {
         return None;
     }

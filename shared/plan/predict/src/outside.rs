@@ -13,18 +13,18 @@ pub enum Outside {
     Batch {
         /// The task.
         task: usize,
-        /// The batch size asked for.
+        /// The requested batch size.
         batch: Batch,
-        /// Smallest and largest measured.
+        /// Smallest and largest measured value.
         measured: (Batch, Batch),
     },
-    /// The share lies outside the range at which the task ran; for a co-run, ran with others.
+    /// The share lies outside the range at which the task ran or, for a co-run, ran with others.
     Share {
         /// The task.
         task: usize,
-        /// The share asked for.
+        /// The requested share.
         share: Share,
-        /// Smallest and largest measured.
+        /// Smallest and largest measured value.
         measured: (Share, Share),
     },
     /// The task never ran with others when it was profiled.
@@ -34,7 +34,7 @@ pub enum Outside {
     },
     /// More tasks than were ever measured together.
     Crowd {
-        /// Tasks at once.
+        /// Number of tasks in the co-run.
         tasks: usize,
         /// Maximum number measured together.
         most: usize,
@@ -42,7 +42,7 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// Whether it concerns a single task; the number of tasks concerns all.
+    /// Whether it concerns the task `of`; a number of tasks concerns all.
     #[must_use]
     pub fn concerns(&self, of: usize) -> bool {
         match *self {
@@ -86,11 +86,11 @@ impl Outside {
 }
 
 impl Predictor {
-    /// Which parts of a configuration lie outside the measured domain; empty if none do.
+    /// The parts of a configuration that lie outside the measured domain; empty if none does.
     ///
     /// The domain of co-runs is given by the measured ones: for each task the range of its shares with others, and
-    /// the largest number of tasks together. Smaller numbers than the measured ones count as inside: they lie between
-    /// solo runs and co-runs.
+    /// the largest number of tasks together. Smaller numbers of tasks than the measured ones count as inside, because
+    /// they lie between solo runs and co-runs.
     #[must_use]
     pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
         let mut v = Vec::new();
@@ -136,7 +136,7 @@ impl Predictor {
         active.iter().all(within)
     }
 
-    /// The same for one of `running` tasks.
+    /// Like [`Predictor::covers`], for one of `running` tasks.
     pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
         let trust = &self.trust[a.task];
         let measured = Ranges {

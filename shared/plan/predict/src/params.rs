@@ -1,4 +1,4 @@
-//! The predictor as it is in a `mt.model/1` document, both ways.
+//! Reads and writes the predictor in a `mt.model/1` document.
 
 mod process;
 mod read;
@@ -7,7 +7,7 @@ mod write;
 
 use crate::error::PredictError;
 
-/// A place in the parameters and what is wrong there.
+/// The error for an invalid parameter at `path`.
 fn bad(path: impl Into<String>, problem: impl Into<String>) -> PredictError {
     PredictError::BadModel {
         path: path.into(),
@@ -15,7 +15,7 @@ fn bad(path: impl Into<String>, problem: impl Into<String>) -> PredictError {
     }
 }
 
-/// All numbers finite and, where asked, above zero.
+/// Checks that all numbers are finite and, if `positive`, above zero.
 fn numbers(path: &str, v: &[f64], positive: bool) -> Result<(), PredictError> {
     for x in v {
         if !x.is_finite() || (positive && *x <= 0.0) {
@@ -26,7 +26,7 @@ fn numbers(path: &str, v: &[f64], positive: bool) -> Result<(), PredictError> {
     Ok(())
 }
 
-/// All numbers finite and 0 or more.
+/// Checks that all numbers are finite and 0 or more.
 fn not_negative(path: &str, v: &[f64]) -> Result<(), PredictError> {
     numbers(path, v, false)?;
     match v.iter().find(|x| **x < 0.0) {

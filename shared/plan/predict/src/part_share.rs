@@ -1,23 +1,23 @@
 //! Solo steps at a part of the device: measured deviations from the law.
 //!
-//! The law gives every task one bend `phi(R)`. Measured solo steps differ from it by a few percent, and co-runs at
-//! the same share have the same difference. A process with fixed length scales (Matern 5/2; Rasmussen and Williams,
-//! equation 2.25) interpolates the difference between the measured batch sizes and shares. It is 0 on the whole
-//! device, where the solo steps themselves are used.
+//! The law has one bend `phi(R)` for each task. Measured solo steps differ from the law by a few percent, and co-runs
+//! at the same share differ by the same factor. A process with fixed length scales (Matern 5/2; Rasmussen and
+//! Williams, equation 2.25) interpolates the difference between the measured batch sizes and shares. It is 0 on the
+//! whole device, where the solo steps themselves are used.
 
 use math::Cholesky;
 
 use crate::gp::matern::matern;
 
 /// Length scale along `ln B`: the effect of a share changes slowly with the batch size, so one batch size measured at
-/// a few shares helps the others. 2 is a factor of 7.
+/// a few shares helps the others. A length of 2 is a factor of 7 in batch size.
 const BATCH_LENGTH: f64 = 2.0;
 /// Length scale along `ln R`: a factor of 2.7, about two of the usual levels 20, 40, 80 %.
 const SHARE_LENGTH: f64 = 1.0;
 /// Variance of a measurement relative to that of the difference: standard deviations of 1.5 % and 15 %.
 const NOISE: f64 = 0.01;
-/// Maximum number of points; if there are more, a subset is kept, spread evenly. Each costs every prediction an
-/// exponential.
+/// Maximum number of points; if there are more, a subset is kept, spread evenly. Each point adds an exponential to
+/// every prediction.
 const MOST: usize = 48;
 
 /// A measured difference: `ln(step)` minus the prediction of anchor and law.
@@ -26,7 +26,7 @@ pub(crate) struct Difference {
     pub batch: f64,
     pub share: f64,
     pub ln: f64,
-    /// Step seconds.
+    /// Measured step in seconds.
     pub step: Option<f64>,
 }
 
@@ -46,7 +46,8 @@ pub(crate) struct Point {
 }
 
 impl PartShares {
-    /// From measured differences; `whole` are the batch sizes measured on the whole device.
+    /// Learns from measured differences; `whole` are the batch sizes measured on the whole device, where the
+    /// difference is 0.
     pub fn learn(measured: &[Difference], whole: impl Iterator<Item = f64>) -> Self {
         if measured.is_empty() {
             return Self::default();
@@ -93,10 +94,10 @@ impl PartShares {
         self.points.iter().any(near)
     }
 
-    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be the whole
-    /// device. Linear in `1 / R`, like the step of the law `g0 + g1 / R`. If both neighbours are known, this curve of
-    /// one task is better than the law, whose bend is the same for all batch sizes. `None` if the whole device is one
-    /// of only two shares: that line is worse than the law.
+    /// Solo step in seconds, interpolated between the two neighbouring shares at which this batch size was measured;
+    /// one may be the whole device. It is linear in `1 / R`, like the step of the law `g0 + g1 / R`. With both
+    /// neighbours known, this is better than the law, whose bend is the same for all batch sizes. `None` if only two
+    /// shares were measured and one is the whole device, because a line through these is worse than the law.
     pub fn between(&self, batch: f64, share: f64, whole: f64) -> Option<f64> {
         let own = |p: &&Point| p.batch == batch && p.step.is_some();
         let shares = || self.points.iter().filter(own).map(|p| p.share);

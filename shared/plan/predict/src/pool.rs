@@ -1,5 +1,5 @@
-//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers what co-runs of some
-//! tasks and batch sizes show to those that never ran with others.
+//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers knowledge from tasks
+//! and batch sizes with co-runs to those that never ran with others.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,26 +15,26 @@ use crate::rows::Rows;
 /// The process.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    /// During the fit, the points are samples.
+    /// During the fit, its points refer to samples.
     pub part: GpPart,
     /// Mean of `ln(step / solo step)`.
     pub mean: f64,
     pub own: OwnHalves,
 }
 
-/// What the first group of features is made of ([`CorunInputs::own`]).
+/// Key of the first group of features ([`CorunInputs::own`]).
 type Own = [u64; 4];
 
-/// Settings whose half of the kernel is kept, at most: 4 batch sizes of 16 tasks at 20 shares are 1,280, of 2 kB
+/// Maximum number of cached halves of the kernel. 16 tasks with 4 batch sizes at 20 shares have 1,280, of 2 kB
 /// each.
 const MOST_HALVES: usize = 4_096;
 
-/// Halves of the kernel on the features of a task itself, by its setting. They do not change while the others'
-/// settings do, and take half of a prediction.
+/// Cache of kernel values on a task's own features, by its setting. They do not depend on the other tasks'
+/// settings, and computing them takes half the time of a prediction.
 #[derive(Debug, Default)]
 pub(crate) struct OwnHalves(RwLock<HashMap<Own, Arc<[f64]>>>);
 
-/// A copy may be of another process soon.
+/// A clone starts with an empty cache, because its process may be changed.
 impl Clone for OwnHalves {
     fn clone(&self) -> Self {
         Self::default()
@@ -43,7 +43,7 @@ impl Clone for OwnHalves {
 
 impl OwnHalves {
     fn of(&self, own: Own, compute: impl FnOnce() -> Vec<f64>) -> Arc<[f64]> {
-        // A thread that panicked left the table whole: halves are inserted at once.
+        // Even after a panic in another thread the table is consistent, because halves are inserted in one step.
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(half) = known.get(&own) {
             return Arc::clone(half);
@@ -61,9 +61,9 @@ impl OwnHalves {
 /// Weights of the process of all tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Weights {
-    /// At shares of co-runs that were learnt from.
+    /// At share levels and numbers of tasks that the measured co-runs covered.
     pub known: f64,
-    /// At other shares: trees are not used there, and laws describe shares better than the process.
+    /// Elsewhere. There, trees are not used, and laws describe shares better than the process.
     pub far: f64,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Pooled {
     pub variance: f64,
 }
 
-/// Its training data: co-runs, task by task.
+/// Training data of the process: the co-runs, task by task.
 #[derive(Debug)]
 pub(crate) struct PoolRows {
     pub rows: Rows,
@@ -138,12 +138,12 @@ impl PoolRows {
         }
     }
 
-    /// With maximum likelihood hyper-parameters.
+    /// The process with the most probable hyper-parameters.
     pub fn learn(&self, base: &Base) -> Option<Pool> {
         learn_groups(&self.rows, base.layout).map(|p| self.pool(p))
     }
 
-    /// With known hyper-parameters.
+    /// The process with known hyper-parameters.
     pub fn condition(&self, hyper: &Hyper) -> Option<Pool> {
         condition(&self.rows, hyper.clone(), None).map(|p| self.pool(p))
     }
@@ -164,7 +164,8 @@ impl Pool {
         ln_step[0]
     }
 
-    /// The same for every task of a co-run, bit-identical: two at a time take less than one after the other.
+    /// [`Pool::ln_step`] of every task of a co-run, bit-identical. Computing two at a time is faster than one after
+    /// the other.
     pub fn ln_steps(&self, base: &Base, inputs: &CorunInputs, out: &mut [f64]) {
         let n = inputs.len;
         self.fill(base, inputs, 0..n, &mut out[..n]);
@@ -189,7 +190,7 @@ impl Pool {
         }
     }
 
-    /// The same with its variance, noise included.
+    /// Like [`Pool::ln_step`], with its variance, noise included.
     pub fn answer(&self, base: &Base, inputs: &CorunInputs, at: usize) -> Pooled {
         let x = self.scaled(base, inputs, at);
         let (mean, variance) = self.part.gp.mean_variance(&x);
@@ -199,7 +200,7 @@ impl Pool {
         }
     }
 
-    /// Its variance, and that of the noise.
+    /// Variance of the prediction without noise, and that of the noise.
     pub fn variance(&self, base: &Base, inputs: &CorunInputs, at: usize) -> (f64, f64) {
         let x = self.scaled(base, inputs, at);
         (self.part.gp.mean_variance(&x).1, self.part.gp.hyper.noise)

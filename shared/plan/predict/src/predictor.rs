@@ -11,10 +11,10 @@ use crate::pool::{Pool, Weights};
 use crate::trust::{self, Trust};
 use crate::unseen::{PoolCorrection, Unseen};
 
-/// Minimum standard deviation of the logarithm: for a task that never ran with others, by itself and in a co-run, and
-/// for one that never ran at all. In co-runs it is used only if too few tasks ran with others to leave one out
-/// ([`crate::unseen::Unseen`]). Chosen, because there are no data to fit them to; they grow with what is unknown: 95
-/// % intervals reach to factors of 1.2, 1.6 and 2.2.
+/// Minimum standard deviations of the logarithm: of a task that never ran with others, when alone and in a co-run, and
+/// of a task that never ran at all. In co-runs they are used only if too few tasks ran with others to leave one out
+/// ([`crate::unseen::Unseen`]). They were chosen by hand, because there are no data to fit them to, and increase with
+/// what is unknown: 95 % intervals extend to factors of 1.2, 1.6 and 2.2.
 const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
@@ -24,12 +24,12 @@ const NEVER_RAN: f64 = 0.4;
 pub struct Prediction {
     /// Samples per second.
     pub samples_per_s: f64,
-    /// One standard deviation of a measurement of it, in samples per second.
+    /// Standard deviation of a measurement of this throughput, in samples per second.
     pub std_error: f64,
 }
 
-/// For a co-run outside the models of its tasks, what replaces them; for other co-runs, the process of all tasks and
-/// its weight. At most one of them applies.
+/// Supplements to the tasks' own models; at most one applies. The first is for co-runs outside these models, the second
+/// is the process of all tasks and its weight for other co-runs.
 type Beside<'p> = (
     Option<(&'p Pool, &'p PoolCorrection)>,
     Option<(&'p Pool, f64)>,
@@ -40,14 +40,14 @@ type Beside<'p> = (
 pub struct Predictor {
     pub(crate) method: Method,
     pub(crate) base: Base,
-    /// By kind.
+    /// Regressions of each kind of task.
     pub(crate) parts: Vec<Regressors>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
-    /// Weight (on logarithms, 0 to 1) of the line through smaller co-runs, for rates of more tasks than were measured
-    /// together.
+    /// Weight (on logarithms, 0 to 1) of the extrapolation from smaller co-runs ([`Line`]), for more tasks than were
+    /// measured together.
     pub(crate) line_weight: f64,
-    /// Error of each kind of co-run of which parts could be held out.
+    /// Error of each kind of co-run, if parts of that kind could be held out.
     pub(crate) errors: Vec<KindError>,
 }
 
@@ -73,8 +73,8 @@ impl Predictor {
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at least as long. A task
     /// is active at most once.
     ///
-    /// The rate of a single task is not predicted but comes from the solo runs. No task is ever faster than on the
-    /// whole device.
+    /// The rate of a single task comes from the solo runs, without a model. No rate exceeds the solo rate on the whole
+    /// device.
     pub fn means(&self, active: &[Setting], out: &mut [f64]) {
         // A task alone was measured, so no model is needed. On part of the device the solo runs are used if laws are
         // scaled to them; models of older versions use their law.
@@ -98,7 +98,7 @@ impl Predictor {
         }
     }
 
-    /// [`Predictor::means`] of the tasks at these positions only, one after another until `look` returns `false`,
+    /// [`Predictor::means`] for the tasks at the given positions only, one after another until `look` returns `false`;
     /// bit-identical.
     pub fn means_until(
         &self,
@@ -130,7 +130,7 @@ impl Predictor {
         }
     }
 
-    /// Rates of all tasks by the line through smaller co-runs.
+    /// Rates of all tasks, extrapolated from smaller co-runs.
     fn by_line(&self, line: Line, active: &[Setting]) -> [f64; MAX_TASKS] {
         let pace = |a: &Setting| &self.base.laws[a.task].pace;
         let measured = Measured {
@@ -158,7 +158,7 @@ impl Predictor {
             && self.line(active.len()).is_none()
     }
 
-    /// Extrapolates the measured co-runs to this many tasks, if used.
+    /// The extrapolation from measured co-runs to this many tasks; `None` if it is not used.
     pub(crate) fn line(&self, running: usize) -> Option<Line> {
         let domain = self
             .base
@@ -168,8 +168,8 @@ impl Predictor {
         Line::to(running, &domain.crowds)
     }
 
-    /// [`Predictor::means`] by the models of the tasks, the process of all tasks and that of sums; a rate may exceed the
-    /// solo rate.
+    /// [`Predictor::means`] without extrapolation in the number of tasks and without the limit to solo rates: by the
+    /// tasks' models, the process of all tasks and the process of sums.
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let inputs = self.base.inputs(active);
         let (unseen, pooled) = self.beside(active);
@@ -198,7 +198,7 @@ impl Predictor {
         }
     }
 
-    /// What is used besides the models of the tasks in a co-run.
+    /// The supplements to the tasks' own models in a co-run.
     fn beside(&self, active: &[Setting]) -> Beside<'_> {
         let unseen = self.unseen(active);
         (unseen, self.pooled(active).filter(|_| unseen.is_none()))
@@ -240,18 +240,18 @@ impl Predictor {
         self.at_most_solo(a, batch * math::exp(-ln_alone))
     }
 
-    /// A rate, or the solo rate if that is less: neither others nor a smaller share ever make a task faster. A
-    /// regression may predict this far from its points, and then no plan based on it is valid.
+    /// A rate, or the solo rate if that is less: neither co-runners nor a smaller share ever make a task faster. Far
+    /// from its points, a regression may predict a higher rate, and a plan based on it would be invalid.
     pub(crate) fn at_most_solo(&self, a: &Setting, rate: f64) -> f64 {
         rate.min(self.solo(a.task, a.batch))
     }
 
-    /// Predicts co-runs outside the models of their tasks.
+    /// The process of all tasks with its correction, for a co-run outside the models of its tasks; otherwise `None`.
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
-        // The pool is not trusted for unknown tasks in an unknown number: this many tasks never ran together, so
-        // nothing could be held out to test it.
+        // The process is not trusted for an unseen task in a co-run of an unmeasured number of tasks, because nothing
+        // could be held out to test that.
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
         (!guessed).then_some((&unseen.pool, learnt))
     }
@@ -278,8 +278,8 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let inputs = self.base.inputs(active);
-        // For a single task, the spread at other shares was learnt from held-out shares, including the smallest and
-        // the largest.
+        // For a single task, the spread at unmeasured shares was learnt from held-out shares, including the smallest
+        // and the largest, so it needs no further factor.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
         let most = self.base.most_together.max(1);
         let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
@@ -298,8 +298,8 @@ impl Predictor {
                     }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
-                        // For a task that never ran with others, the process is uncertain if none could be held out
-                        // to test it.
+                        // If no task could be held out to test the process, its uncertainty for a task that never ran
+                        // with others is at least the chosen one.
                         let least = match learnt.error {
                             None => spread * spread,
                             Some(_) => 0.0,
@@ -321,7 +321,7 @@ impl Predictor {
                 };
                 let far = trust.far_scale.filter(|_| !inputs.has_levels);
                 let scale = far.map_or(scale, |far| far.max(scale));
-                // The two are independent: the uncertainty of the mean, and the scatter of a measurement.
+                // The uncertainty of the mean and the scatter of a measurement are independent, so their variances add.
                 let own = if scatter { own } else { 0.0 };
                 let sd = beyond * scale * (own + variance).sqrt();
                 Prediction {
@@ -343,7 +343,8 @@ impl Predictor {
         }
     }
 
-    /// The same if it was learnt.
+    /// The learnt standard deviation of a solo rate at a partial share; `None` on the whole device, or if it was not
+    /// learnt.
     fn part_spread(&self, a: &Setting) -> Option<f64> {
         if a.share == Share::FULL {
             return None;

@@ -1,4 +1,4 @@
-//! How far repeats of the same co-run differ.
+//! Spread between repeated measurements of the same configuration.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use doc::{Profile, Sample};
 use math::stats;
 use units::SamplesPerSec;
 
-/// Fewest repeats that a spread is computed from: of fewer, it is off by more than a factor of two in one case of ten
-/// (chi-squared with three degrees of freedom).
+/// Minimum degrees of freedom for estimating a spread: with fewer, it is off by more than a factor of two in one case
+/// of ten (chi-squared with three degrees of freedom).
 const LEAST: f64 = 3.0;
 
 /// Relative standard deviation between measurements of the same configuration, beyond what their own standard errors
-/// explain. A window sees no change that is slower than itself (other programs, clocks, the host), so the standard
-/// error of its stretches is too small. From medians, so that one wrong measurement does not count. `None` if too few
-/// were repeated.
+/// explain. A window does not contain changes that are slower than itself (other programs, clocks, the host), so a
+/// standard error from its parts is too small. The estimate uses medians, so one wrong measurement does not affect
+/// it. `None` with too few repeats.
 #[must_use]
 pub fn between(profile: &Profile) -> Option<f64> {
     let key = |s: &Sample| -> Vec<_> {
@@ -27,7 +27,8 @@ pub fn between(profile: &Profile) -> Option<f64> {
     let (mut deviations, mut own, mut repeats) = (Vec::new(), Vec::new(), 0.0);
     for group in groups.values().filter(|group| group.len() > 1) {
         let count = group.len() as f64;
-        // A deviation from the mean of a few is smaller than one from the truth.
+        // Deviations from the mean of a few measurements are smaller than those from the true value: correct for
+        // that.
         let scale = (count / (count - 1.0)).sqrt();
         for task in 0..group[0].tasks.len() {
             let each = || group.iter().map(|s| &s.tasks[task]);

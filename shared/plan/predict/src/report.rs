@@ -4,7 +4,7 @@ use doc::params::KindError;
 use crate::copies::Copies;
 use crate::features::Driver;
 
-/// Report of a fit for people.
+/// Report of a fit.
 #[derive(Debug, Clone, Default)]
 pub struct FitReport {
     /// One for each task.
@@ -15,13 +15,13 @@ pub struct FitReport {
     pub folds: usize,
     /// Fraction of held-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
-    /// Error of each kind of co-run of which parts could be held out.
+    /// Error of each kind of co-run, if parts of that kind could be held out.
     pub kinds: Vec<KindError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,
     /// Learning curve: number of training configurations, and error of the total (percent).
     pub learning: Vec<(usize, f64)>,
-    /// Number of throughputs of zero, which were left out.
+    /// Number of throughputs of zero; they were left out.
     pub zeros: usize,
 }
 
@@ -32,19 +32,19 @@ pub struct TaskReport {
     pub rows: usize,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,
-    /// Host milliseconds of a step, which no share changes.
+    /// Host time of a step in milliseconds, which does not depend on the share.
     pub host_ms: f64,
-    /// Device microseconds for each sample on the whole device.
+    /// Device time per sample on the whole device, in microseconds.
     pub device_us_per_sample: f64,
-    /// Share beyond which more hardly helps, percent.
+    /// Share in percent beyond which a larger one hardly helps.
     pub bend_percent: f64,
     /// The task that slows it most, and the factor on its device time.
     pub slowed_most_by: Option<(usize, f64)>,
     /// Features with an effect on its throughput, by relevance (spread over length scale), the strongest first; empty
     /// without a Gaussian process.
     pub drivers: Vec<(Driver, f64)>,
-    /// Samples whose throughput of this task was found to be wrong, so that it got little weight; for copies, all are
-    /// listed with the first.
+    /// Samples in which this task's throughput was found to be wrong, so that it got little weight. For copies of one
+    /// model, all are listed with the first copy.
     pub rejected: Vec<usize>,
 }
 

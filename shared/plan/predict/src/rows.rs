@@ -2,13 +2,13 @@ use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
 use crate::features::MAX_FEATURES;
 
-/// The measurements of one task among others, row by row. Solo runs are not rows: they are in the anchors, and
-/// everything learnt here is relative to these.
+/// The co-run measurements of one task, row by row. Solo runs are not rows: they are in the anchors, which the
+/// regressions are relative to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     /// Position in [`Dataset::samples`] of each row.
     pub sample: Vec<usize>,
-    /// Position of the task in it.
+    /// Position of the task in that sample.
     pub place: Vec<usize>,
     /// Input of the regressions.
     pub features: Vec<Vec<f64>>,
@@ -18,7 +18,7 @@ pub(crate) struct Rows {
     pub ln_solo: Vec<f64>,
     /// `ln(step seconds)` by the law.
     pub ln_law: Vec<f64>,
-    /// Relative standard error of the measurement, where known.
+    /// Relative standard error of the measurement, if known.
     pub error: Vec<Option<f64>>,
 }
 

@@ -1,11 +1,11 @@
-//! Measurements in the events of launched runs.
+//! Extracts measurements from the events of launched runs.
 //!
 //! A launch that follows a plan is also a measurement: while the same tasks train under the same shares, their
-//! progress shows how fast. A *steady* stretch begins when every process on the GPU trains, and ends when a process
-//! starts or ends or its share changes. It counts the intervals between two progress events of a task (or from its
-//! `ready` to the first) that lie entirely within the stretch. Stretches of one configuration are added up over the
-//! rounds of a run. So a run gives co-runs of all its tasks, of those that remain after some have ended, and of the
-//! last one alone.
+//! progress events give their throughputs. A *steady* stretch begins when every process on the GPU trains, and ends
+//! when a process starts or ends or its share changes. Intervals between two progress events of a task (or from its
+//! `ready` to the first) count if they lie entirely within the stretch. Stretches of the same configuration are
+//! added up over the rounds of a run. So a run yields co-runs of all its tasks, co-runs of the tasks that remain
+//! after others have ended, and a solo run of the last task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use doc::{
 };
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
-/// Minimum time of every task in a configuration, in seconds, and minimum number of steps. At most one step is cut
-/// off at each end of a stretch, so it is at most 5 % of the count; shorter stretches consist mostly of start and
-/// end.
+/// Minimum training time of every task in a configuration, in seconds, and minimum number of steps. A stretch cuts
+/// off at most one step at each end, which is at most 5 % of the count per end; shorter stretches consist mostly of
+/// start and end.
 const LEAST_S: f64 = 1.0;
 const LEAST_STEPS: u64 = 20;
 
@@ -25,20 +25,20 @@ const LEAST_STEPS: u64 = 20;
 /// deviation is itself off by half.
 const LEAST_INTERVALS: usize = 4;
 
-/// Why nothing is learnt from a run.
+/// Why a run yields no measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Its tasks are not those of the profile.
+    /// The run has a task that the profile lacks.
     #[error(
         "the run has the task {task}, which the profile before it does not have; it has {known}"
     )]
     OtherTasks {
         /// The first task that is missing.
         task: TaskId,
-        /// Those of the profile.
+        /// Tasks of the profile.
         known: String,
     },
-    /// It was on another device.
+    /// The run was on another device.
     #[error("the run was on {run}, the profile on {profile}; give measurements of one device")]
     OtherDevice {
         /// Device of the run.
@@ -46,7 +46,7 @@ pub enum RunError {
         /// Device of the profile.
         profile: String,
     },
-    /// It has no plan with a workload, and no profile precedes it.
+    /// The run has no plan with a workload, and no profile precedes it.
     #[error(
         "the run carries no plan with a workload, so it cannot replace a profile; give its profile before it"
     )]
@@ -61,7 +61,7 @@ pub enum RunError {
 /// Adds the measurements of a run to a profile of the same tasks and device; returns the number of configurations.
 ///
 /// # Errors
-/// [`RunError`]; the profile is then unchanged.
+/// [`RunError`] if the run does not fit the profile or has no measurement; the profile is then unchanged.
 pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunError> {
     let (device, _) = launch(events).ok_or(RunError::Nothing)?;
     let own = &profile.header.device;
@@ -94,7 +94,7 @@ pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunErro
 /// A profile of a run's measurements alone, for the workload in its plan.
 ///
 /// # Errors
-/// [`RunError`].
+/// [`RunError`] if the run has no workload or no measurement.
 pub fn profile(events: &[RunEvent]) -> Result<Profile, RunError> {
     let Some(EventPayload::Launch {
         device, provenance, ..
@@ -166,7 +166,7 @@ fn name(device: &DeviceFingerprint) -> String {
 /// A task at a batch size under a share.
 type Part = (TaskId, Batch, Share);
 
-/// Samples, seconds, and the rate and seconds of each interval.
+/// Counted samples and seconds of a task; `intervals`: rate and seconds of each interval.
 #[derive(Debug, Default)]
 struct Count {
     samples: u64,
@@ -187,7 +187,7 @@ struct Process {
     batch: Option<Batch>,
     share: Option<Share>,
     trains: bool,
-    /// When an event last reported its samples, and how many.
+    /// Time of the last event that reported its samples, and their number.
     told: Option<(f64, u64)>,
     count: Count,
 }
@@ -196,10 +196,10 @@ struct Process {
 #[derive(Debug, Default)]
 struct GpuState<'a> {
     running: BTreeMap<&'a TaskId, Process>,
-    /// Seconds of training that each task last reported in this round, and its number of starts.
+    /// Seconds of training that each task last reported in this round; `starts`: number of starts of each task.
     seconds: BTreeMap<&'a TaskId, f64>,
     starts: BTreeMap<&'a TaskId, u32>,
-    /// Since when nothing has changed, if every process trains.
+    /// Start of the current stretch; `None` unless every process trains.
     steady: Option<f64>,
 }
 
@@ -280,7 +280,7 @@ impl<'a> GpuState<'a> {
         process.told = Some((now, progress.samples));
     }
 
-    /// Ends a stretch: its sums are added to the configuration, if every task has some.
+    /// Ends a stretch and adds its sums to the configuration, if every task has counts.
     fn close(&mut self, found: &mut Found) {
         let parts = self.running.iter();
         let part = |(&task, p): (&&'a TaskId, &Process)| Some((task.clone(), p.batch?, p.share?));

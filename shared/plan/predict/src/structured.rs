@@ -7,22 +7,22 @@
 //! phi(R) = ((rho/R)^k + 1)^(1/k) / (rho^k + 1)^(1/k)
 //! ```
 //!
-//! Step time of task i at batch `B` and share `R_i` among `m` running tasks; tasks j are the
-//! others. FedMT gives the linear law in the workload, `g0 + ga f B + gb m B`; for one task `ga f +
-//! gb m` is one number, its seconds per sample `g1`, and alpha and beta follow from the `g1` of
-//! several tasks. The rest is ours; FedMT has a power `R^-p` and a sum of the others' shares
-//! instead. Each part lowers the error on held-out co-runs by a third:
+//! Step time of task i at batch `B` and share `R_i` among `m` running tasks; tasks j are the others. FedMT
+//! gives the law that is linear in the workload, `g0 + ga f B + gb m B`. For one task, `ga f + gb m` is a
+//! single number, its seconds per sample `g1`; alpha and beta follow from the `g1` of several tasks. The other
+//! terms are our own; FedMT has a power `R^-p` and a sum of the others' shares instead. Each term lowers the
+//! error on held-out co-runs by a third:
 //!
-//! - `q`: overlap of host and device, as far as the program allows it: 1 adds their times, a large
-//!   `q` takes the longer one (a smooth maximum);
+//! - `q`: overlap of host and device work in the program: 1 adds their times, a large `q` takes the longer one
+//!   (a smooth maximum);
 //! - `h`: tasks share the host, so the part of a step that does not depend on the share grows with
 //!   their number;
-//! - `phi`: below `rho` of the device a task slows down as `1/R`, above it gains nothing more; `k`
-//!   is the sharpness of the bend;
+//! - `phi`: below a share of `rho`, a task slows down as `1/R`; above it, more share gains nothing; `k` is the
+//!   sharpness of the bend;
 //! - `u_j`: the fraction of its step in which task j uses the device, by its own law;
-//! - `e`: how the interference of a task grows with its share, one number for all tasks. It cannot
-//!   be identified from co-runs whose shares add up to 100 %; for 4 to 7 trainings at equal shares
-//!   of an A100 (MISO), the square root was twice as far off as a fitted exponent of 1.44.
+//! - `e`: how the interference of a task grows with its share, one number for all tasks. It cannot be
+//!   identified from co-runs whose shares add up to 100 %; for 4 to 7 trainings at equal shares of an A100
+//!   (MISO), the error with the square root was twice that with a fitted exponent of 1.44.
 
 mod learn;
 
@@ -54,7 +54,7 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// Its `u_j` and share on a host as crowded as `x_m` says; assumed busy half the time if it has no law yet.
+    /// Its `u_j` with host crowding `x_m`, and its share; assumed busy half the time if it has no law yet.
     fn interference(&self, crowd: f64, law: Option<&Law>) -> Interference {
         Interference {
             task: self.task,
@@ -64,7 +64,7 @@ impl Other {
     }
 }
 
-/// What every task met in the co-runs and alone, in the order of the samples, without throughputs of zero.
+/// The runs of every task, in co-runs and alone, in the order of the samples, without throughputs of zero.
 pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
     let mut all = vec![Vec::new(); data.tasks.len()];
     for s in &data.samples {
@@ -109,22 +109,22 @@ impl Interference {
     }
 }
 
-/// How a task behaves by itself.
+/// Parameters of a task that do not refer to other tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pace {
-    /// `g0`: seconds per step that no share changes.
+    /// `g0`: seconds per step that do not depend on the share.
     pub fixed: f64,
     /// `h`: growth of the fixed part with the crowding `x_m` of the host.
     pub crowding: f64,
     /// `g1`: seconds per sample on the whole device.
     pub per_sample: f64,
-    /// `rho`: share beyond which more does not help.
+    /// `rho`: share beyond which a larger one does not help.
     pub bend: f64,
     /// `k`: sharpness of the bend.
     pub sharpness: f64,
-    /// `q`: how far host and device work at the same time, 1 or more.
+    /// `q`: overlap of host and device work, 1 (none) or more.
     pub overlap: f64,
-    /// `e`: how its interference with others grows with its share.
+    /// `e`: exponent with which interference grows with the share of a task.
     pub exponent: f64,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct Law {
     pub slowdown: Vec<f64>,
 }
 
-/// The exponent of the form that does not fit it.
+/// The exponent `e` if it is not fitted.
 const ROOT: f64 = 0.5;
 
 /// `x_m`: how crowded the host is with `m` running tasks, 0 alone.
@@ -155,7 +155,7 @@ impl Pace {
         (ln.exp(), pa - pb, (pa * ratio - pb * rho.ln() - ln) / k)
     }
 
-    /// Seconds of a step on the device, undisturbed.
+    /// Device seconds of a step without contention.
     pub fn device(&self, batch: f64, share: f64) -> f64 {
         self.per_sample * batch * self.stretch(share).0
     }

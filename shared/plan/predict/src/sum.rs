@@ -1,8 +1,8 @@
 //! Predicts the co-run as a whole: the sum of its tasks' relative rates (co-run over solo).
 //!
-//! How two tasks divide the device depends on much that no feature shows, while their total hardly varies: an error
-//! of one rate is mostly compensated by the other. So the sum is learnt separately, and the rates are scaled to it in
-//! proportion, which keeps their ratios. Whether sharing is worth it depends only on the sum.
+//! How two tasks divide the device depends on much that no feature describes, but their total hardly varies: what one
+//! task gains, the other mostly loses. So the sum is learnt separately, and the rates are scaled to it in proportion,
+//! which keeps their ratios. Whether sharing is worth it depends only on the sum.
 
 use math::stats;
 use units::corun::MAX_TASKS;
@@ -17,9 +17,9 @@ use crate::model::{MOST_FOR_HYPER, factor, mark};
 #[derive(Debug, Clone)]
 pub(crate) struct Sums {
     pub gp: SetGp,
-    /// Mean of the logarithm of the sums, which the process is relative to.
+    /// Mean of the logarithms of the sums; the process learns deviations from it.
     pub mean: f64,
-    /// Samples of its points during the fit; points of the model afterwards.
+    /// Indices of its points: of samples during the fit, of points of the model afterwards.
     pub points: Vec<usize>,
     /// Weight of the process, on logarithms, 0 to 1.
     pub weight: f64,
@@ -29,7 +29,7 @@ pub(crate) struct Sums {
 struct Rows {
     members: Members,
     samples: Vec<usize>,
-    /// Minus the mean.
+    /// Logarithms of the sums, minus `mean`.
     ln_sum: Vec<f64>,
     mean: f64,
     noise_factor: Vec<f64>,
@@ -112,12 +112,12 @@ pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
 }
 
 impl Sums {
-    /// With known hyper-parameters; `None` without co-runs.
+    /// The process with known hyper-parameters; `None` without co-runs.
     pub fn condition(data: &Dataset, base: &Base, hyper: &SetHyper) -> Option<Self> {
         Rows::of(data, base, MOST_POINTS)?.condition(hyper)
     }
 
-    /// With this weight.
+    /// Sets the weight of the process.
     pub fn counting(self, weight: f64) -> Self {
         Self { weight, ..self }
     }

@@ -13,12 +13,12 @@ const RELEVANT: f64 = 0.2;
 /// Expected relative improvement by doubling the samples that justifies their cost.
 const WORTH: f64 = 0.85;
 
-/// Columns if the width is unknown: those of a newly opened terminal.
+/// Columns if the width is unknown: the default width of a terminal.
 const COLUMNS: u16 = 80;
 
-/// Errors of every family and task, what drives each task, the worst predicted co-runs, and the benefit of more
-/// samples. Lines are broken to fit `width` columns if it is given; in a log they stay whole, so that they can be
-/// searched.
+/// Errors of every family and task, the drivers of each task's throughput, the worst predicted co-runs, and the
+/// benefit of more samples. Lines are broken to fit `width` columns if it is given; in a log they stay whole, so
+/// that they can be searched.
 #[must_use]
 pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u16>) -> String {
     let workload = &profile.header.workload;

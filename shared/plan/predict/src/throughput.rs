@@ -61,8 +61,8 @@ impl Throughput for Predictor {
         pace.busy(batch.as_f64(), r, host_load(running)) * power(r, pace.exponent)
     }
 
-    /// By the structured law, `(host^q + (device (1 + sum_j c_ij w_j))^q)^(1/q)`, and at least the time alone on the
-    /// whole device.
+    /// The structured law `(host^q + (device (1 + sum_j c_ij w_j))^q)^(1/q)`, but at least the time alone on the whole
+    /// device.
     fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
         let pace = &self.base.laws[task].pace;
         let (b, r) = (batch.as_f64(), share.fraction());

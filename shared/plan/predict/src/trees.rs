@@ -6,10 +6,10 @@ mod grow;
 
 use math::wide;
 
-/// Splits on the way to a leaf: three, so that a tree captures interactions of up to three features (own
-/// share, another's share, a batch size) and has no more leaves than a small profile has rows. This and
-/// the following are usual values of the literature (Friedman 2002: many small trees, a small rate, half
-/// to most of the rows); other values were not compared here.
+/// Splits on the path to a leaf: three, so that a tree captures interactions of up to three features (own share,
+/// another's share, a batch size) and has no more leaves than a small profile has rows. This and the other
+/// constants of growing are usual in the literature (Friedman 2002: many small trees, a small rate, half to most
+/// of the rows); other values were not compared here.
 const DEPTH: usize = 3;
 /// Splits of one tree, in heap order: the children of `k` are `2 k + 1` and `2 k + 2`.
 pub(crate) const SPLITS: usize = (1 << DEPTH) - 1;
@@ -22,14 +22,14 @@ pub(crate) const LANES: usize = 8;
 pub(crate) struct Trees {
     /// Feature of each split.
     pub feature: Vec<u32>,
-    /// A row goes right where its feature is above this.
+    /// A row goes right if its feature is above this.
     pub threshold: Vec<f64>,
-    /// Value of each leaf, the rate included.
+    /// Value of each leaf, times the learning rate.
     pub value: Vec<f64>,
 }
 
 impl Trees {
-    /// Trees in the model.
+    /// Number of trees.
     pub fn len(&self) -> usize {
         self.value.len() / LEAVES
     }

@@ -1,8 +1,8 @@
 //! Co-runs with a task, or with a batch size of a task, that never ran with others.
 //!
-//! For these a task's own model extrapolates. One process for all tasks ([`Pool`]) supplements it.
-//! Its weight, the mean error of such predictions and the width of their intervals are learnt by
-//! holding out entire batch sizes, and entire tasks, that did run with others.
+//! For these, a task's own model would extrapolate, so one process for all tasks ([`Pool`]) supplements it. Its
+//! weight, the mean error of such predictions and the width of their intervals are learnt by holding out entire
+//! batch sizes, and entire tasks, that did run with others.
 
 use units::Batch;
 use units::corun::Setting;
@@ -21,13 +21,13 @@ pub(crate) struct Unseen {
     pub sums: Option<Sums>,
     /// Weights of the process in co-runs within the models of the tasks.
     pub weights: Weights,
-    /// For a batch size that never ran with others.
+    /// Correction for a batch size that never ran with others.
     pub batch: Option<PoolCorrection>,
-    /// For a task that never did.
+    /// Correction for a task that never ran with others.
     pub task: Option<PoolCorrection>,
 }
 
-/// Result from held-out parts.
+/// How to combine the process of all tasks with a task's own model, learnt from held-out parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PoolCorrection {
     /// Weight of the process of all tasks.
@@ -56,7 +56,7 @@ impl Unseen {
         self
     }
 
-    /// How to predict a co-run; `None` if it is within the models of its tasks.
+    /// The correction for a co-run; `None` if it is within the models of its tasks.
     pub fn of(&self, active: &[Setting]) -> Option<&PoolCorrection> {
         if active.len() < 2 {
             return None;

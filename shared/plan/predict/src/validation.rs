@@ -43,13 +43,13 @@ pub(crate) use weights::{
 /// Results of the fit to all data, so that folds need not repeat it.
 #[derive(Clone)]
 pub(crate) struct FromFullFit<'a> {
-    /// Hyper-parameters by task; none if the family needs none.
+    /// Hyper-parameters by task; empty if the family needs none.
     pub hyper: Vec<Option<&'a Hyper>>,
-    /// Noise factor by task, sample and place in it, where it was found.
+    /// Noise factors of each task, by sample and position in it, if known.
     pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
     /// Hyper-parameters of the process of all tasks.
     pub pool: Option<&'a Hyper>,
-    /// Those for the process of sums.
+    /// Hyper-parameters of the process of sums.
     pub sums: Option<SetHyper>,
     pub wanted: RegressorsToFit,
     /// Form of the laws.
@@ -63,14 +63,15 @@ pub(crate) struct RegressorsToFit {
     pub trees: bool,
 }
 
-/// Fold of every sample; `usize::MAX`: never left out (a solo run). `None`: too few configurations to leave any out.
+/// Fold of every sample; `usize::MAX` for solo runs, which are never left out. `None` if there are too few
+/// configurations to leave any out.
 fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
     let mut seen: HashMap<Vec<Setting>, usize> = HashMap::new();
     let fold = data.samples.iter().map(|s| {
         if s.active.len() < 2 {
             return usize::MAX;
         }
-        // Copies in another order are the same configuration.
+        // The order of copies does not matter for a configuration.
         let mut active = s.active.clone();
         active.sort_unstable();
         let next = seen.len();
@@ -80,7 +81,8 @@ fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
     (seen.len() >= 2 * folds).then_some(fold)
 }
 
-/// Leaves out each of `parts` parts in turn; nothing if there are too few configurations.
+/// Predictions of held-out throughputs: leaves out each of `parts` parts in turn. Empty if there are too few
+/// configurations.
 pub(crate) fn leave_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -127,7 +129,7 @@ impl Fold {
         Ok(Self { part, pool, sums })
     }
 
-    /// Its predictions for the samples marked in `out`.
+    /// Predictions of the fold for the samples marked in `out`.
     fn left(
         &self,
         data: &Dataset,
@@ -182,7 +184,7 @@ impl Fold {
         left
     }
 
-    /// The corresponding predictor, with these weights of the process of all tasks, of sums and of the line.
+    /// The predictor of this fold, with these weights of the process of all tasks and of the process of sums.
     fn predictor(self, method: Method, weights: Weights, sum_weight: f64) -> Predictor {
         let tasks = self.part.data.tasks.len();
         let sums = self.sums.filter(|_| sum_weight > 0.0);
@@ -206,13 +208,13 @@ impl Fold {
     }
 }
 
-/// Maximum number of held-out share levels: each costs as much as a fold.
+/// Maximum number of held-out share levels, each of which costs as much as a fold.
 const MOST_LEVELS: usize = 2;
 /// Minimum number of co-runs that must remain to learn from when a level or a number of tasks is left out.
 const LEAST_KEPT: usize = 10;
 
 /// Leaves out whole share levels, one after another: all co-runs in which a task has this share. The smallest and the
-/// largest are not left out, because plans beyond them are refused anyway.
+/// largest level are not left out, because plans beyond them are refused anyway.
 pub(crate) fn leave_levels_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -223,7 +225,7 @@ pub(crate) fn leave_levels_out(
     let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or(&[]);
     let m = inner.len().min(MOST_LEVELS);
     let mut left = Vec::new();
-    // Evenly over the inner levels, away from their ends.
+    // Spread evenly over the inner levels.
     for k in 0..m {
         let level = inner[(2 * k + 1) * inner.len() / (2 * m)];
         let has = |a: &Setting| a.share == level;
@@ -234,8 +236,8 @@ pub(crate) fn leave_levels_out(
     Ok(left)
 }
 
-/// Leaves out the co-runs with the largest number of tasks, if there are smaller ones, too; `shift` is the change
-/// that the line through the smaller ones would make, if the model has one.
+/// Leaves out the co-runs with the largest number of tasks (at least 3), if enough others remain. The `shift` of a
+/// result is the change by the extrapolation from smaller co-runs, if the family uses it.
 pub(crate) fn leave_crowd_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
@@ -265,13 +267,13 @@ pub(crate) fn leave_crowd_out(
     Ok(left)
 }
 
-/// Whether a family uses the process of all tasks and the line through measured numbers of tasks. Predictions by a
+/// Whether a family uses the process of all tasks and the extrapolation in the number of tasks. Predictions by the
 /// law alone do not, because searches rely on its form.
 pub(crate) fn beside_law(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
 }
 
-/// Which samples are co-runs that `out` picks; `None` if there is none, or too few would remain.
+/// Marks the co-runs that `out` selects; `None` if there is none, or if too few others would remain.
 fn marked(data: &Dataset, out: impl Fn(&[Setting]) -> bool) -> Option<Vec<bool>> {
     let several = |active: &[Setting]| active.len() > 1;
     let marked = data.samples.iter();
@@ -291,7 +293,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Learns from all samples except those that are `out`; trees are grown only if they predict any of these.
+    /// Learns from all samples except those marked in `out`. Trees are grown only if they predict any of the marked
+    /// samples.
     pub fn learn(
         data: &Dataset,
         out: &[bool],

@@ -52,7 +52,7 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
             return Some((a, b));
         }
     }
-    // On the border one of them is zero; take the one with the smaller error.
+    // On the boundary, one of the two is zero; take the solution with the smaller error.
     let one = |x1: f64, xx: f64| if xx > 0.0 { x1 * x1 / xx } else { 0.0 };
     if one(f1, ff) >= one(m1, mm) {
         Some((f1 / ff, 0.0))
@@ -61,15 +61,15 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     }
 }
 
-/// Median over the laws that were learnt from co-runs.
+/// Median of a parameter over `laws`; `otherwise` if there are none.
 fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
     let v: Vec<f64> = laws.iter().map(|l| get(l)).collect();
     stats::median(&v).unwrap_or(otherwise)
 }
 
-/// Gives tasks that never ran with others the usual behaviour among others, and tasks that never ran at all a law
-/// from their FLOPs and bytes. `together` says which tasks ran with others, and `varied` which ran at several shares,
-/// so that their bend is known.
+/// Completes the laws: tasks that never ran with others get the usual slow-downs, and tasks that never ran at all get a
+/// law from their FLOPs and bytes. `together` marks the tasks that ran with others; `varied` marks those that ran at
+/// several shares, so that their bend is known.
 pub(crate) fn complete(
     data: &Dataset,
     laws: &mut [Option<Law>],
@@ -86,8 +86,8 @@ pub(crate) fn complete(
         .collect();
     let known: Vec<&Law> = known.iter().collect();
     let (overlap, exponent) = form.usual();
-    // The effect of a share is known for tasks that ran at several, alone or not. If only solo runs were measured, on
-    // slices of an A100 (MISO), using constants instead raised the error with 10 slices from 12 to 18 %.
+    // The effect of the share is known for tasks that ran at several shares, alone or not. If only solo runs were
+    // measured (on slices of an A100, MISO), using constants instead raised the error with 10 slices from 12 to 18 %.
     let scaled = laws.iter().zip(together.iter().zip(varied));
     let scaled = scaled.filter(|(_, (together, varied))| **together || **varied);
     let scaled: Vec<Law> = scaled.filter_map(|(l, _)| l.clone()).collect();
@@ -127,8 +127,8 @@ pub(crate) fn complete(
             }
             _ => continue,
         };
-        // How much of a step the device takes shows only at its parts: a step that hardly grows with the batch size may
-        // still need all of it.
+        // Only partial shares show how much of a step runs on the device: a step that hardly grows with the batch size
+        // may still need the whole device.
         let per_sample = match usual_host {
             Some(usual) if !varied[i] => per_sample.max(fixed / (usual * batch(i))),
             _ => per_sample,

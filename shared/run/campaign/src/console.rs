@@ -1,4 +1,4 @@
-//! Reports of a session, on a console and in an output.
+//! Reports of a measuring session, on a console and in an output.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use predict::design::Progress;
 
 use crate::interrupt::Signals;
 
-/// Interval between progress lines if standard error is not a terminal: often enough to see in a log that
-/// it continues, and 60 lines an hour.
+/// Interval between progress lines if standard error is not a terminal: often enough to see in a log that the session
+/// continues, and only 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// A design without a budget may have a huge number of configurations, so the number is not shown.
@@ -23,17 +23,17 @@ pub struct Written<'a> {
     console: &'a Console,
     signals: &'a Signals,
     bar: ProgressBar,
-    /// Title of the profile, once its header was written.
+    /// Workload of the profile, once its header was written.
     workload: Option<Workload>,
     /// The current measurement and the best so far, below the bar.
     below: [String; 2],
-    /// When the last line was said, or the session began.
+    /// Time of the last line, or of the start of the session.
     said: Instant,
     /// Time spent measuring so far.
     pace: Pace,
 }
 
-/// How long configurations take, if that is worth reporting.
+/// Estimate of the time per configuration, if it is worth reporting.
 #[derive(Debug, Default)]
 struct Pace {
     told: bool,
@@ -42,11 +42,11 @@ struct Pace {
     measured: u32,
 }
 
-/// Number of configurations after which the remaining time is estimated: the longest of a few windows and start-ups
-/// is twice the shortest, so fewer say little.
+/// Number of configurations after which the remaining time is estimated. Windows and start-ups differ by a factor of
+/// two, so fewer configurations give no useful estimate.
 const ENOUGH_MEASURED: u32 = 4;
 
-/// A time for users, rounded to its precision: `40 s`, `9 min`.
+/// A rounded duration for users: `40 s`, `9 min`.
 fn about(seconds: f64) -> String {
     if seconds < 90.0 {
         format!("{:.0} s", seconds.max(1.0))
@@ -97,7 +97,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Says how long the session may take, if that is worth knowing on this device, and again after some
+    /// Reports the expected duration of the session, if that is useful on this device, and again after some
     /// configurations.
     pub fn expects(&mut self, window: &device::Window) {
         self.pace.told = true;
@@ -118,8 +118,8 @@ impl<'a> Written<'a> {
         ));
     }
 
-    /// Shows the lines below the bar, each cut to the terminal: a line that wraps would be counted as one, and left
-    /// behind when the bar is drawn again.
+    /// Shows the lines below the bar, truncated to the width of the terminal: a wrapped line would count as one, and
+    /// part of it would remain when the bar is redrawn.
     fn show(&self) {
         let lines = self.below.iter().filter(|l| !l.is_empty());
         let lines = lines.map(|line| self.console.cut(line));
@@ -181,7 +181,7 @@ impl Sink for Written<'_> {
         }
     }
 
-    /// Above the bar, which would otherwise be left behind.
+    /// Prints a note above the bar; printed directly, it would leave an old bar behind.
     fn note(&mut self, text: &str) {
         self.bar.suspend(|| self.console.note(text));
     }
@@ -191,7 +191,7 @@ impl Sink for Written<'_> {
     }
 }
 
-/// The exit for an error of a design.
+/// Converts an error of a design to a failure of the tool.
 pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     let text = error.to_string();
     match error {

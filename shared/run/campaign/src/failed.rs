@@ -1,14 +1,14 @@
-//! The failure of a task alone, for users: its last output, and what to change.
+//! Message about the failure of a solo run: its last output, and advice.
 
 use doc::{Failure, FailureCause};
 
-/// Lines of output that are shown: those of a short traceback.
+/// Maximum number of output lines that are shown: enough for a short traceback.
 const LINES: usize = 15;
 
-/// What to print when a session ends with a failure.
+/// The message for a session that ends with a failure.
 pub fn told(failure: &Failure) -> String {
     let output = failure.output.as_deref().unwrap_or_default();
-    // A run that is too short did not fail, so its output explains nothing.
+    // A run that was too short did not fail, so its output explains nothing.
     let told = failure.cause != Some(FailureCause::Short);
     let lines: Vec<&str> = output.lines().filter(|_| told).collect();
     let mut text = format!("alone, {}", failure.reason);
@@ -26,7 +26,7 @@ pub fn told(failure: &Failure) -> String {
     text
 }
 
-/// What to change.
+/// Advice on what to change.
 const fn advice(cause: Option<FailureCause>) -> Option<&'static str> {
     let Some(cause) = cause else { return None };
     Some(match cause {

@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM, and SIGHUP without nohup: finish the record, then end; a second time, end at once.
+//! Handling of Ctrl-C, SIGTERM, and SIGHUP without nohup: the first signal ends the tool after the current record, the
+//! second one at once.
 
 use std::io;
 use std::sync::Arc;
@@ -9,24 +10,24 @@ use std::time::Duration;
 use cli::Failure;
 use signal_hook::flag;
 
-/// How long a record on a device without processes may take after a signal. Most are finished within milliseconds; a
+/// Time for the current record after a signal, on a device without processes. Most are finished within milliseconds; a
 /// search of an adaptive design, or a simulation, may take minutes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether a signal asked to end.
+/// The signals that ask the tool to end.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     flag: Arc<AtomicBool>,
     number: Arc<AtomicUsize>,
-    /// Whether the tool ends soon after a signal.
+    /// Whether the tool ends shortly after a signal.
     soon: Arc<AtomicBool>,
-    /// Whether it only waits for input, and ends at once.
+    /// Whether it only waits for input, so that a signal ends it at once.
     idle: Arc<AtomicBool>,
     watched: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Starts to listen.
+    /// Starts to listen for signals.
     pub fn listen() -> Result<Self, Failure> {
         let signals = Self::default();
         signals
@@ -49,8 +50,8 @@ impl Signals {
         Arc::clone(&self.flag)
     }
 
-    /// For a device without its own processes, where nothing needs to be stopped: the tool ends shortly after a
-    /// signal, even during a computation or while waiting for input. Its output is a profile that can be continued.
+    /// For a device without its own processes, where nothing needs to be stopped: the tool ends shortly after a signal,
+    /// even during a computation or while waiting for input. The output so far is a profile that can be continued.
     /// `soon`: whether the next device is of this kind.
     pub fn end_soon(&self, soon: bool) {
         self.soon.store(soon, Ordering::SeqCst);
@@ -59,13 +60,13 @@ impl Signals {
         }
     }
 
-    /// Waits for input by `wait`, however long that takes. Nothing is open that would have to be stopped, so a signal
+    /// Waits for input by calling `wait`, without a time limit. Nothing runs that would have to be stopped, so a signal
     /// ends the tool at once.
     ///
     /// # Errors
-    /// [`Failure::Signal`] if one has already come.
+    /// [`Failure::Signal`] if a signal has already arrived.
     pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> Result<T, Failure> {
-        // Before the check: a signal between the check and the wait then finds the tool idle.
+        // Set before the check, so that a signal between the check and the wait finds the tool idle.
         self.idle.store(true, Ordering::SeqCst);
         self.watch();
         self.check()?;
@@ -95,11 +96,11 @@ impl Signals {
                 std::process::exit(128 + signal);
             }
         };
-        // If no thread can be created, as if signals could not be handled.
+        // If no thread can be created, the tool ends only after the current record.
         thread::Builder::new().spawn(wait).ok();
     }
 
-    /// Fails if a signal has come.
+    /// Fails if a signal has arrived.
     pub fn check(&self) -> Result<(), Failure> {
         if self.flag.load(Ordering::SeqCst) {
             return Err(self.failure());
@@ -107,7 +108,7 @@ impl Signals {
         Ok(())
     }
 
-    /// How a signal ends the tool.
+    /// The failure with which the signal ends the tool.
     pub fn failure(&self) -> Failure {
         let number = self.number.load(Ordering::SeqCst);
         Failure::Signal(u8::try_from(number).ok().filter(|n| *n > 0).unwrap_or(2))

@@ -1,5 +1,5 @@
-//! Profiles from a command line: for every workload of the input a device is opened, a design
-//! measured on it, and a profile written, record by record.
+//! Profiling from a command line: for every workload of the input, opens a device, measures a
+//! design on it, and writes a profile record by record.
 //!
 //! `design` decides what is measured in which order; this crate reads workloads, configurations and
 //! profiles to resume, writes records, shows progress, and on a signal ends after the current

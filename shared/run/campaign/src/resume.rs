@@ -7,8 +7,8 @@ use std::path::Path;
 use cli::{Console, Failure};
 use doc::{Frames, Profile, Profiles};
 
-/// The profiles in a file; none if the file does not exist. A last line without its end is what a killed tool leaves,
-/// and is measured again.
+/// The profiles in a file; none if the file does not exist. An incomplete last line comes from a killed tool; its
+/// configuration is measured again.
 pub fn read(path: &Path, console: &Console) -> Result<Vec<Profile>, Failure> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! From settings to profiles: one for each workload of the input.
+//! Makes one profile for each workload of the input.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
         return context.calibrate(profile);
     }
     let mut jobs = Jobs::open(settings, console)?;
-    // The first job is read before anything is written: bad input leaves no output.
+    // Reads the first job before anything is written, so that invalid input leaves no output.
     let Some(first) = jobs.next_job()? else {
         return Err(Failure::Input("there is nothing to profile".to_owned()));
     };
@@ -72,7 +72,7 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
         )));
     }
     if empty > 0 {
-        // The records are written, since they contain the reasons; but nothing can be learnt from them.
+        // The records were written, since they contain the reasons, but no model can be fitted to them.
         return Err(Failure::Negative(format!(
             "no configuration could be measured in {empty} of the profiles; their records say why"
         )));
@@ -80,7 +80,7 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// Writes the GPUs, the processor and what the simulator knows.
+/// Lists the GPUs, the processor, and the GPUs of the simulator.
 ///
 /// # Errors
 /// [`Failure`] if the output cannot be written.
@@ -94,7 +94,7 @@ pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// Everything that is the same for all workloads.
+/// Data common to all workloads.
 struct Context<'a> {
     settings: &'a ProfileSettings,
     console: &'a Console,
@@ -188,7 +188,7 @@ impl<'a> Context<'a> {
         Ok(Exit::Done)
     }
 
-    /// The predictor to start from, if it has the same tasks.
+    /// The predictor for a warm start, if it has the same tasks.
     fn earlier(&self, workload: &Workload) -> Result<Option<Predictor>, Failure> {
         let Some(model) = &self.warm_start else {
             return Ok(None);
@@ -249,7 +249,7 @@ impl<'a> Context<'a> {
         Ok(Prepared { opened, job })
     }
 
-    /// The first option that was given and acts on the simulator alone.
+    /// The first given option that affects only the simulator.
     fn simulated(&self) -> Option<&'static str> {
         let given = [
             ("--gpu", self.gpu.is_some()),
@@ -260,8 +260,8 @@ impl<'a> Context<'a> {
         first.map(|(option, _)| option)
     }
 
-    /// Refuses such an option on another device that was named. With `auto`, a script gives the same options on every
-    /// machine, so that is only noted.
+    /// Refuses an option of the simulator if another device was named. With `auto` it only prints a note, because a
+    /// script may give the same options on every machine.
     fn check_simulated(&self, named: DeviceKind) -> Result<(), Failure> {
         match self.simulated() {
             Some(option) if !matches!(named, DeviceKind::Sim | DeviceKind::Auto) => {
@@ -318,7 +318,7 @@ impl<'a> Context<'a> {
             device: fingerprint,
             design: sequence.kind,
             seed,
-            // The simulator's results depend on it, so it is recorded to make them reproducible.
+            // The simulator's results depend on the window, so it is recorded to make them reproducible.
             window: match kind {
                 DeviceKind::Sim => Some(window.least),
                 _ => self.settings.window.least,
@@ -377,7 +377,7 @@ impl Context<'_> {
         trace::write(path, &trace, workload, configuration)
     }
 
-    /// Fits the figures of a GPU to a profile.
+    /// Fits the parameters of a GPU to a profile.
     fn calibrate(&self, profile: &Path) -> Result<Exit, Failure> {
         let path = [profile.to_owned()];
         let input = cli::Input::open(&path, "a profile", self.console)?;
@@ -433,7 +433,8 @@ fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> R
     }
 }
 
-/// A GPU by name, or from a file with its figures if there is one of that name.
+/// A GPU from a file with its parameters if the text is `-`, a path, a name with an extension or an existing file;
+/// otherwise a GPU by name.
 fn gpu(text: &str, console: &Console) -> Result<GpuSpec, Failure> {
     let path = Path::new(text);
     let is_file = text == "-" || text.contains('/') || path.extension().is_some() || path.is_file();

@@ -7,24 +7,24 @@ use doc::DeviceKind;
 /// Inputs, device and options of a profile.
 #[derive(Debug, Clone)]
 pub struct ProfileSettings {
-    /// Workloads; none: standard input.
+    /// Files of workloads; empty: standard input.
     pub files: Vec<PathBuf>,
-    /// Where profiles go; `None`: standard output.
+    /// Output file of profiles; `None`: standard output.
     pub output: Option<PathBuf>,
-    /// Whether this program supports `--guard`, so that it can have a guard.
+    /// Whether this program supports `--guard`, which a guard needs.
     pub guarded: bool,
     /// Whether to replace the output even if it contains a profile or a run.
     pub force: bool,
     /// Device, overriding the workload.
     pub device: Option<DeviceKind>,
-    /// GPU of the simulator: a name, or a file with a GPU's figures.
+    /// GPU of the simulator: a name, or a file with a GPU's parameters.
     pub gpu: Option<String>,
-    /// Profile of the replay device.
+    /// Profile that the replay device replays.
     pub replay: Option<PathBuf>,
-    /// Which configurations.
+    /// Which configurations to measure.
     pub design: DesignSettings,
-    /// Number of coming rounds: an adaptive design ends when another co-run costs more time than it is expected to
-    /// save in them.
+    /// Number of future rounds: an adaptive design ends when another co-run costs more time than it is expected to save
+    /// in these rounds.
     pub rounds: Option<u64>,
     /// Model of a similar workload from which an adaptive design starts.
     pub warm_start: Option<PathBuf>,
@@ -32,17 +32,17 @@ pub struct ProfileSettings {
     pub window: WindowSettings,
     /// Relative standard deviation of noise on simulated throughputs, percent.
     pub noise_percent: f64,
-    /// Documents or a table with the configurations, instead of the design.
+    /// File with the configurations (documents or a table), instead of the design.
     pub configs: Option<PathBuf>,
-    /// With `configs`: also the baselines of plans.
+    /// With `configs`: whether to measure the baselines of plans, too.
     pub baselines: bool,
-    /// With `configs`: first the solo runs of what is used.
+    /// With `configs`: whether to measure first the solo runs of the tasks in them.
     pub solos: bool,
     /// Tables of measurements made elsewhere.
     pub import: Vec<PathBuf>,
     /// A profile to continue with.
     pub resume: Option<PathBuf>,
-    /// Processors of jobs.
+    /// Pinning of jobs to processors.
     pub cpus: Cpus,
     /// Whether to use a running MPS daemon.
     pub attach_mps: bool,

@@ -1,4 +1,5 @@
-//! What to profile: workloads one after another, with configurations if they are given.
+//! The sources of a profile: workloads one after another, with explicit configurations if there are
+//! any.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -17,13 +18,13 @@ use crate::console::failure;
 pub struct ProfileRequest {
     /// Tasks and device.
     pub workload: Workload,
-    /// The configurations to measure; `None`: those of the design.
+    /// The configurations to measure; `None`: according to the design.
     pub configurations: Option<Vec<Configuration>>,
-    /// Where the workload came from, for faults that only a device detects.
+    /// Origin of the workload, for messages about faults that only a device detects.
     pub place: Place,
 }
 
-/// Where a document stands, with its text if known.
+/// Position of a document in the input, with its text if known.
 #[derive(Debug, Clone)]
 pub struct Place(Frame);
 
@@ -34,7 +35,7 @@ impl Place {
     }
 }
 
-/// The workloads of the input, opened when the first is needed.
+/// The workloads of the input, which is opened when the first one is needed.
 struct Workloads<'a> {
     settings: &'a ProfileSettings,
     console: &'a Console,
@@ -76,7 +77,8 @@ impl Workloads<'_> {
 }
 
 fn empty(source: &str) -> Failure {
-    // An empty stream of documents says so with its number and advice.
+    // Parses an empty stream of documents, because its error already contains the position and
+    // advice.
     let frames = Frames::new(&b""[..], source);
     match doc::Documents::<_, Workload>::new(frames).next() {
         Some(Err(error)) => Failure::from(error),
@@ -84,7 +86,7 @@ fn empty(source: &str) -> Failure {
     }
 }
 
-/// The jobs of a command line, in order.
+/// The profiles that a command line requests, in order.
 pub struct Jobs<'a> {
     workloads: Workloads<'a>,
     given: GivenSource,
@@ -94,9 +96,9 @@ pub struct Jobs<'a> {
 enum GivenSource {
     /// No --configs.
     Designed,
-    /// A table, for every workload.
+    /// A table that applies to every workload.
     Table { bytes: Vec<u8>, source: String },
-    /// Documents; only those without a workload take one of the input.
+    /// Documents; a document without a workload uses one of the input.
     Documents {
         documents: Box<AnyDocuments<Box<dyn BufRead>>>,
         source: String,
@@ -193,7 +195,8 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Refuses workloads in addition to a document that contains its own: they would have no effect.
+/// Refuses workloads in addition to a document that contains its own, because they would have no
+/// effect.
 fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
     match files.first() {
         None => Ok(()),
@@ -204,14 +207,14 @@ fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether an input contains documents, not a table; `None` if it is empty.
+/// Whether an input contains documents and not a table; `None` if it is empty.
 pub fn is_document(reader: &mut impl BufRead) -> std::io::Result<Option<bool>> {
     let start = reader.fill_buf()?;
     let first = start.iter().find(|b| !b.is_ascii_whitespace());
     Ok(first.map(|b| matches!(b, b'{' | b'[')))
 }
 
-/// The runs of an input, up to the last whole event; any other document is a fault.
+/// The runs of an input, up to the last complete event; other documents are an error.
 pub fn runs(
     reader: Box<dyn BufRead>,
     source: &str,

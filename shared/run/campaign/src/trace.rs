@@ -7,7 +7,7 @@ use design::Configuration;
 use doc::Workload;
 use gpusim::Trace;
 
-/// Writes the trace to `path`, and the SM occupancy over time as CSV beside it, with the ending `.csv`.
+/// Writes the trace to `path`, and the SM occupancy over time to a CSV file beside it with the extension `.csv`.
 pub fn write(
     path: &Path,
     trace: &Trace,

@@ -24,17 +24,17 @@ pub struct Predicted {
     pub task: String,
     /// Batch size.
     pub batch: u32,
-    /// Share.
+    /// Share in percent of the device.
     pub share_percent: f64,
     /// Throughput while the tasks of the configuration run.
     pub samples_per_s: f64,
     /// Lower end of the 95 % interval, 0 or more.
     pub low_samples_per_s: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high_samples_per_s: f64,
     /// Throughput alone on the whole device, at the same batch size.
     pub solo_samples_per_s: f64,
-    /// Why the configuration lies outside the measured domain; empty if it lies inside.
+    /// Why the configuration lies outside the measured domain; empty if it does not.
     pub outside: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Predicted {
 pub enum RowForm {
     /// Comma-separated, with a heading.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -93,7 +93,7 @@ pub fn ask(
     Ok((rows, notes.collect()))
 }
 
-/// The rows as text; a heading stands above CSV if asked for.
+/// The rows as text. With `heading`, CSV begins with the column names.
 ///
 /// # Errors
 /// [`DesignError::Table`] if a row cannot be written; valid predictions never cause this.

@@ -1,4 +1,4 @@
-//! Configurations chosen elsewhere: plans, timelines, profiles, tables.
+//! Configurations from other sources: plans, timelines, profiles, tables.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use units::{Batch, Share};
 use crate::DesignError;
 use crate::sequence::Configuration;
 
-/// Configurations with the workload that they belong to, if their document contains it.
+/// Configurations, and the workload that they belong to.
 #[derive(Debug, Clone)]
 pub struct Given {
-    /// The workload.
+    /// The workload, if the document contains it.
     pub workload: Option<Workload>,
-    /// Each a list of tasks by name.
+    /// Each configuration is a list of tasks by name, with batch size and share.
     pub choices: Vec<Vec<Choice>>,
-    /// Whether a configuration that appears again is measured again. In a table somebody wrote it on purpose; the
-    /// baselines of a plan may just be the same.
+    /// Whether a repeated configuration is measured again. In a table, the repetition is intended; the baselines of a
+    /// plan may be equal by chance.
     pub repeats: bool,
 }
 
@@ -64,8 +64,8 @@ impl Given {
         }
     }
 
-    /// The configurations by index in the workload, each once unless `repeats`; with `solos`, the solo runs of every batch size in use
-    /// come first.
+    /// The configurations by index in the workload, each once unless `repeats` is set. With `solos`, the solo runs of
+    /// every batch size in use come first.
     pub fn configurations(
         &self,
         workload: &Workload,
@@ -185,8 +185,8 @@ fn by_gpu(plan: &Plan, choices: &[Choice]) -> Vec<Vec<Choice>> {
     per_gpu.into_values().collect()
 }
 
-/// The remaining tasks on a GPU as one after another finishes, by the plan's rates: the length of a round cannot be
-/// inferred from the time in which all run.
+/// The co-runs that remain on a GPU whenever a task finishes, by the plan's rates. They are needed because the length
+/// of a round cannot be inferred from the co-run of all tasks.
 fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     let end = |choice: &Choice| {
         let task = plan.task_index(&choice.id)?;
@@ -206,7 +206,7 @@ fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
     let left = |from: usize| {
         let computes: Vec<bool> = (0..ends.len()).map(|i| i >= from).collect();
         let shares = match device {
-            // Control groups give the share of an ended task to the others.
+            // Control groups redistribute the share of an ended task to the others.
             Some(DeviceKind::Cpu) => overlap::divided(&planned, &computes),
             _ => planned.clone(),
         };

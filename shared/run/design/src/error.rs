@@ -6,13 +6,13 @@ use units::{TaskId, UnitError};
 /// Why a profile cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DesignError {
-    /// A table cannot be read; a line for each fault.
+    /// A table cannot be read; the message has a line for each fault.
     #[error("{0}")]
     Table(String),
-    /// A document that was given for its configurations has none, or has other tasks than the workload.
+    /// The document for `--configs` has no configurations, or has other tasks than the workload.
     #[error("--configs: {0}")]
     Given(String),
-    /// A plan that was given for its configurations has none, because nothing was feasible.
+    /// The plan for `--configs` is infeasible and has no configuration.
     #[error("--configs: the plan is infeasible, so there is nothing to measure")]
     Infeasible,
     /// A row of an imported table has no throughput.
@@ -24,7 +24,8 @@ pub enum DesignError {
     /// The number of rounds is given, but the samples of this task per round are unknown.
     #[error("--rounds: task {0} has no `samples`; give how many it trains on in a round")]
     Rounds(TaskId),
-    /// The number of rounds is given for a workload for which the gain of a co-run is not computed.
+    /// The number of rounds is given for a workload on several GPUs, for which the gain of a co-run is
+    /// not computed.
     #[error(
         "--rounds: on several GPUs the gain of a co-run is not computed; use --budget, or --tolerance"
     )]
@@ -56,7 +57,7 @@ pub enum DesignError {
     /// The given model is not valid.
     #[error("the model is no predictor: {0}")]
     NoPredictor(PredictError),
-    /// The profile to continue began differently.
+    /// The profile to continue was started with other settings.
     #[error(
         "{path}: the profile was made with {what}; give the same, or start a new profile",
         path = path.display()
@@ -67,7 +68,7 @@ pub enum DesignError {
         /// The difference.
         what: String,
     },
-    /// The profile to continue has configurations that these options do not lead to.
+    /// The current options do not produce the configurations of the profile to continue.
     #[error(
         "{path}: the profile has {what} than these options lead to; give the options that it was \
          started with (a larger --budget is fine)",
@@ -79,13 +80,13 @@ pub enum DesignError {
         /// The difference.
         what: &'static str,
     },
-    /// The recording lacks a configuration, which is described for users.
+    /// The recording lacks the described configuration.
     #[error("the recording does not have the configuration {0}")]
     Unrecorded(String),
     /// The device failed permanently.
     #[error("{0}")]
     Device(String),
-    /// A signal came while it was measured.
+    /// A signal interrupted a measurement.
     #[error("a signal came while it was measured")]
     Interrupted,
     /// The sum of the seconds of all windows is not a valid quantity.

@@ -1,30 +1,30 @@
-//! Measurements of a real device that are impossible, or useless for planning.
+//! Finds measurements of a real device that are implausible, or useless for planning.
 
 use std::collections::BTreeSet;
 
 use doc::{Measured, Sample, Workload};
 use units::{Samples, SamplesPerSec, Share, TaskId};
 
-/// Solo runs so far.
+/// Measurements so far; `alone`: those of solo runs.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     alone: Vec<Measured>,
-    /// Tasks of co-runs.
+    /// Measurements of tasks in co-runs.
     together: Vec<Measured>,
     ran: BTreeSet<TaskId>,
-    /// Tasks whose runs were reported to differ from the workload.
+    /// Tasks whose different number of samples was already reported.
     told: BTreeSet<TaskId>,
 }
 
-/// If work takes less time than a program's start (an interpreter: 0.05 s; with a framework: 5 to 15 s), a plan gains
-/// nothing.
+/// Training time in seconds below which a plan gains nothing, because the start of the program dominates (an
+/// interpreter starts in 0.05 s; with a framework, in 5 to 15 s).
 const LITTLE_WORK_S: f64 = 1.0;
 
-/// Relative difference between values that should be equal that is worth a message; windows end at a standard error
-/// of 1 %, and the drift of one device between two windows was mostly below 5 %.
+/// Minimum relative difference between values that should be equal for a message. Windows end at a standard error of
+/// 1 %, and the drift of a device between two windows was mostly below 5 %.
 const MUCH: f64 = 0.10;
 
-/// Standard errors of a difference beyond which it is not noise (1 in 370 of normal values).
+/// A difference of more than this many standard errors is not noise (normal values exceed it once in 370 times).
 const SURE: f64 = 3.0;
 
 impl Findings {
@@ -33,7 +33,7 @@ impl Findings {
         self.ran.contains(task)
     }
 
-    /// Takes a sample; returns messages about it, once for each task.
+    /// Adds a sample; returns messages about it, each kind once per task.
     pub(crate) fn add(&mut self, workload: &Workload, sample: &Sample) -> Vec<String> {
         let mut told = Vec::new();
         for task in &sample.tasks {
@@ -54,7 +54,7 @@ impl Findings {
         told
     }
 
-    /// A whole run with another number of samples than the workload declares.
+    /// A message if a complete run trained on another number of samples than the workload declares.
     fn other_samples(&mut self, task: &Measured, samples: Samples) -> Option<String> {
         let run = task.launch.run.filter(|run| run.samples != samples)?;
         self.told.insert(task.id.clone()).then(|| {
@@ -68,7 +68,7 @@ impl Findings {
         })
     }
 
-    /// Contradictions between solo runs.
+    /// Messages about contradictions between the measurements of all tasks.
     pub(crate) fn warnings(&self, workload: &Workload) -> Vec<String> {
         let mut warnings = Vec::new();
         for task in &workload.tasks {
@@ -83,7 +83,7 @@ impl Findings {
         warnings
     }
 
-    /// The largest loss of speed with a larger share.
+    /// A message about the largest loss of speed with a larger share.
     fn less_with_more(&self, task: &TaskId) -> Option<String> {
         let own = || self.alone.iter().filter(|t| t.id == *task);
         let pairs = own().flat_map(|a| own().map(move |b| (a, b)));
@@ -103,7 +103,7 @@ impl Findings {
         ))
     }
 
-    /// The largest gain of speed with others running.
+    /// A message about the largest gain of speed in a co-run.
     fn less_alone(&self, task: &TaskId) -> Option<String> {
         let own = |all: &'_ [Measured]| -> Vec<Measured> {
             all.iter().filter(|t| t.id == *task).cloned().collect()
@@ -129,7 +129,7 @@ impl Findings {
         })
     }
 
-    /// Two tasks with the same work at different speeds.
+    /// A message if two tasks that run the same program have different speeds.
     fn unlike(&self, a: &TaskId, b: &TaskId) -> Option<String> {
         let of = |task: &TaskId| {
             let own = self.alone.iter().filter(|t| t.id == *task);
@@ -155,7 +155,7 @@ impl Findings {
     }
 }
 
-/// Work that ends before a plan could matter.
+/// A message if a task's work takes less than [`LITTLE_WORK_S`].
 fn little_work(task: &Measured, samples: Samples) -> Option<String> {
     let work = samples.as_f64() / task.throughput.get();
     (work < LITTLE_WORK_S).then(|| {

@@ -1,4 +1,4 @@
-//! A profile of measurements made elsewhere.
+//! Makes a profile from external measurements.
 
 use std::io::BufRead;
 
@@ -29,7 +29,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// Nothing read yet.
+    /// An import without measurements.
     #[must_use]
     pub fn of(workload: Workload) -> Self {
         Self {
@@ -39,8 +39,8 @@ impl Import {
         }
     }
 
-    /// Reads the measurements of a table; returns messages about it. Configurations of different tables are
-    /// different, whatever their labels.
+    /// Reads the measurements of a table; returns messages about it. Configurations of different tables
+    /// stay separate, even with the same label.
     pub fn read(&mut self, reader: impl BufRead, source: &str) -> Result<Vec<String>, DesignError> {
         let table = table::read(reader, source, &self.workload, Throughput::Needed)?;
         self.configurations.extend(table.configurations);
@@ -50,10 +50,10 @@ impl Import {
         Ok(table.notes.into_iter().map(with_source).collect())
     }
 
-    /// Takes the measurements of a launched run.
+    /// Adds the measurements of a launched run.
     ///
     /// # Errors
-    /// [`DesignError`] if it has none, or has tasks that are not in the workload.
+    /// [`DesignError`] if the run has no measurements, or has tasks that are not in the workload.
     pub fn read_run(&mut self, events: &[RunEvent], source: &str) -> Result<(), DesignError> {
         let wrong = |why: String| DesignError::Table(format!("{source}: {why}"));
         let samples = runs::samples(events).map_err(|error| wrong(error.to_string()))?;

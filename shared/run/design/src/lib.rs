@@ -2,10 +2,10 @@
 //!
 //! A [`Sequence`] decides which configuration comes next: solo runs first, then a grid, random draws
 //! ([`sequence::Random`]), or the co-run with the highest expected improvement of the objective
-//! ([`sequence::Adaptive`]). A [`Session`](session::Session) measures them in sequence on a `device::Device` and
-//! writes a record for each to a [`Sink`]. An interrupted profile continues from its records ([`resume`]); a profile
-//! ends when another co-run is not worth its time ([`worth`]). Configurations may also come from documents or a table
-//! ([`configs`], [`table`]), and measurements from elsewhere ([`import`]).
+//! ([`sequence::Adaptive`]). A [`Session`](session::Session) measures the configurations one after another on a
+//! `device::Device` and writes a record for each to a [`Sink`]. An interrupted profile continues from its records
+//! ([`resume`]); it can end when another co-run is not worth its time ([`worth`]). Configurations may also come from
+//! documents or a table ([`configs`], [`table`]), and measurements from elsewhere ([`import`]).
 
 mod ask;
 pub mod configs;

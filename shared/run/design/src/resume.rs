@@ -1,4 +1,4 @@
-//! What an interrupted profile has already measured.
+//! The records of an interrupted profile, which are not measured again.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::DesignError;
 pub enum Recorded {
     /// It was measured.
     Sample(Sample),
-    /// It could not be.
+    /// It could not be measured.
     Failure(Failed),
 }
 
@@ -25,7 +25,7 @@ impl Recorded {
         }
     }
 
-    /// What was measured, if anything.
+    /// The measured rates; `None` for a failure.
     pub fn rates(&self) -> Option<Vec<Rate>> {
         match self {
             Recorded::Failure(_) => None,
@@ -41,7 +41,7 @@ impl Recorded {
         }
     }
 
-    /// Device time of its windows; a failed configuration has none.
+    /// Seconds of its windows; 0 for a failed configuration.
     pub fn seconds(&self) -> f64 {
         match self {
             Recorded::Failure(_) => 0.0,
@@ -49,7 +49,7 @@ impl Recorded {
         }
     }
 
-    /// Whether it is the configuration `runs`.
+    /// Whether it is a record of the configuration `runs`.
     pub fn is(&self, runs: &[Setting], workload: &Workload) -> bool {
         let same = |index: usize, task: &Choice| {
             runs.get(index).is_some_and(|run| {
@@ -72,7 +72,7 @@ impl Recorded {
     }
 }
 
-/// The records of a profile in order, if it began like the current one.
+/// The records of a profile in order; an error if its header differs from the current one.
 pub fn records(
     path: &Path,
     profile: Profile,
@@ -108,8 +108,8 @@ pub fn records(
     let failures = profile.failures.into_iter().map(Recorded::Failure);
     let mut records: Vec<Recorded> = samples.chain(failures).collect();
     records.sort_by_key(Recorded::config);
-    // If a profile ended with a failure, the user has corrected something, so the failed configuration is measured
-    // again.
+    // If a profile ended with a failure, the user has probably corrected the cause, so the failed configuration is
+    // measured again.
     if profile
         .end
         .is_some_and(|end| end.stopped == StopReason::Failure)

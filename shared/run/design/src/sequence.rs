@@ -1,4 +1,4 @@
-//! Which configurations to measure, and in which order.
+//! Decides which configurations to measure, and in which order.
 
 mod adaptive;
 mod asked;
@@ -32,19 +32,19 @@ use crate::settings::{self, DesignSettings, Strategy};
 pub struct Sequence {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
-    /// Solo runs to repeat in turn, so that drift is noticed; none if nothing drifts.
+    /// Solo runs to repeat in turn, to notice drift; empty if the device does not drift.
     again: VecDeque<Configuration>,
-    /// Co-runs since the last of them.
+    /// Co-runs since the last repeated solo run.
     coruns: usize,
-    /// Solo runs at partial shares, taken between co-runs; only if measuring takes time.
+    /// Solo runs at partial shares, measured between co-runs; only on devices where measuring takes time.
     parts: VecDeque<Configuration>,
-    /// Co-runs since the last of those.
+    /// Co-runs since the last solo run at a partial share.
     unparted: usize,
     /// Configurations that may still be measured.
     left: u64,
-    /// Configurations in all, as far as that is known.
+    /// Total number of configurations, as far as it is known.
     pub length: u64,
-    /// Header of the profile.
+    /// Kind of design in the header of the profile.
     pub kind: DesignKind,
 }
 
@@ -52,17 +52,18 @@ pub struct Sequence {
 /// seventh of the samples.
 const COMPARED_EVERY: usize = 6;
 
-/// Configurations that a device is told of in advance: each task of 64 alone, and more co-runs than start workers at
-/// once. A grid may have a hundred thousand.
+/// Maximum number of configurations that a device is told in advance: enough for the solo runs of 64 tasks, and for
+/// more co-runs than can start workers at once. A limit is needed because a grid may have a hundred thousand
+/// configurations.
 const AHEAD: usize = 128;
 
-/// Co-runs between two solo runs at part shares. These show how a task scales by itself and cost one
-/// worker each; their gain was not measured, so co-runs get the larger part.
+/// Co-runs between two solo runs at partial shares. Such solo runs show how a task scales by itself and cost one
+/// worker each; their benefit was not measured, so most runs are co-runs.
 const PARTED_EVERY: usize = 2;
 
-/// The design after the listed configurations.
+/// Chooses the configurations after the listed ones.
 enum Chooser {
-    /// Nothing, with the reason.
+    /// No further configurations, for this reason.
     Nothing(StopReason),
     Random(Box<Random>),
     Adaptive(Box<Adaptive>),
@@ -71,10 +72,10 @@ enum Chooser {
 /// Inputs of a design besides its settings.
 #[derive(Clone, Copy)]
 pub struct Conditions<'a> {
-    /// The only configurations that can be measured; `None`: any.
+    /// The only configurations that can be measured (those of a recording); `None` for any.
     pub only: Option<&'a [Configuration]>,
-    /// Whether the device may drift, as real ones do: lists are then taken in random order, so
-    /// that it does not look like an effect of what comes later, and solo runs are repeated.
+    /// Whether the device may drift, as real ones do. Then lists are measured in random order, so that drift does not
+    /// look like an effect of the order, and solo runs are repeated.
     pub drifts: bool,
     /// A model of a similar workload.
     pub earlier: Option<&'a Predictor>,
@@ -111,9 +112,9 @@ impl Sequence {
         Ok(plan)
     }
 
-    /// On a device where measuring takes time: solo runs between the co-runs, at partial shares and repeated, and a
-    /// budget for all measurements. Solo runs on the whole device, and one co-run, are measured whatever the budget:
-    /// without them nothing can be learnt.
+    /// For a device where measuring takes time: adds solo runs between the co-runs (at partial shares, and repeated
+    /// ones), and applies the budget to all measurements. The solo runs on the whole device and one co-run are always
+    /// measured, because nothing can be learnt without them.
     fn between(
         &mut self,
         workload: &Workload,
@@ -129,7 +130,7 @@ impl Sequence {
         }
         if conditions.only.is_none() {
             let mut parts = Space::new(workload, settings, None)?.part_solos();
-            // A different random stream than the design's.
+            // Use another random stream than the design.
             parts.shuffle(&mut StdRng::seed_from_u64(!conditions.seed));
             self.parts = parts.into();
         }
@@ -202,7 +203,7 @@ impl Sequence {
         }
     }
 
-    /// Solo runs, then at most `budget` of a list.
+    /// Solo runs, then at most `budget` co-runs of a list.
     fn list(
         mut solos: Vec<Configuration>,
         mut coruns: Vec<Configuration>,
@@ -265,7 +266,8 @@ impl Sequence {
         Ok(next.or_else(|| self.parts.pop_front()))
     }
 
-    /// A solo run at a partial share: in an adaptive design usually one that the best co-run so far needs at its end.
+    /// The next solo run at a partial share: in an adaptive design, preferably that of a task that ends its round
+    /// alone in the best co-run so far.
     fn next_part(&mut self) -> Option<Configuration> {
         let wanted = match &self.chooser {
             Chooser::Adaptive(adaptive) => adaptive.left_alone(),
@@ -289,7 +291,7 @@ impl Sequence {
         }
     }
 
-    /// The next configurations, in their order, as far as they are known.
+    /// The next configurations in order, as far as they are already known.
     pub fn coming(&self) -> Vec<Configuration> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let chosen = match &self.chooser {
@@ -301,7 +303,7 @@ impl Sequence {
         all.take(left.min(AHEAD)).cloned().collect()
     }
 
-    /// Learns the result of a configuration; `None`: it could not be measured.
+    /// Learns the rates of a configuration; `None` if it could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], rates: Option<&[Rate]>) {
         if let Chooser::Adaptive(adaptive) = &mut self.chooser {
             let lesson = rates.map(|rates| lesson(configuration, rates));
@@ -374,7 +376,7 @@ fn adaptive(
     ))
 }
 
-/// Recorded co-runs, after the solo runs.
+/// The recorded configurations other than the solo runs.
 fn recorded(only: &[Configuration], solos: &[Configuration]) -> Vec<Configuration> {
     let others = only.iter().filter(|c| !solos.contains(c));
     others.cloned().collect()

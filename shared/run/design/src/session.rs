@@ -1,4 +1,4 @@
-//! Making one profile, record by record.
+//! Makes one profile, record by record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,21 +23,23 @@ use crate::worth::Worth;
 
 /// Inputs of a profile.
 pub struct Session<'a> {
-    /// Where it is measured.
+    /// The device to measure on.
     pub device: &'a mut dyn Device,
-    /// First record.
+    /// First record of the profile.
     pub header: &'a Header,
-    /// Which configurations.
+    /// The configurations to measure.
     pub sequence: Sequence,
-    /// How long.
+    /// How long to measure each configuration.
     pub window: Window,
-    /// Known results, in order.
+    /// Known results of a profile to continue, in order.
     pub recorded: Vec<Recorded>,
-    /// Expected saving in the coming rounds, for an adaptive design that ends when another co-run costs more.
+    /// Ends an adaptive design when another co-run would cost more time than it is expected to save in the coming
+    /// rounds.
     pub worth: Option<Worth>,
-    /// Where that came from.
+    /// Path of the profile that `recorded` comes from.
     pub resumed: Option<&'a Path>,
-    /// Whether measuring takes time. Then it ends with the first task that fails alone, and reports contradictions.
+    /// Whether the device is real. Then the session ends with the first task that fails alone, and reports
+    /// contradictions.
     pub real: bool,
 }
 
@@ -46,14 +48,14 @@ pub struct Session<'a> {
 pub struct Outcome {
     /// The first configuration of the largest number of tasks; `None` if nothing could be measured.
     pub widest: Option<Configuration>,
-    /// The failure of a task alone with which the session ended.
+    /// The failure of a solo run that ended the session.
     pub failure: Option<Failed>,
 }
 
 /// Why a session ended early.
 #[derive(Debug)]
 pub enum SessionError<E> {
-    /// The design, the device or the profile to continue with.
+    /// An error of the design, the device, or the profile to continue.
     Design(DesignError),
     /// A record could not be written.
     Sink(E),
@@ -75,7 +77,7 @@ struct Totals {
     drift: Drift,
     /// How often each configuration was measured.
     times: BTreeMap<Configuration, u32>,
-    /// For each task, the gradient statistics of each window.
+    /// For each task, its gradient statistics of each window.
     gradients: BTreeMap<usize, Vec<Moments>>,
     findings: Findings,
 }
@@ -86,7 +88,7 @@ impl Totals {
     }
 }
 
-/// How repeated solo runs differ from the first time.
+/// Differences of repeated solo runs from the first run.
 #[derive(Default)]
 struct Drift {
     first: BTreeMap<Configuration, f64>,
@@ -95,7 +97,7 @@ struct Drift {
     largest: (f64, Option<Configuration>),
 }
 
-/// A larger change of a solo run causes a warning: windows end at a standard error of 1 %
+/// Relative change of a solo run above which a warning is given: windows end at a standard error of 1 %
 /// (`--precision`), so 5 % is more than three times the noise between two windows.
 const MUCH_DRIFT: f64 = 0.05;
 
@@ -133,10 +135,10 @@ impl Drift {
 }
 
 impl Session<'_> {
-    /// Measures everything that has not been measured, and writes every record.
+    /// Measures all configurations that have no recorded result, and writes every record.
     ///
     /// # Errors
-    /// [`SessionError`]; every finished record has been written before.
+    /// [`SessionError`]; every finished record is written before it returns.
     pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<Outcome, SessionError<S::Error>> {
         let result = self.records(sink);
         sink.ended(self.sequence.progress().filter(|_| result.is_ok()));
@@ -164,8 +166,8 @@ impl Session<'_> {
         Ok(totals.outcome)
     }
 
-    /// Noise scales of the tasks that report norms, with each window as a block; reports which tasks, and why there
-    /// is none if norms do not suffice.
+    /// Gradient noise scales of the tasks that report norms, with each window as a block. Notes name these tasks, or
+    /// the reason if the norms do not suffice.
     fn noise_scales(
         &self,
         gradients: &BTreeMap<usize, Vec<Moments>>,
@@ -221,7 +223,7 @@ impl Session<'_> {
             let rates = record.rates();
             self.sequence.observe(&runs, rates.as_deref());
             if let Some(worth) = &mut self.worth {
-                // The start of jobs is included if there is one. Recorded samples have only their windows.
+                // On a real device, include the start of jobs. For recorded samples, only the windows are known.
                 let seconds = match self.real && measured {
                     true => begun.elapsed().as_secs_f64(),
                     false => record.seconds(),
@@ -268,15 +270,16 @@ impl Session<'_> {
         Ok(totals)
     }
 
-    /// Whether a configuration is worth its time. Solo runs always are: nothing can be compared without them.
+    /// Whether a configuration is worth its time. Solo runs always are, because they are the reference for
+    /// everything else.
     fn pays(&self, runs: &[Setting]) -> bool {
         let gain = self.sequence.progress().map(|p| p.expected_gain);
         let worth = self.worth.as_ref().filter(|_| runs.len() > 1);
         worth.is_none_or(|worth| worth.pays(gain))
     }
 
-    /// Whether a task that never ran has failed alone: every co-run of it would also fail, and could not be compared
-    /// with anything. If memory was insufficient, a smaller batch size may work.
+    /// Whether a task that never ran has failed alone. Then each of its co-runs would also fail, and would have no
+    /// reference. A lack of memory does not count, because a smaller batch size may work.
     fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
         let [run] = runs else { return false };
         let task = &self.header.workload.tasks[run.task];

@@ -8,8 +8,8 @@ use units::{Seconds, Share, TotalShare};
 
 use crate::DesignError;
 
-/// Default minimum window on a real device. Two seconds contain some ten steps of the slowest of the catalogue's
-/// models; the window grows until the standard error is small enough.
+/// Default minimum window on a real device. Two seconds contain about ten steps of the slowest model of the catalogue;
+/// the window grows until the standard error is small enough.
 const DEFAULT_WINDOW_S: f64 = 2.0;
 
 /// How co-runs are chosen.
@@ -26,9 +26,9 @@ pub enum Strategy {
 /// Which configurations to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesignSettings {
-    /// How they are chosen.
+    /// How co-runs are chosen.
     pub strategy: Strategy,
-    /// Co-runs in addition to the solo runs; `None`: all.
+    /// Maximum number of co-runs in addition to the solo runs; `None` for all.
     pub budget: Option<u64>,
     /// Shares are multiples of this.
     pub step: Share,
@@ -40,19 +40,20 @@ pub struct DesignSettings {
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
-    /// Batch sizes of co-runs: all, or with [`BatchPolicy::Reference`] those that the tasks refer to. `None`: what a
-    /// plan chooses from by default.
+    /// Batch sizes of co-runs: all, or the reference sizes of the tasks with [`BatchPolicy::Reference`]. `None` for the
+    /// default sizes of a plan.
     pub batch: Option<BatchPolicy>,
     /// Goal of an adaptive design; `None`: the default objective of a plan of the workload.
     pub objective: Option<ObjectiveKind>,
-    /// Floor: throughput of every task relative to alone that its best must keep, 0 to 1.
+    /// Floor: minimum throughput of every task in the best configuration, relative to its solo rate, 0 to 1.
     pub floor: f64,
 }
 
 impl DesignSettings {
-    /// Batch sizes of co-runs: for an adaptive design those of the plan that it serves. One that took any measured none
-    /// of the quickstart's 40 co-runs at the sizes of its plan, a prediction 7 % longer than the round that is measured
-    /// otherwise. `recorded`: only some configurations can be measured, which may be of any size.
+    /// Batch sizes of co-runs: for an adaptive design, those of the plan that it serves. A design with all sizes
+    /// measured none of the quickstart's 40 co-runs at the sizes of its plan, and the predicted round was 7 % longer
+    /// than the one that is measured otherwise. `recorded` is whether only recorded configurations can be measured,
+    /// which may have any size.
     #[must_use]
     pub fn policy(&self, workload: &Workload, recorded: bool) -> BatchPolicy {
         let serves_a_plan = self.strategy == Strategy::Adaptive && !recorded;
@@ -83,7 +84,7 @@ pub struct WindowSettings {
     pub most: Seconds,
     /// Relative standard error that ends a window on real devices.
     pub precision: f64,
-    /// Windows to average; `None`: the device's default.
+    /// Number of windows to average; `None` for the device's default.
     pub repeats: Option<u32>,
 }
 

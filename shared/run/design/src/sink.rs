@@ -1,4 +1,4 @@
-//! Where a session writes measurements and reports progress.
+//! Destination of a session's measurements, progress and messages.
 
 use doc::{Failure, Header, ProfileEnd, Sample};
 use predict::design::Progress;
@@ -6,40 +6,41 @@ use predict::design::Progress;
 /// One record of a profile, in this order: a header, samples and failures, an end.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
-    /// The first.
+    /// The first record.
     Header(&'a Header),
     /// A measured configuration.
     Sample(&'a Sample),
     /// A failed configuration.
     Failure(&'a Failure),
-    /// The last.
+    /// The last record.
     End(&'a ProfileEnd),
 }
 
 /// Receives the measurements of a session.
 pub trait Sink {
-    /// Why it accepts no more: a full disk, a reader that has gone.
+    /// Why no more records are accepted: a full disk, a closed pipe.
     type Error;
 
     /// Takes a record.
     ///
     /// # Errors
-    /// If it accepts no more; the session then ends.
+    /// If no more records are accepted; the session then ends.
     fn record(&mut self, record: Record<'_>) -> Result<(), Self::Error>;
 
-    /// All known results have been written; from now on configurations are measured.
+    /// Called when all known results have been written, before configurations are measured.
     ///
     /// # Errors
-    /// If nothing should be measured any more: a signal came, or as for [`Sink::record`].
+    /// If nothing more should be measured: a signal came, or as for [`Sink::record`].
     fn settle(&mut self) -> Result<(), Self::Error>;
 
-    /// The configuration that is being measured, for the user.
+    /// Shows the user the configuration that is being measured.
     fn measuring(&mut self, configuration: &str);
 
-    /// `done` of about `length` configurations, and the state of an adaptive design.
+    /// Reports that `done` of about `length` configurations are finished, and the state of an
+    /// adaptive design.
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>);
 
-    /// No more configurations follow, after success or failure.
+    /// Called after the last configuration, whether the session succeeded or failed.
     fn ended(&mut self, design: Option<&Progress>);
 
     /// A note for the user.

@@ -2,9 +2,9 @@
 //! a row for each task of a configuration.
 //!
 //! Tables come from users' own scripts, so unambiguous variants are accepted and reported: the share may be
-//! `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names may have capitals, and unknown
-//! columns are ignored. Ambiguous input is refused with the reason: a share in percent below 1 is most likely a
-//! fraction.
+//! `share_fraction`, the throughput may be a mean step time (`step_s`, `step_ms`), names may have capitals, and
+//! unknown columns are ignored. Ambiguous input is rejected with the reason; for example, a share in percent
+//! below 1 is most likely a fraction.
 
 mod faulty;
 mod header;
@@ -26,7 +26,7 @@ use row::{Adjusted, Reading};
 pub struct Table {
     /// Configurations in order of their first row, each sorted by task.
     pub configurations: Vec<Vec<Row>>,
-    /// Name of each in the table.
+    /// Label of each configuration in the table.
     pub labels: Vec<String>,
     /// Input that was interpreted differently than written, or ignored.
     pub notes: Vec<String>,
@@ -166,7 +166,7 @@ fn counted(n: usize, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
-/// The library's message without its own position.
+/// The message of the CSV library without its position.
 fn text(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths {
@@ -197,7 +197,7 @@ mod tests {
                 Err(why) => {
                     let why = why.to_string();
                     assert!(why.lines().all(|line| line.starts_with("t:")), "{why}");
-                    // The column, without the value found there.
+                    // The column, without the value in it.
                     why.split(": ")
                         .nth(1)
                         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Activity of the simulated GPU, for a trace viewer and for a spreadsheet.
+//! Writes the activity of the simulated GPU for a trace viewer and for a spreadsheet.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use doc::Workload;
 use gpusim::Trace;
 use units::corun::Setting;
 
-/// The trace of a configuration as Chrome trace events (Perfetto opens them), and the SM occupancy
+/// The trace of a configuration as Chrome trace events (which Perfetto opens), and the SM occupancy
 /// over time as CSV.
 #[must_use]
 pub fn texts(trace: &Trace, workload: &Workload, configuration: &[Setting]) -> (String, String) {
@@ -23,8 +23,8 @@ pub fn texts(trace: &Trace, workload: &Workload, configuration: &[Setting]) -> (
     (events(trace, &names), occupancy(trace, ids))
 }
 
-/// Trace Event Format, JSON object form: a thread for each task, a counter of SMs. Task names
-/// need no escaping.
+/// Trace Event Format in JSON object form, with a thread for each task and a counter of SMs. Task
+/// names need no escaping.
 fn events(trace: &Trace, names: &[String]) -> String {
     let mut text = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     text +=
@@ -65,8 +65,8 @@ fn events(trace: &Trace, names: &[String]) -> String {
     text
 }
 
-/// A row for each change of occupancy: time in microseconds, then SMs held by and working for
-/// each task.
+/// CSV with a row for each change of occupancy: time in microseconds, then for each task the SMs
+/// that it holds and those that work for it.
 fn occupancy<'a>(trace: &Trace, ids: impl Iterator<Item = &'a str>) -> String {
     let mut text = String::from("start_us");
     for id in ids {

@@ -1,8 +1,8 @@
-//! Whether another co-run is worth its time, if the number of coming rounds is known.
+//! Decides whether another co-run is worth its time, given the number of coming rounds.
 //!
 //! A co-run is expected to shorten the rounds by some fraction ([`Progress::expected_gain`], for the plan's
-//! objective). If that fraction of all rounds is less than the time of a measurement, it is better to begin the
-//! rounds at once: the best so far, often equal shares, is good enough.
+//! objective). If that fraction of the time of all rounds is less than the time of a measurement, it is better to
+//! begin the rounds at once with the best configuration so far, often equal shares.
 //!
 //! [`Progress::expected_gain`]: predict::design::Progress::expected_gain
 
@@ -12,23 +12,23 @@ use units::corun::Setting;
 
 use crate::DesignError;
 
-/// Number of co-runs that are measured at any cost: the five schemes of equal shares with which a plan is compared.
-/// They differ by a tenth and more, and the best of them is the plan unless something better is likely.
+/// Number of co-runs that are always measured: the five schemes of equal shares that a plan is compared with. They
+/// differ by a tenth and more, and the best of them becomes the plan unless something better is likely.
 const SCHEMES: u32 = 5;
-/// Expected gain of a co-run without a model: on simulated mixes the best plans are better than the best equal shares
-/// by 0.8 % in the median (examples/regret).
+/// Relative expected gain of a co-run without a model: on simulated mixes, the best plans are better than the best
+/// equal shares by 0.8 % in the median (examples/regret).
 const UNKNOWN_GAIN: f64 = 0.01;
 
-/// Cost of measuring so far, and the length of a round.
+/// Cost of the co-runs so far, and the length of a round.
 #[derive(Debug)]
 pub struct Worth {
     rounds: f64,
     /// Samples of each task in a round.
     samples: Vec<f64>,
-    /// The shortest round of the co-runs so far: until the last task has trained on its samples.
+    /// Shortest round of the co-runs so far, until the last task has trained on its samples, in seconds.
     round_s: f64,
     coruns: u32,
-    /// Time of the co-runs, including measurements between them.
+    /// Time of the co-runs in seconds, including solo runs between them.
     cost_s: f64,
 }
 
@@ -36,8 +36,8 @@ impl Worth {
     /// For this many rounds of a workload.
     ///
     /// # Errors
-    /// [`DesignError::Rounds`] where a task does not say how much it trains in one, and
-    /// [`DesignError::RoundsOfSeveral`] on several GPUs.
+    /// [`DesignError::Rounds`] if a task does not declare its samples per round, and [`DesignError::RoundsOfSeveral`]
+    /// on several GPUs.
     pub fn new(rounds: u64, workload: &Workload) -> Result<Self, DesignError> {
         if workload.device.gpus > 1 {
             return Err(DesignError::RoundsOfSeveral);
@@ -55,7 +55,7 @@ impl Worth {
         })
     }
 
-    /// Learns the result and cost of a configuration; no rates: it could not be measured.
+    /// Learns the result and cost of a configuration; without `rates`, it could not be measured.
     pub fn observe(&mut self, runs: &[Setting], rates: Option<&[device::Rate]>, seconds: f64) {
         let together = runs.len() > 1;
         self.coruns += u32::from(together);
@@ -121,16 +121,17 @@ mod tests {
     #[test]
     fn a_co_run_pays_while_the_rounds_save_more_than_it_takes() {
         let mut worth = Worth::new(100, &workload(r#","samples":3000"#)).unwrap();
-        // A solo run is measured in any case.
+        // Solo runs before the first co-run are always measured, so their cost does not count.
         worth.observe(&runs(&[0]), Some(&rates(&[100.0])), 1_000.0);
         for _ in 0..SCHEMES {
             assert!(worth.pays(Some(0.0)), "the schemes are measured");
             worth.observe(&runs(&[0, 1]), Some(&rates(&[100.0, 100.0])), 30.0);
         }
-        // A round is 30 s, until b has trained on its 3000; a hundred rounds are 3000 s, of which 1 % is 30 s.
+        // A round takes 30 s, until `b` has trained on its 3000 samples; a hundred rounds take 3000 s, and 1 % of
+        // that is 30 s.
         assert!(worth.pays(Some(0.0101)));
         assert!(!worth.pays(Some(0.0099)));
-        // A faster co-run leaves less to save; failed ones cost time, too.
+        // A faster co-run leaves less to save; failed co-runs cost time, too.
         worth.observe(&runs(&[0, 1]), Some(&rates(&[100.0, 200.0])), 30.0);
         assert!(!worth.pays(Some(0.0101)));
         worth.observe(&runs(&[0, 1]), None, 240.0);

@@ -1,4 +1,4 @@
-//! Fitting the figures of a simulated GPU to a profile that was measured on a real one.
+//! Fits the parameters of a simulated GPU to a profile that was measured on a real one.
 
 use doc::{GpuDescription, GpuSpec, HostDescription, Profile, Workload};
 use gpusim::{Gpu, Host};
@@ -8,27 +8,27 @@ use units::corun::Setting;
 use crate::sim::Sim;
 use crate::{Device, OpenError, Options, Window};
 
-/// Number of samples of the profile that are simulated in one evaluation; if there are more, they are thinned out
-/// evenly. Six figures are fitted, so 60 samples are ten for each; more would mainly take time.
+/// Maximum number of samples of the profile that are simulated in one evaluation; if there are more, they are thinned
+/// out evenly. Six parameters are fitted, so 60 samples are ten for each; more would mainly take time.
 const MOST_SAMPLES: usize = 60;
-/// Maximum number of simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over the
-/// six figures takes at most 12, so the fit ends after about 30 passes, unless the last factor ends it earlier; the
-/// best so far is kept.
+/// Maximum number of simulations of the profile in one fit, which bounds the time: 24,000 co-runs. A pass over the six
+/// parameters takes at most 12 simulations, so the fit ends after about 30 passes, unless it reaches the last factor
+/// earlier; the best result so far is kept.
 const EVALUATIONS: u32 = 400;
-/// First and last factor by which a figure is changed: two changes by the first double it, and the last, 1 %, is the
-/// precision of measured throughputs.
+/// First and last factor by which a parameter is changed: two changes by the first factor double it, and the last one,
+/// 1 %, is the precision of measured throughputs.
 const FIRST_FACTOR: f64 = 1.5;
 const LAST_FACTOR: f64 = 1.01;
 
 /// A GPU description fitted to a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// The figures. They describe GPU, host and training program together: the peak rate, for example, is the one for
-    /// which the simulator's kernels are as fast as the measured ones.
+    /// The fitted parameters. They describe GPU, host and training program together: the peak rate, for example, is the
+    /// one for which the simulator's kernels are as fast as the measured ones.
     pub gpu: GpuDescription,
-    /// Mean of `|ln(simulated / measured)|` over tasks and samples with the given figures.
+    /// Mean of `|ln(simulated / measured)|` over tasks and samples with the initial parameters.
     pub error_before: f64,
-    /// The same with the fitted figures.
+    /// The same with the fitted parameters.
     pub error_after: f64,
     /// Number of samples that were compared.
     pub samples: usize,
@@ -37,7 +37,7 @@ pub struct Calibrated {
 /// One measured co-run: its runs and their rates, all above 0.
 type Measured = (Vec<Setting>, Vec<f64>);
 
-/// The figures that are fitted, each by a factor: peak rate, bandwidth, and the host's costs.
+/// The fitted parameters, each scaled by a factor: peak rate, bandwidth, and the host's costs.
 const FIGURES: [fn(&mut GpuDescription, f64); 6] = [
     |gpu, factor| gpu.fp32_tflops *= factor,
     |gpu, factor| gpu.memory_gb_per_s *= factor,
@@ -53,8 +53,8 @@ fn with_host(gpu: &mut GpuDescription, change: impl FnOnce(&mut HostDescription)
     gpu.host = Some(host);
 }
 
-/// Fits a description to a profile, from `start`: pattern search (Hooke and Jeeves 1961) on the logarithm of each
-/// figure. Number of SMs and memory are unchanged.
+/// Fits a description to a profile, starting from `start`: pattern search (Hooke and Jeeves 1961) on the logarithm of
+/// each parameter. Number of SMs and memory are unchanged.
 ///
 /// # Errors
 /// [`OpenError::Workload`] if a task or the start cannot be simulated, or no sample is usable.
@@ -156,7 +156,7 @@ fn measured(profile: &Profile) -> Vec<Measured> {
     usable.collect()
 }
 
-/// Mean of `|ln(simulated / measured)|`; infinite if something does not run.
+/// Mean of `|ln(simulated / measured)|`; infinite if a co-run cannot be simulated.
 fn error(
     workload: &Workload,
     gpu: &GpuDescription,

@@ -1,9 +1,9 @@
-//! Why a job could not be measured, from its exit status and the last line of its output.
+//! Finds out why a job could not be measured, from its exit status and the last line of its output.
 
 use doc::FailureCause;
 use jobs::Exit;
 
-/// The kind of reason for which a job ended.
+/// Classifies the end of a job.
 pub(crate) fn of_exit(exit: Exit, tail: &str, out_of_memory: bool) -> FailureCause {
     if out_of_memory {
         return FailureCause::Memory;
@@ -13,8 +13,8 @@ pub(crate) fn of_exit(exit: Exit, tail: &str, out_of_memory: bool) -> FailureCau
         return FailureCause::Module;
     }
     match exit {
-        // Exit codes with which a shell reports that a program does not exist or cannot be run; Python's own exit
-        // code for a script.
+        // Exit codes of a shell for a program that does not exist or cannot be run; Python has its own exit code for a
+        // missing script.
         Exit::Code(126 | 127) => FailureCause::Program,
         Exit::Code(2) if last.contains("can't open file") => FailureCause::Program,
         // `argparse` and most other argument parsers: the usage, and exit code 2.
@@ -24,7 +24,7 @@ pub(crate) fn of_exit(exit: Exit, tail: &str, out_of_memory: bool) -> FailureCau
     }
 }
 
-/// How a process ended, for people.
+/// How a process ended, as text for users.
 pub(crate) fn how(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),

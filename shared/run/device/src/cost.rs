@@ -1,5 +1,5 @@
-//! The cost of samples in addition to their windows: waking parked workers, starting pool workers for later,
-//! restarting jobs every time.
+//! The cost of samples in addition to their windows: for waking parked workers, for starting pool workers, and for
+//! restarting jobs.
 
 use std::fmt;
 use std::time::Duration;

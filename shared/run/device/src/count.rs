@@ -1,9 +1,9 @@
-//! Throughput of jobs that run together, counted by the times of their steps.
+//! Throughput of jobs that run together, from the times of their steps.
 //!
-//! Only *stretches* in which all jobs train count: from the first step of the last job that starts until the last
-//! step of the first that ends. A job that ends by itself with success is restarted while the measurement lasts;
-//! start-ups and ends are separated from training. A job that reports no progress, or reports it only at its end, is
-//! counted by whole runs.
+//! Only *stretches* in which all jobs train count. A stretch lasts from the first step of the job that starts last
+//! until the last step of the job that ends first. A job that ends successfully by itself is restarted during the
+//! measurement; start-ups and ends are excluded from the training time. A job that reports no progress, or reports it
+//! only at its end, is counted by whole runs.
 
 pub(crate) mod member;
 
@@ -22,7 +22,7 @@ use crate::pool::Pool;
 use crate::track::{self, FEWEST_LATE, FEWEST_STEPS, JobRate};
 use member::{Member, Phase};
 
-/// How long to wait and to count.
+/// Time limits of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     /// Longest time from the start of a job until it trains.
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     pub(crate) precision: f64,
 }
 
-/// What was counted.
+/// Result of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
     /// One for each job, in the requested order.
@@ -53,7 +53,7 @@ pub(crate) struct Counted {
 pub(crate) enum CountError {
     /// The configuration has failed because of this job.
     Job(JobId, Box<Failed>),
-    /// A job that is not measured trained at the same time.
+    /// A job that should be parked trained during the measurement.
     Restless(JobId),
     /// Anything else that ends the measurement.
     Other(MeasureError),
@@ -66,12 +66,12 @@ impl From<MeasureError> for CountError {
 }
 
 /// Time between two polls while jobs step quickly. A poll costs about 0.1 ms regardless of the amount of output, so
-/// polling at every line took most of a processor at 15,000 lines a second. Steps since the previous poll are counted
-/// at the time of the poll, which is off by less than one step of such a quick job.
+/// polling at every line took most of a processor at 15,000 lines a second. Steps since the previous poll get the time
+/// of the poll; for such quick jobs the error is less than a step.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Maximum number of runs of one job in a measurement: if its runs are much shorter than the others', so that they
-/// never train together for long, it would be restarted for ever.
+/// Maximum number of runs of one job in a measurement. Without it, a job whose runs are much shorter than the others',
+/// so that they never train together for long, would be restarted for ever.
 const MOST_RUNS: usize = 50;
 
 /// A measurement of a configuration in progress.
@@ -82,18 +82,18 @@ pub(crate) struct Count<'a> {
     interrupted: &'a AtomicBool,
     /// Start of the current stretch.
     stretch: Option<Instant>,
-    /// Total length of those that have ended.
+    /// Total length of the stretches that have ended.
     counted: Duration,
     /// Start of the first stretch of the window.
     begun: Option<Instant>,
     /// When steps were last read.
     looked: Instant,
-    /// After a pause of this program or of the machine: when it was over.
+    /// End of the last pause of this program or of the machine.
     resumed: Option<Instant>,
 }
 
 impl<'a> Count<'a> {
-    /// For a configuration whose jobs have been started.
+    /// A measurement of a configuration whose jobs have been started.
     pub(crate) fn new(
         pool: &'a mut Pool,
         configuration: &[Setting],
@@ -134,7 +134,7 @@ impl<'a> Count<'a> {
                     return self.counting(counted);
                 }
             }
-            // A job counted by whole runs trains without showing it.
+            // A job that is counted by whole runs trains without reports.
             self.begin();
             let now = Instant::now();
             self.overdue(now)?;
@@ -144,7 +144,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Nothing is counted yet.
+    /// Resets the window.
     fn open(&mut self) {
         self.stretch = None;
         self.counted = Duration::ZERO;
@@ -154,8 +154,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The window begins again: whether jobs trained during the pause, and how long it was for each, is not known. Nor
-    /// is a job late by it.
+    /// Restarts the window after a pause, because it is unknown whether jobs trained during the pause, and for how long
+    /// each was paused. No job counts as late because of the pause.
     fn resume(&mut self) {
         self.open();
         let now = Instant::now();
@@ -165,8 +165,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The result, unless a job reported progress without samples: a counter that does not move, for example in a
-    /// line at the end of each epoch.
+    /// The result, or an error if a job reported progress without samples: a counter that does not advance, for example
+    /// in a line at the end of each epoch.
     fn counting(&self, counted: Counted) -> Result<Counted, CountError> {
         let still = counted.rates.iter().position(|r| r.samples_per_s <= 0.0);
         let Some(index) = still else {
@@ -174,7 +174,7 @@ impl<'a> Count<'a> {
         };
         let member = &self.members[index];
         let now = self.pool.tail(member.job);
-        // For a run that has just ended: its result.
+        // If the run has just ended, the job's output so far.
         let tail = if now.is_empty() {
             member.tail.clone()
         } else {
@@ -196,7 +196,7 @@ impl<'a> Count<'a> {
         &self.members
     }
 
-    /// Waits until [`PAUSE`] after steps were last read.
+    /// Waits until [`PAUSE`] after the last read of steps.
     fn pause(&mut self) {
         let quick = self.members.iter().any(|m| m.is_quick(PAUSE));
         let since = self.looked.elapsed();
@@ -245,7 +245,7 @@ impl<'a> Count<'a> {
         Ok(None)
     }
 
-    /// A restarted job of a pool waits for the order to train.
+    /// A restarted pool worker is ready, and waits for the order to train.
     fn ready(&mut self, index: usize, at: Instant) -> Result<(), CountError> {
         let member = &mut self.members[index];
         if matches!(member.phase, Phase::Starting) {
@@ -302,7 +302,7 @@ impl<'a> Count<'a> {
         Some(start + self.limits.warm_up.min(length / 4))
     }
 
-    /// A job ended by itself, with success.
+    /// A job has ended successfully by itself.
     fn ended(
         &mut self,
         index: usize,
@@ -356,7 +356,7 @@ impl<'a> Count<'a> {
         Ok(None)
     }
 
-    /// A job turned out to be counted by whole runs: it has trained since its launch, and with it all others that
+    /// A job turned out to need counting by whole runs. So it has trained since its launch, together with all jobs that
     /// trained then.
     fn begin_whole(&mut self, index: usize) {
         if self.stretch.is_none() && self.members.len() == 1 {
@@ -425,8 +425,8 @@ impl<'a> Count<'a> {
                 }
                 continue;
             }
-            // A woken job has no start-up. A script that prints once per epoch takes as long for each as for the
-            // first.
+            // A woken job has no start-up, so the limit between steps applies. A script that prints once per epoch
+            // needs as long for each epoch as for the first one.
             let training = member.phase != Phase::Starting || member.launched.is_none();
             let limit = match training {
                 true => self.limits.stall.max(2 * member.first_step),

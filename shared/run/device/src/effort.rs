@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use jobs::process;
 
-/// Fraction of a processor above which the measurement disturbs its result: twice the default standard error that
-/// ends a window.
+/// Fraction of a processor above which the measurement itself disturbs the result: twice the default standard error
+/// that ends a window.
 const MUCH: f64 = 0.02;
 
 /// Processor time of this program while it counted.
@@ -22,7 +22,7 @@ pub(crate) struct Begun {
     used_s: Option<f64>,
 }
 
-/// Seconds of processor time of this process; `None` if `/proc` does not say.
+/// Seconds of processor time of this process; `None` if `/proc` does not report it.
 fn used() -> Option<f64> {
     process::cpu_seconds(std::process::id().cast_signed())
 }
@@ -42,7 +42,7 @@ impl Effort {
         }
     }
 
-    /// A part of a sentence, if it is worth mentioning.
+    /// Part of a message about the processor time, if it is large enough to disturb the measurement; otherwise empty.
     pub(crate) fn told(&self) -> String {
         let part = self.used_s / self.counted_s;
         if part > MUCH {

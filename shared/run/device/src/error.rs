@@ -4,11 +4,11 @@ use doc::{DeviceKind, FailureCause, Fault};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Failed {
-    /// Why, as a message.
+    /// The reason, as a message.
     pub reason: String,
-    /// The kind of reason; `None` if a recording does not have it.
+    /// Class of the reason; `None` if a recording does not contain it.
     pub cause: Option<FailureCause>,
-    /// The task whose job is the reason, by its index in the workload.
+    /// Index, in the workload, of the task whose job caused the failure.
     pub task: Option<usize>,
     /// The last lines that this job printed; may be empty.
     pub output: String,
@@ -53,13 +53,13 @@ pub enum OpenError {
     Environment {
         /// Which device.
         kind: DeviceKind,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
     /// The replay device was requested without a recording.
     #[error("the replay device needs a recording: give it a profile")]
     NoRecording,
-    /// An option cannot act on this device.
+    /// An option has no effect on this device.
     #[error("{0}")]
     Unfit(String),
     /// The workload lacks something that this device needs, or requests something impossible; the path is one in the
@@ -91,7 +91,7 @@ impl From<host::OpenError> for OpenError {
 }
 
 impl OpenError {
-    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
+    /// An error of the workload at `path`, for example `$.tasks[0].model`.
     #[must_use]
     pub fn workload(code: doc::Code, path: &str, problem: String, advice: &str) -> Self {
         host::OpenError::workload(code, path, problem, advice).into()

@@ -7,7 +7,8 @@ use host::discovery::{self, MpsSupport};
 use jobs::RunDir;
 use jobs::cgroup::{self, Cgroups};
 
-/// Lists the GPUs (or why there is none), the processor and the GPUs that the simulator knows.
+/// Lists the GPUs (or the reason why there is none), the processor, and the GPUs that the simulator
+/// knows.
 #[must_use]
 pub fn inventory() -> Vec<ListedDevice> {
     let mut all = gpus();
@@ -66,7 +67,7 @@ fn gpu(gpu: discovery::Gpu) -> ListedDevice {
 }
 
 fn processor() -> ListedDevice {
-    // Whether quotas can be set is only known by trying; the trial cleans up after itself.
+    // Only a trial shows whether quotas can be set; it cleans up after itself.
     let tried = RunDir::create(&RunDir::default_base(), "inventory")
         .map_err(|e| e.to_string())
         .and_then(|(mut run, _)| Cgroups::create(&mut run).map_err(|e| e.to_string()));

@@ -1,12 +1,12 @@
 //! Devices that measure a co-run: the simulator, CPU quotas, NVIDIA MPS, and recorded samples.
 //!
-//! [`Device`] is all that a profiler needs to know about the hardware. A configuration is a list of
-//! [`units::corun::Setting`]s: which tasks run together, each with its batch size and its share. Measuring it gives
-//! each one's throughput over a window in which *all* of them ran.
+//! [`Device`] is the profiler's complete interface to the hardware. A configuration is a list of
+//! [`units::corun::Setting`]s: which tasks run together, each with its batch size and its share. A measurement gives
+//! the throughput of each task over a window in which *all* of them ran.
 //!
-//! There are two kinds of errors: a configuration that this device cannot run
-//! ([`MeasureError::Failed`], which is a result and is recorded), and a device that can no longer
-//! be used ([`MeasureError::Unusable`], which ends the measuring).
+//! There are two kinds of errors: a configuration that this device cannot run ([`MeasureError::Failed`], which is a
+//! result and is recorded), and a device that can no longer be used ([`MeasureError::Unusable`], which ends the
+//! session).
 
 mod calibrate;
 mod cause;
@@ -44,7 +44,7 @@ use doc::Profile;
 /// Options for opening a device, besides the workload.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Seed of everything random: the simulator's jitter and its noise.
+    /// Seed of all random choices: the simulator's jitter and its noise.
     pub seed: u64,
     /// Relative standard deviation of the noise by which the simulator multiplies every throughput, in percent;
     /// finite and 0 or more. Real devices ignore it.
@@ -60,7 +60,6 @@ pub struct Options {
     pub attach_mps: bool,
     /// Variables that jobs on real devices get.
     pub passing: Passing,
-    /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that supports
-    /// [`jobs::Guard::OPTION`].
+    /// Start a guard (see [`jobs::Guard`]) for a real device. Only for programs that support [`jobs::Guard::OPTION`].
     pub guarded: bool,
 }

@@ -6,16 +6,15 @@ use crate::MeasureError;
 /// One task of a configuration.
 use units::corun::Setting;
 
-/// Maximum number of averaged windows of one configuration: the mean of a thousand is thirty times as precise as one
-/// of them, and drift during the measurement is not averaged out by more.
+/// Maximum number of averaged windows of one configuration: the mean of a thousand windows is thirty times as precise
+/// as one window, and more windows do not average out the drift during the measurement.
 pub const MOST_REPEATS: u32 = 1_000;
 
 /// How long and how often to measure.
 ///
 /// A device counts while every task trains, after a warm-up. The window ends when `least` has passed and the relative
-/// standard error of every task's throughput is at most `precision`, or a task has trained on all of its own work, or
-/// `most` has passed. If a job ends by itself before that, it is started again; what the others do meanwhile is not
-/// counted.
+/// standard error of every task's throughput is at most `precision`, or a task has done all of its own work, or `most`
+/// has passed. If a job ends by itself before that, it is restarted; progress of the others meanwhile does not count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Shortest window.
@@ -35,7 +34,7 @@ pub struct Rate {
     pub throughput: SamplesPerSec,
     /// Its standard error, if the device knows it.
     pub stderr: Option<SamplesPerSec>,
-    /// What the gradients of its steps say about the noise scale, if the training reports norms.
+    /// Estimate of the noise scale from the gradient norms of its steps, if the training reports norms.
     pub gradient: Option<GradientNoise>,
     /// Cost of launching the job, if it was launched for this measurement.
     pub launch: Launch,
@@ -62,9 +61,9 @@ pub trait Device {
 
     /// Measures tasks that run together.
     ///
-    /// `configuration` names tasks of the workload that the device was opened with: at least one, each at most once,
-    /// ascending. When this returns, nothing runs any more that could affect other configurations (a pool of parked
-    /// workers may wait).
+    /// `configuration` names tasks of the workload with which the device was opened: at least one, each at most once,
+    /// ascending. When this returns, nothing that could affect other configurations runs any more (parked workers of a
+    /// pool may wait).
     ///
     /// # Errors
     /// [`MeasureError`], which says whether other configurations may still be measured.
@@ -74,8 +73,9 @@ pub trait Device {
         window: &Window,
     ) -> Result<Measurement, MeasureError>;
 
-    /// Measures a configuration again that was measured `before` times in the same session. A simulator draws new
-    /// noise, with a different seed each time; a real device has its own noise, and a recording does not change.
+    /// Repeats the measurement of a configuration that was measured `before` times in the same session. A simulator
+    /// draws new noise, with a different seed each time; a real device has its own noise, and a recording does not
+    /// change.
     ///
     /// # Errors
     /// As for [`Device::measure`].
@@ -88,8 +88,8 @@ pub trait Device {
         self.measure(configuration, window)
     }
 
-    /// Says which configurations come next, in their order, so that a device whose jobs take long to start may start
-    /// several at once, and a simulator may use all processors; nothing by default.
+    /// Announces the next configurations in their order, so that a device with slow job starts can start several jobs
+    /// at once, and a simulator can use all processors. Does nothing by default.
     fn expect(&mut self, _coming: Vec<Vec<Setting>>) {}
 
     /// The only configurations that can be measured; `None`: any.
@@ -97,7 +97,7 @@ pub trait Device {
         None
     }
 
-    /// What has happened to jobs since the last call that the user must hear; nothing by default.
+    /// Messages for the user about jobs since the last call; empty by default.
     fn untold(&mut self) -> Vec<String> {
         Vec::new()
     }

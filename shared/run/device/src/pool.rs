@@ -1,10 +1,10 @@
 //! Workers on a host that measure configurations. They are kept between measurements, parked on
 //! standard input.
 //!
-//! If shares are fixed at process start, there is one worker for each (task, share): a configuration wakes the
-//! workers that it needs, and starts only missing ones. If shares change at once, there is one for each task. The
-//! least recently used worker is evicted at the client limit or if memory would run out. A job that does not support
-//! the pool protocol is started for one sample and then stopped.
+//! If shares are fixed at process start, there is one worker for each pair of task and share: a configuration wakes the
+//! workers that it needs, and starts only missing ones. If shares can change at run time, there is one worker for each
+//! task. The least recently used worker is evicted at the client limit or if memory would run out. A job that does not
+//! support the pool protocol is started for one sample and then stopped.
 
 mod evict;
 
@@ -30,7 +30,7 @@ pub struct Patience {
     pub ready: Duration,
     /// Longest time between two steps.
     pub stall: Duration,
-    /// Longest time from `park` until it is parked.
+    /// Longest time from the order `park` until it is parked.
     pub park: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
@@ -41,15 +41,15 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            // Each is a time after which a user would call the job stuck, far above what a sound job needs: importing
-            // PyTorch takes 5 to 15 s, longer from a cold disk.
+            // After each of these times a user would consider the job stuck; they are far above the needs of a healthy
+            // job: importing PyTorch takes 5 to 15 s, longer from a cold disk.
             ready: Duration::from_secs(120),
             stall: Duration::from_secs(60),
-            // A job parks at the end of a step, and those on processors are short.
+            // A job parks at the end of a step, and steps on processors are short.
             park: Duration::from_secs(5),
             grace: Duration::from_secs(2),
-            // In addition to the first step of each job, which is never counted: ten periods of a quota of 20 ms, so
-            // that it hardly matters in which part of a period a job began.
+            // In addition to the first step of each job, which never counts: about ten periods of a 20 ms quota, so
+            // that it hardly matters at which point of a period a job began.
             warm_up: Duration::from_millis(250),
         }
     }
@@ -58,7 +58,7 @@ impl Default for Patience {
 /// Capacity of a device for workers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// Maximum number at a time.
+    /// Maximum number of workers at a time.
     pub clients: usize,
     /// Shared device memory in bytes, if known.
     pub memory: Option<f64>,
@@ -69,16 +69,16 @@ pub struct Capacity {
 struct Worker {
     run: Setting,
     job: JobId,
-    /// Whether it reads orders.
+    /// Whether it takes orders.
     pool: bool,
     launched: Instant,
-    /// Its start-up time, until it is queried.
+    /// Its start-up time; taken by the first query.
     startup: Option<Duration>,
     ready: bool,
     /// Number of SMs that it reports.
     sms: Option<u32>,
     parked: bool,
-    /// When it was used last, on the pool's own clock.
+    /// Time of its last use, on the pool's logical clock.
     used: u64,
 }
 
@@ -93,21 +93,23 @@ pub(crate) struct Pool {
     capacity: Capacity,
     clock: u64,
     started: u64,
-    /// Tasks whose workers continue to train after they have reported that they are parked.
+    /// Tasks whose workers train although they have reported that they are parked.
     restless: BTreeSet<usize>,
-    /// Tasks that report nothing before they end, with their shortest run.
+    /// Tasks that report nothing before they end, with the duration of their shortest run.
     whole: BTreeMap<usize, Duration>,
-    /// What coming configurations need: started along with missing workers, since jobs start side by side.
+    /// Settings of coming configurations. Their workers are started together with missing ones, because several jobs
+    /// can start at once.
     expected: Vec<Setting>,
-    /// Whether no worker that was started ahead has failed.
+    /// Whether workers may be started ahead: false after one of them has failed.
     ahead: bool,
-    /// What the user must hear and has not been told yet.
+    /// Messages for the user that have not been reported yet.
     untold: Vec<String>,
-    /// What has been told of which task: each kind once, since workers of a task are alike.
+    /// Kinds of messages that were reported for each task. Each is reported once, since the workers of a task are
+    /// alike.
     told: HashSet<(usize, Discriminant<Happening>)>,
 }
 
-/// Number of workers that had to be started for a configuration.
+/// Numbers of workers that had to be started for a configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gathered {
     pub(crate) started: usize,
@@ -141,7 +143,7 @@ impl Pool {
         }
     }
 
-    /// Sets what coming configurations need, in their order.
+    /// Sets the settings of coming configurations, in their order.
     pub(crate) fn expect(&mut self, coming: &[Setting]) {
         self.expected = coming
             .iter()
@@ -159,12 +161,12 @@ impl Pool {
         self.host.tail(job)
     }
 
-    /// Workers alive.
+    /// Number of live workers.
     pub(crate) fn len(&self) -> usize {
         self.workers.len()
     }
 
-    /// Ensures a worker for every run: settled and parked, or (if it takes no orders) just launched.
+    /// Ensures a worker for every setting: settled and parked, or (if it takes no orders) just launched.
     pub(crate) fn gather(
         &mut self,
         configuration: &[Setting],
@@ -197,7 +199,7 @@ impl Pool {
                 self.settled(run)?;
             }
         }
-        // They train at once, so they come last.
+        // These workers begin to train at once, so they are started last.
         for run in &alone {
             self.make_room(run, configuration);
             self.start(run)?;
@@ -222,7 +224,7 @@ impl Pool {
             }
             for order in orders {
                 match self.host.order(worker.job, order) {
-                    // It has ended meanwhile; the next event says how, and what it printed last.
+                    // It has ended meanwhile; the next event contains its exit and its last output.
                     Ok(()) | Err(OrderError::Ended) => {}
                     Err(why) => {
                         let tail = self.host.tail(worker.job);
@@ -242,7 +244,7 @@ impl Pool {
         for worker in self.workers.iter_mut().filter(|w| !w.parked) {
             let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
             if parking && self.host.regrants() == Regrants::Now {
-                // A worker with a small share would need long to finish the current step.
+                // With a small share, a worker would need long to finish its current step.
                 parking = self.host.regrant(worker.job, Share::FULL).is_ok();
                 worker.run.share = Share::FULL;
             }
@@ -279,7 +281,7 @@ impl Pool {
             Health::Faulted(faults) => faults.into_iter().next().map(|fault| fault.gpus),
             Health::Unknown(_) => None,
         };
-        // Workers of a measurement are on one GPU.
+        // All workers of a measurement are on one GPU.
         let gpus = gpus.unwrap_or_else(|| Gpus::one(0));
         self.end_all();
         loop {
@@ -310,7 +312,7 @@ impl Pool {
         self.tasks[task].samples.map(units::Samples::get)
     }
 
-    /// Records that a task reports nothing before it ends, after `time` just now.
+    /// Records that a task reports nothing before it ends; its last run took `time`.
     pub(crate) fn runs_whole(&mut self, task: usize, time: Duration) {
         let known = self.whole.entry(task).or_insert(time);
         *known = time.min(*known);
@@ -321,8 +323,8 @@ impl Pool {
         self.whole.contains_key(&task)
     }
 
-    /// Time limit for a run of such a task beside `together` others: four times what its shortest run would take with
-    /// its share of the device, divided by all. It detects a job that hangs.
+    /// Time limit for a run of such a task among `together` tasks, to detect a job that hangs: four times the time that
+    /// its shortest run would take with its share of a device that all tasks divide equally.
     pub(crate) fn whole_limit(&self, run: &Setting, together: usize) -> Option<Duration> {
         let shortest = self.whole.get(&run.task)?;
         Some(shortest.mul_f64(4.0 * together as f64 / run.share.fraction().max(0.01)))
@@ -338,7 +340,7 @@ impl Pool {
         (Some(worker.launched), worker.startup.take())
     }
 
-    /// Why a job has not trained after `limit`.
+    /// The failure of a job that has not trained after `limit`.
     pub(crate) fn late(
         &self,
         run: &Setting,
@@ -430,7 +432,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Consequence of a host's refusal for the measurement.
+    /// Converts a host's refusal into an error of the measurement.
     fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
         if error.is_of_the_job() {
             refusal(run, &self.tasks, &error.to_string(), "")
@@ -439,8 +441,9 @@ impl Pool {
         }
     }
 
-    /// Starts expected workers beside those that are starting: at most one on each processor in all, so that none
-    /// slows down another's start, and none that another would have to make room for.
+    /// Starts expected workers together with those that are starting. In total at most one per processor starts at a
+    /// time, so that they do not slow down each other's start; and none is started for which another worker would have
+    /// to be evicted.
     fn start_ahead(&mut self) {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         for run in std::mem::take(&mut self.expected) {
@@ -455,8 +458,8 @@ impl Pool {
         }
     }
 
-    /// Waits for every worker. One that was started ahead and fails is left out, and no more are started ahead: it
-    /// fails again, or tells why, where it is needed.
+    /// Waits until every worker is ready. A worker that was started ahead and fails is dropped, and no more are started
+    /// ahead: if it fails again when it is needed, that is reported.
     fn wait_ready(
         &mut self,
         configuration: &[Setting],
@@ -532,7 +535,7 @@ impl Pool {
         }
         match settled.and_then(|()| self.host.settle(job)) {
             Ok(settled) => self.workers[index].sms = settled.sms,
-            // It has ended meanwhile; the next event says how, and what it printed last.
+            // It has ended meanwhile; the next event contains its exit and its last output.
             Err(HostError::Ended) => {}
             Err(error) => return Err(self.refused(run, &error)),
         }
@@ -550,7 +553,7 @@ impl Pool {
         self.tell(self.workers[index].run.task, &event.what);
         let worker = &mut self.workers[index];
         match event.what {
-            // A job without the protocol is ready with its first step.
+            // A job without the worker protocol is ready with its first step.
             Happening::Ready { .. } | Happening::Steps { .. } => {
                 if !worker.ready {
                     worker.startup = Some(event.at.saturating_duration_since(worker.launched));
@@ -565,7 +568,7 @@ impl Pool {
         }
     }
 
-    /// Keeps what the user must hear. A doubt about a share ends the measuring, and is told as its error.
+    /// Stores messages for the user. A doubt about a share is not stored, because it ends the measurement as an error.
     fn tell(&mut self, task: usize, what: &Happening) {
         if matches!(what, Happening::Doubt(_)) {
             return;
@@ -578,12 +581,12 @@ impl Pool {
         }
     }
 
-    /// What has happened to jobs since the last call that the user must hear.
+    /// Messages for the user about jobs since the last call.
     pub(crate) fn untold(&mut self) -> Vec<String> {
         std::mem::take(&mut self.untold)
     }
 
-    /// Tasks whose workers do not park although they report it.
+    /// Tasks whose workers train although they have reported that they are parked.
     pub(crate) fn restless(&self) -> impl Iterator<Item = usize> {
         self.restless.iter().copied()
     }

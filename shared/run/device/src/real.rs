@@ -1,4 +1,4 @@
-//! Real jobs that are measured on a host: under CPU quotas, or on a GPU under MPS.
+//! Measures real jobs on a host: under CPU quotas, or on a GPU under MPS.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window}
 pub struct Setup {
     /// The GPU and its daemon.
     pub host: MpsSetup,
-    /// Where run directories with the logs of workers are made.
+    /// Folder in which run directories with the logs of workers are created.
     pub runs: PathBuf,
     /// Processors of each task.
     pub cpus: Vec<Vec<usize>>,
@@ -46,16 +46,16 @@ pub struct Real {
     costs: Costs,
     effort: Effort,
     sms: BTreeMap<Share, u32>,
-    /// Reads the GPU utilisation; if it cannot, a message why.
+    /// Reads the GPU utilisation, or a message why that is impossible.
     meter: Option<Result<Arc<Meter>, String>>,
     interrupted: Arc<AtomicBool>,
     /// This profile's registration among the programs that use the device.
     neighbours: Neighbours,
-    /// Message about programs that already use it.
+    /// Message about programs that already used the device.
     others: Option<String>,
 }
 
-/// Name of the profiler for other programs that share a device, or that clean up after it.
+/// Name of the profiler in messages of other programs that share a device, or that clean up after it.
 const TOOL: &str = "mt-profile";
 
 impl Setup {
@@ -95,7 +95,7 @@ impl Real {
         Self::cpu_with(workload, &runs, Patience::default(), options)
     }
 
-    /// Like [`Real::cpu`] with everything given; `runs` is the parent of the run directory.
+    /// Like [`Real::cpu`] with all parameters; `runs` is the parent of the run directory.
     ///
     /// # Errors
     /// Like [`Real::cpu`].
@@ -109,7 +109,7 @@ impl Real {
         let run = run_dir(runs, DeviceKind::Cpu, options.guarded)?;
         let host = ControlGroups::open(run)?;
         let any = vec![Vec::new(); workload.tasks.len()];
-        // Waiting processes use no processor, and each task has at most one.
+        // No limit is needed: waiting processes use no processor, and each task has at most one.
         let capacity = Capacity {
             clients: usize::MAX,
             memory: None,
@@ -137,7 +137,7 @@ impl Real {
         Self::cuda_with(workload, setup, options)
     }
 
-    /// Opens a GPU with everything given.
+    /// Opens a GPU with all parameters.
     ///
     /// # Errors
     /// [`OpenError::Environment`] if the daemon does not start,
@@ -169,7 +169,7 @@ impl Real {
         let joined = host.neighbours(TOOL);
         let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(kind, e))?;
         if options.guarded {
-            // Our own program, whose children are all jobs.
+            // All children of this program are jobs.
             host.supervisor().sweep_strays();
         }
         let logs = host.run().path().to_owned();
@@ -232,9 +232,9 @@ impl Real {
         while counts.len() < repeats {
             match count.window() {
                 Ok(counted) => counts.push(counted),
-                // It is ended, so this window was the last that it spoiled.
+                // The restless worker is ended, so it can spoil no further window.
                 Err(CountError::Restless(job)) => count.distrust(job),
-                // A stalled job would stall again.
+                // Ends the job, since a stalled one would stall again.
                 Err(CountError::Job(job, failed)) => {
                     self.pool.end(job);
                     return Err(MeasureError::Failed(failed));
@@ -247,7 +247,7 @@ impl Real {
         let jobs: Vec<JobId> = count.members().iter().map(|m| m.job).collect();
         let gpu = reading.and_then(|reading| {
             let groups = jobs.iter().map(|&job| self.pool.host().pid(job));
-            // A job that has just ended uses nothing; no process has this group.
+            // A job that has just ended uses no memory; no process has the group -1.
             let groups: Vec<i32> = groups.map(|group| group.unwrap_or(-1)).collect();
             reading.end(&groups)
         });
@@ -255,8 +255,8 @@ impl Real {
         Ok((measurement, gathered))
     }
 
-    /// The configuration, retried if that can help: once with new workers for one that does not run at its share (a
-    /// client that missed the daemon), and with fewer parked ones while memory is short.
+    /// Measures the configuration, and retries where that can help: once with a new worker for one that does not run at
+    /// its share (a client that missed the daemon), and with fewer parked workers while memory is short.
     fn attempt(
         &mut self,
         configuration: &[Setting],
@@ -407,7 +407,7 @@ fn seconds(value: Seconds) -> Duration {
 }
 
 /// Means over windows. The standard error is the larger of the windows' own errors and the one from their spread. A
-/// single run of a job without progress has none.
+/// single run of a job without progress has no standard error.
 fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
     let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());

@@ -1,4 +1,4 @@
-//! Recorded samples as a device: unrecorded configurations cannot be measured.
+//! A device that replays recorded samples; it cannot measure unrecorded configurations.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::{Device, Failed, MeasureError, Measurement, OpenError, Rate, Window};
 
-/// A profile that replaces the device on which it was measured.
+/// A profile that stands in for the device on which it was measured.
 #[derive(Debug)]
 pub struct Replay {
     fingerprint: DeviceFingerprint,
@@ -18,8 +18,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Indexes a recording by configuration. If one was recorded several times the result is the mean, weighted by
-    /// repeats; a success outweighs a failure.
+    /// Indexes a recording by configuration. If a configuration was recorded several times, the result is the mean,
+    /// weighted by repeats; a success outweighs a failure.
     ///
     /// # Errors
     /// [`OpenError::Workload`] if the recording has none of the workload's tasks.
@@ -157,7 +157,7 @@ fn mean(group: &[Measurement]) -> Result<Measurement, String> {
         repeats: group
             .iter()
             .fold(0, |sum: u32, m| sum.saturating_add(m.repeats)),
-        // Repeated samples have no common mean of all five figures.
+        // The five GPU values of repeated samples have no common mean.
         gpu: match group {
             [only] => only.gpu.clone(),
             _ => None,

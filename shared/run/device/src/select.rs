@@ -1,4 +1,4 @@
-//! Which device a workload runs on.
+//! Selects and opens the device of a workload.
 
 use doc::{DeviceKind, Workload};
 
@@ -11,9 +11,10 @@ use crate::{Device, OpenError, Options};
 pub struct Opened {
     /// The device.
     pub device: Box<dyn Device>,
-    /// The workload with its device resolved and the facts of the catalogue filled in.
+    /// The workload with its device resolved and facts from the catalogue filled in.
     pub workload: Workload,
-    /// Which device `auto` chose and why, and which programs already use it; one line each.
+    /// Messages, one per line: the choice of `auto` with its reason, and programs that already use
+    /// the device.
     pub note: Option<String>,
 }
 
@@ -48,7 +49,7 @@ pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError>
     })
 }
 
-/// [`host::complete`]: what the catalogue knows of a task, written into the workload.
+/// Calls [`host::complete`], which writes facts from the catalogue about tasks into the workload.
 ///
 /// # Errors
 /// [`OpenError::Workload`] if the GPU of a simulated device is unknown.

@@ -11,19 +11,19 @@ use units::{SamplesPerSec, Seconds};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
 
-/// The tasks of one workload on a simulated GPU. None of its results are measured.
+/// The tasks of one workload on a simulated GPU. Its results are simulated and not measured.
 #[derive(Debug)]
 pub struct Sim {
     gpu: SimulatedGpu,
     seed: u64,
     noise_percent: f64,
-    /// Configurations that come next.
+    /// Announced configurations.
     coming: Vec<Vec<Setting>>,
-    /// Those that were simulated beside others.
+    /// Configurations that were simulated ahead, in parallel with others.
     ahead: Vec<Ahead>,
 }
 
-/// A configuration that has been simulated before it was asked for.
+/// A configuration that was simulated before it was requested.
 #[derive(Debug)]
 struct Ahead {
     configuration: Vec<Setting>,
@@ -32,11 +32,10 @@ struct Ahead {
 }
 
 impl Sim {
-    /// Builds the simulated GPU and looks at the networks of every task.
+    /// Builds the simulated GPU and checks the network of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task says nothing of what it
-    /// trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task does not name its model.
     pub fn open(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         Ok(Self {
             gpu: SimulatedGpu::open(workload)?,
@@ -47,7 +46,7 @@ impl Sim {
         })
     }
 
-    /// Simulates a configuration for the first time, and as many of those that come next as there are processors.
+    /// Simulates a configuration for the first time, and in parallel announced ones, one on each remaining processor.
     fn first_time(
         &mut self,
         configuration: &[Setting],
@@ -80,7 +79,7 @@ impl Sim {
         )
     }
 
-    /// Activity of the simulated GPU in a configuration, kernel by kernel.
+    /// Trace of the kernels that the simulated GPU runs in a configuration.
     ///
     /// # Errors
     /// Like [`Device::measure`].
@@ -162,8 +161,8 @@ impl Sim {
     }
 }
 
-/// Mean and standard error: the larger of that from the spread and that of the requested noise; unknown if there is
-/// neither.
+/// Mean and standard error. The error is the larger of the one from the spread and the one from the requested noise;
+/// unknown if there is neither.
 fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
     let failed =
         |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());

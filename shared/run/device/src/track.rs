@@ -1,23 +1,23 @@
-//! The throughput of one job, from the times of its steps and from its whole runs.
+//! The throughput of one job, from the times of its steps or from whole runs.
 
 use std::time::{Duration, Instant};
 
-/// Minimum number of intervals between steps for a throughput. The standard error comes from their spread, and of `n`
-/// normal values that spread is itself uncertain by about `1 / sqrt(2 (n - 1))`: 41 % for 4, 71 % for 2. With a
+/// Minimum number of intervals between steps for a throughput. The standard error comes from their spread, and the
+/// spread of `n` normal values is itself uncertain by about `1 / sqrt(2 (n - 1))`: 41 % for 4, 71 % for 2. With a
 /// larger minimum, a job with steps of a minute could not be measured within the longest window.
 pub(crate) const FEWEST_STEPS: usize = 4;
 
-/// Number of intervals that suffice when the longest window has passed: otherwise a script that prints once per epoch
-/// of a minute would need five of them. Two are the minimum for a spread.
+/// Number of intervals that suffice when the longest window has passed. With [`FEWEST_STEPS`], a script that prints
+/// once per one-minute epoch would need five epochs. Two intervals are the minimum for a spread.
 pub(crate) const FEWEST_LATE: usize = 2;
 
 /// Number of parts of a window whose spread gives the standard error, uncertain by 16 % with 20. Successive steps are
-/// correlated, but long parts nearly independent: 10 to 30 of them are usual (Schmeiser, Batch Size Effects in the
+/// correlated, but long parts are nearly independent: 10 to 30 parts are usual (Schmeiser, Batch Size Effects in the
 /// Analysis of Simulation Output, 1982). A window with fewer steps has one part for each.
 const MOST_GROUPS: usize = 20;
 
-/// Correction of the standard error from few parts: the 84 % quantile of Student's t with 1 to 5 degrees of freedom,
-/// which is 1 for a normal distribution. With more it is below 1.1.
+/// Correction of a standard error from few parts: the 84 % quantile of Student's t with 1 to 5 degrees of freedom,
+/// which is 1 for a normal distribution. With more degrees of freedom it is below 1.1.
 const STUDENT: [f64; 5] = [1.84, 1.32, 1.20, 1.14, 1.11];
 
 /// Throughput of one job.
@@ -29,7 +29,7 @@ pub(crate) struct JobRate {
     pub(crate) std_error: Option<f64>,
 }
 
-/// Time between two steps, and the samples of the second.
+/// Seconds between two steps, and the samples of the second step.
 type Interval = (f64, f64);
 
 /// Steps of one job in the stretches in which all jobs trained.
@@ -37,7 +37,7 @@ type Interval = (f64, f64);
 pub(crate) struct Track {
     /// Intervals of stretches that have ended.
     ended: Vec<Interval>,
-    /// Steps of the current stretch. The first only starts the count.
+    /// Steps of the current stretch. The first step only starts the count.
     steps: Vec<(Instant, u64)>,
 }
 
@@ -46,12 +46,12 @@ impl Track {
         self.steps.push((at, samples));
     }
 
-    /// Forgets the steps of a stretch that was not started.
+    /// Forgets steps from before the stretch.
     pub(crate) fn begin(&mut self) {
         self.steps.clear();
     }
 
-    /// Ends the stretch of `from` to `to`.
+    /// Ends the stretch, which counts from `from` to `to`.
     pub(crate) fn close(&mut self, from: Instant, to: Instant) {
         self.steps.retain(|(at, _)| *at <= to);
         let last = intervals(&self.steps, from);
@@ -68,7 +68,7 @@ impl Track {
     }
 }
 
-/// Intervals between steps from `from` on; if those are too few, all of them.
+/// Intervals between steps from `from` on; all intervals if those are too few.
 fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
     let warm = steps.partition_point(|(at, _)| *at < from);
     let warm = if steps.len() - warm > FEWEST_STEPS {
@@ -163,7 +163,7 @@ mod tests {
     fn what_lies_between_stretches_is_not_counted() {
         let (mut both, start) = track(std::iter::repeat_n(0.1, 10));
         let s = Duration::from_secs_f64;
-        // The other job ended after 0.75 s, and trains again after 5 s.
+        // The other job ended after 0.75 s, and trained again after 5 s.
         both.close(start, start + s(0.75));
         both.step(start + s(3.0), 10);
         both.begin();

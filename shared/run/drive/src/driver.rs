@@ -1,4 +1,4 @@
-//! A schedule under way: what starts where.
+//! A schedule in progress: starts tasks on GPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use crate::seats::{Seats, Who};
 use crate::view::View;
 use crate::{Agenda, Place, Settings};
 
-/// What a schedule calls a process by: a number that is given once.
+/// Identifies a process of a schedule by a number that is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub u64);
 
 /// The runner of a schedule.
 pub(crate) type Run<'a> = Runner<'a, Key>;
 
-/// A schedule under way: the policy that follows its agenda.
+/// A schedule in progress: the policy that follows its agenda.
 pub(crate) struct Driver<'a> {
     pub agenda: Agenda,
     pub cluster: &'a doc::Cluster,
@@ -32,47 +32,47 @@ pub(crate) struct Driver<'a> {
     /// For each job, the program of its tasks.
     pub programs: Vec<Task>,
     pub logs: PathBuf,
-    /// Continues after this process exits.
+    /// The journal of the run, which outlives this process.
     pub kept: TaskJournal,
-    /// How far the run was before this process.
+    /// Progress of the run before this process.
     pub past: Past,
     /// Number of the next process.
     pub next: u64,
     pub running: BTreeMap<Key, Running>,
-    /// Processes between two tasks.
+    /// Processes that wait between two tasks.
     pub parked: BTreeMap<Key, Parked>,
     pub jobs: Vec<Told>,
-    /// No task starts on a GPU before this.
+    /// For each GPU, the time before which no task starts there.
     pub pauses: Vec<Instant>,
-    /// When the work of a task that has been started must be done, if there is a limit.
+    /// Deadlines of started tasks, if there is a limit.
     pub due: BTreeMap<Place, Instant>,
-    /// Jobs that failed on a GPU since a task succeeded there.
+    /// For each GPU, the jobs that have failed there since the last success.
     pub failures: Vec<BTreeSet<usize>>,
-    /// Tasks that were moved, from which GPU.
+    /// Tasks that were moved, with the GPU from which they were moved.
     pub moved: BTreeMap<Place, usize>,
-    /// Nothing is started any more.
+    /// Whether nothing is started any more.
     pub stopped: bool,
-    /// When a plan was last made again.
+    /// Time of the last new plan.
     pub replanned: Instant,
-    /// How far it is.
+    /// Progress of the schedule for display.
     pub view: View,
-    /// Commands of the user meanwhile.
+    /// Commands of the user during the run.
     pub orders: Orders,
-    /// GPUs that are not used any more.
+    /// Lost GPUs.
     pub lost: BTreeSet<usize>,
-    /// When the status was last written.
+    /// Time at which the status was last written.
     pub told_status: Option<Instant>,
-    /// Whether it was told that it could not be.
+    /// Whether a failure to write the status was reported.
     pub told_unwritten: bool,
 }
 
-/// A process between two tasks.
+/// A process that waits between two tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parked {
     pub job: usize,
     pub gpu: usize,
     pub slot: usize,
-    /// When it was told to end.
+    /// Time at which it was told to end.
     pub leaving: Option<Instant>,
 }
 
@@ -81,20 +81,20 @@ pub(crate) struct Parked {
 pub(crate) struct Running {
     pub place: Place,
     pub gpu: usize,
-    /// Which of the processes on the GPU it is.
+    /// Its number among the processes on the GPU.
     pub slot: usize,
     /// Whether it takes orders, and stays after the task.
     pub stays: bool,
-    /// When it started or was woken.
+    /// Time at which it started or was woken, in seconds since the start of the run.
     pub since: f64,
-    /// When its training was done, if it is.
+    /// Time at which its training was done, in seconds since the start of the run.
     pub trained: Option<f64>,
-    /// Why it is ended, if another task of its gang has failed or its GPU is lost: what it says counts no
-    /// more.
+    /// The reason why it is being ended: another task of its gang has failed, or its GPU is lost. Its messages no
+    /// longer count then.
     pub ended: Option<&'static str>,
 }
 
-/// Summary of the tasks with one number over all rounds of a job.
+/// Summary, over all rounds of a job, of the tasks with one index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lane {
     pub samples: u64,
@@ -106,19 +106,19 @@ pub(crate) struct Lane {
     pub end: Option<ProcessEnd>,
 }
 
-/// How a job fares.
+/// Statistics of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
     pub lanes: Vec<Lane>,
-    /// Failures of each of its tasks that has failed.
+    /// Number of failures of each failed task.
     pub attempts: BTreeMap<Place, u32>,
     pub given_up: bool,
-    /// Mean of measured over planned training times in the present round, and of how many.
+    /// Mean ratio of measured to planned training times in the current round, and the number of tasks in it.
     pub drift: (f64, u32),
 }
 
 impl Told {
-    /// For a job of which nothing has happened.
+    /// The initial statistics of a job.
     pub fn of(job: &doc::ClusterJob) -> Self {
         Self {
             lanes: vec![Lane::default(); job.tasks as usize],
@@ -128,17 +128,17 @@ impl Told {
 }
 
 impl Driver<'_> {
-    /// Name of a task in events: of its job, with its number where a round has several.
+    /// Name of a task in events: the name of its job, followed by its number if a round has several tasks.
     pub fn name(&self, place: Place) -> TaskId {
         let job = &self.cluster.jobs[place.job];
         if job.tasks == 1 {
             return job.id.clone();
         }
-        // A name with a number behind it is a name, unless it becomes too long.
+        // The name with a number is invalid only if it becomes too long.
         TaskId::new(&format!("{}.{}", job.id, place.task)).unwrap_or_else(|_| job.id.clone())
     }
 
-    /// Goes on where the process before this one was.
+    /// Continues from the point that the previous process reached.
     pub fn go_on(&mut self, run: &mut Run<'_>) {
         if self.past.elapsed().is_none() {
             return;
@@ -159,7 +159,7 @@ impl Driver<'_> {
         });
     }
 
-    /// A task has trained and synchronised: on the disk first, then for everybody.
+    /// A task has trained and synchronised: writes this to disk first, and then announces it.
     pub fn confirm(&mut self, run: &mut Run<'_>, place: Place) {
         let written = self.kept.done(self.cluster, place, now(run));
         look_at_journal(run, written);
@@ -174,13 +174,13 @@ impl Driver<'_> {
         let mut held = BTreeSet::new();
         let jobs = startable.iter().map(|(p, _)| p.job);
         let gangs: BTreeSet<usize> = jobs.filter(|&n| self.agenda.is_gang(n)).collect();
-        // A gang is held as a whole, another task on its GPU.
+        // If a task must wait, its whole gang is held back; a task without a gang only holds back its GPU.
         let key = |place: Place, gpu: usize| match gangs.contains(&place.job) {
             true => (place.job, None),
             false => (place.job, Some(gpu)),
         };
         for &(place, gpu) in &startable {
-            // While a process of the job is being ended there, its gang waits.
+            // While a process of the job is being ended, its tasks wait.
             let ending = |r: &Running| r.ended.is_some() && r.place.job == place.job;
             let ends = self.running.values().any(ending);
             if ends || self.pauses[gpu] > at || !self.room(run, gpu, place.job) {
@@ -188,7 +188,7 @@ impl Driver<'_> {
             }
         }
         for (place, gpu) in startable {
-            // A task that has to wait makes its gang wait.
+            // A task that has to wait also makes its gang wait.
             if held.contains(&key(place, gpu)) {
                 continue;
             }
@@ -197,7 +197,7 @@ impl Driver<'_> {
             self.agenda.start(gpu, now(run));
             match self.begin(run, place, gpu) {
                 Ok((key, running)) => self.begun(run, key, running),
-                // The outcome may change what is next everywhere, so the rest is examined again.
+                // The failure may change the next task of every GPU, so the remaining tasks are examined again later.
                 Err(reason) => return self.try_again(run, place, gpu, &reason),
             }
         }
@@ -231,7 +231,8 @@ impl Driver<'_> {
         let key = Key(self.next);
         self.next += 1;
         self.spawn(run, key, place, (gpu, running.slot))?;
-        // Read when it is ready. An order fails to arrive only because the process has ended.
+        // The process reads the order when it is ready. Sending fails only if the process has ended, which is reported
+        // as its exit.
         let _ = running.stays && self.order(run, key, place);
         Ok((key, running))
     }
@@ -334,7 +335,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Outcome of every job, a row for each task of its rounds.
+    /// Outcome of every job, with one row for each task index of its rounds.
     pub fn summaries(&self) -> Vec<TaskSummary> {
         let completions = self.agenda.completions();
         let rows = |(job, completed): (usize, Option<f64>)| {
@@ -363,8 +364,8 @@ impl Driver<'_> {
         completions.into_iter().enumerate().flat_map(rows).collect()
     }
 
-    /// The least number that no process on the GPU has: one that synchronises may still be there
-    /// when the next trains, and each has a control group of its own.
+    /// The smallest number that no process on the GPU uses. A process that synchronises may still be there when the
+    /// next one trains, and each has its own control group.
     fn slot(&self, gpu: usize) -> usize {
         let running = self.running.values().map(|r| (r.gpu, r.slot));
         let parked = self.parked.values().map(|p| (p.gpu, p.slot));
@@ -375,12 +376,12 @@ impl Driver<'_> {
     }
 }
 
-/// Seconds since the start of the run, of which this process may be a later part.
+/// Seconds since the start of the run, which an earlier process may have begun.
 pub(crate) fn now(run: &Run<'_>) -> f64 {
     run.elapsed().get()
 }
 
-/// The jobs go on where the disk does not take what becomes of them.
+/// Reports a failure to write the journal; the jobs continue.
 pub(crate) fn look_at_journal(run: &mut Run<'_>, written: Result<(), RecordsError>) {
     if let Err(error) = written {
         run.warn(&format!(

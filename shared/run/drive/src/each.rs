@@ -6,39 +6,39 @@ use jobs::{Supervision, TimeLimits};
 
 use crate::{KeptIn, Settings, Where, run};
 
-/// How schedules are run that come one after another.
+/// How to run several schedules one after another.
 #[derive(Debug)]
 pub struct RunRequest<'a> {
     /// Prefix of every task's command; `None`: the tasks run on this machine.
     pub via: Option<&'a str>,
-    /// Where on this machine; `None`: what suits it.
+    /// Device of this machine; `None`: chosen automatically.
     pub device: Option<DeviceKind>,
     /// Restarts, logs and how tasks are ended.
     pub supervision: Supervision,
     /// Whether jobs on GPUs use a running MPS daemon, and leave it running.
     pub attach_mps: bool,
-    /// When a task is late.
+    /// Time limits of tasks.
     pub limits: TimeLimits,
     /// File of metrics.
     pub metrics: Option<Replaced>,
     /// Seed of new plans.
     pub seed: u64,
-    /// Journal that the user named, of one schedule.
+    /// Journal that the user named; only for a single schedule.
     pub journal: Option<&'a Path>,
     /// Whether the run of the journal is continued.
     pub resume: bool,
     /// Events of the run.
     pub events: Option<PathBuf>,
-    /// Where it is written how far the jobs are.
+    /// File for the status of the jobs.
     pub status: Option<Replaced>,
-    /// Files that the schedules come from.
+    /// Files that contain the schedules.
     pub files: &'a [PathBuf],
-    /// File that the events of the run go to.
+    /// Output file for the events of the run.
     pub output: Option<&'a Path>,
 }
 
 impl RunRequest<'_> {
-    /// Runs every schedule, one after another, up to one that a signal ends.
+    /// Runs the schedules one after another, until a signal ends one of them.
     ///
     /// # Errors
     /// [`Failure::Usage`] for options that contradict each other or the schedules; those of [`run()`].
@@ -72,7 +72,7 @@ impl RunRequest<'_> {
         Ok(exit)
     }
 
-    /// Journal of a schedule that has this many before it.
+    /// Settings for a schedule that follows `before` others on the command line.
     fn settings(&self, schedule: &Schedule, before: usize) -> Result<Settings, Failure> {
         let journal = match self.journal {
             Some(path) => KeptIn::File(path.to_owned()),

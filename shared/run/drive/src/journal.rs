@@ -1,7 +1,7 @@
-//! The state of a run on disk, so that it continues after this process was killed or the machine restarted.
+//! The state of a run on disk, so that the run can continue after this process was killed or the machine restarted.
 //!
-//! A task is in the journal before it starts, and its end before anything depends on it. A task that was
-//! running at the kill has a start but no end: it is restarted, with its `resume` command if it has one.
+//! The start of a task is in the journal before the task starts, and its end before anything depends on it. A task that
+//! was running at the kill has a start but no end: it is restarted, with its `resume` command if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Place;
 
-/// A job as the journal knows it: another schedule of the same jobs can be continued.
+/// The properties by which the journal identifies a job: another schedule of the same jobs can continue the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {
@@ -22,14 +22,14 @@ struct Shape {
     tasks: u32,
 }
 
-/// A process has begun the run, or continues with it.
+/// A process has started the run, or continues it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Opened {
-    /// When the run was launched first, seconds since 1970.
+    /// Time of the first launch of the run, seconds since 1970.
     launched_s: f64,
     boot: String,
-    /// The run directory: what is left running is found by it.
+    /// The run directory, by which processes that are left running are found.
     folder: PathBuf,
     jobs: Vec<Shape>,
 }
@@ -61,13 +61,13 @@ enum Record {
     },
 }
 
-/// How far a run was when its last process ended.
+/// Progress of a run when its last process ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past {
     opened: Option<Opened>,
     /// Tasks that have been started, done or not.
     pub started: BTreeSet<Place>,
-    /// Tasks that are done, and when.
+    /// Tasks that are done, with the time in seconds since the launch.
     pub done: BTreeMap<Place, f64>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Past {
 pub(crate) enum JournalError {
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// It is there, and nobody has said that it is to be continued.
+    /// The journal exists, but the user did not ask to continue it.
     #[error(
         "{path} is the journal of a run with {done} of {of} tasks done: go on with --resume, or name another file"
     )]
@@ -91,16 +91,16 @@ pub(crate) enum JournalError {
     Left(String),
 }
 
-/// The journal of a run; without a file it forgets.
+/// The journal of a run; without a file it records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct TaskJournal {
     records: Option<Records>,
-    /// Events that are not on disk yet.
+    /// Records that are not on disk yet.
     owed: Vec<Record>,
 }
 
 impl Past {
-    /// Seconds from the launch of the run until now, if it has begun before.
+    /// Seconds from the launch of the run until now, if an earlier process has started it.
     pub fn elapsed(&self) -> Option<f64> {
         let launched = self.opened.as_ref()?.launched_s;
         let last = self.done.values().copied().fold(0.0, f64::max);
@@ -159,7 +159,7 @@ impl Past {
         Ok(())
     }
 
-    /// Forgets what is done of the round of a job of which not all is done.
+    /// Forgets the completed tasks of a job's last round if the round is incomplete.
     fn forget_part(&mut self, job: usize, tasks: usize) {
         let own = self.done.keys().filter(|p| p.job == job);
         let Some(round) = own.map(|p| p.round).max() else {
@@ -173,10 +173,10 @@ impl Past {
 }
 
 impl TaskJournal {
-    /// Opens the journal of a run and reads how far it was; of a run that was not there nothing is done.
+    /// Opens the journal of a run and reads its progress; a new run has none.
     ///
     /// # Errors
-    /// [`JournalError`]; unless it is to `resume`, also where it knows of a run.
+    /// [`JournalError`]; without `resume`, also if the journal contains a run.
     pub fn open(
         path: &Path,
         resume: bool,
@@ -191,7 +191,7 @@ impl TaskJournal {
             if let Record::Opened(opened) = &record {
                 other |= opened.jobs != jobs;
             }
-            // The journal of other jobs would not match.
+            // A journal of other jobs does not match.
             if other {
                 Ok(())
             } else {
@@ -212,7 +212,7 @@ impl TaskJournal {
             });
         }
         for (n, job) in cluster.jobs.iter().enumerate() {
-            // A gang does a round as a whole.
+            // A gang completes a round only as a whole.
             if job.gang.is_some() {
                 past.forget_part(n, job.tasks as usize);
             }
@@ -224,15 +224,15 @@ impl TaskJournal {
         Ok((own, past))
     }
 
-    /// Whether it is on the disk.
+    /// Whether it is written to a file.
     pub fn is_kept(&self) -> bool {
         self.records.is_some()
     }
 
-    /// Records that this process runs it, in `folder`, once nothing of the process before is left.
+    /// Records that this process runs it in `folder`, after everything that the previous process left has ended.
     ///
     /// # Errors
-    /// [`JournalError::Left`] if something of it does not end; [`JournalError::Records`].
+    /// [`JournalError::Left`] if a process that was left does not end; [`JournalError::Records`].
     pub fn begin(
         &mut self,
         past: &Past,
@@ -260,7 +260,7 @@ impl TaskJournal {
         self.note(Record::Started(task(cluster, place)))
     }
 
-    /// A task is done, at a second since the launch.
+    /// A task is done; `at_s`: seconds since the launch.
     pub fn done(&mut self, cluster: &Cluster, place: Place, at_s: f64) -> Result<(), RecordsError> {
         let task = task(cluster, place);
         self.note(Record::Done { task, at_s })
@@ -272,8 +272,8 @@ impl TaskJournal {
         self.note(Record::Undone { job })
     }
 
-    /// Records that cannot be written (the disk may be full) are kept, and written before later ones; of
-    /// several failures in a row only the first is reported.
+    /// Writes a record. Records that cannot be written (the disk may be full) are kept, and written before later ones.
+    /// Of several consecutive failures, only the first is reported.
     fn note(&mut self, record: Record) -> Result<(), RecordsError> {
         let Some(records) = &mut self.records else {
             return Ok(());

@@ -1,14 +1,14 @@
 //! Runs schedules: every task becomes a process on its GPU.
 //!
-//! An [`Agenda`] knows which task of which round is next on every GPU and what may start now; it knows no process.
-//! [`run()`] starts tasks as the agenda says, watches them, and writes the events of a run. The planned order of
-//! every GPU is kept; a task starts when its GPU is free and its round is ready, whenever that is. A failed task is
-//! restarted; if a job or a GPU must be given up, or durations deviate from the plan, the tasks that have not
-//! started are planned again.
+//! An [`Agenda`] knows the next task on every GPU and which tasks may start now; it knows no processes. [`run()`]
+//! starts tasks according to the agenda, watches them, and writes the events of a run. It keeps the planned order on
+//! every GPU, but not the planned times: a task starts when its GPU is free and its round is ready. A failed task is
+//! restarted; if a job or a GPU must be given up, or durations deviate from the plan, the tasks that have not started
+//! are planned again.
 //!
-//! How a task is started decides where it runs: in a control group with a part of this machine, with
-//! one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on another one. The driver
-//! is the same. [`live()`] leaves starting tasks to a live system, which reports events back.
+//! A task runs in a control group with a part of this machine, with one visible GPU of this machine, or on another
+//! machine through a prefix command (`srun …`, `ssh …`). The driver is the same in all cases. [`live()`] leaves
+//! starting tasks to a live system, which reports events back.
 
 mod driver;
 mod each;

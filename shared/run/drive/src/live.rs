@@ -1,4 +1,4 @@
-//! Drives a live system: reads its events and says what to start.
+//! Drives a live system: reads its events, and tells it which tasks to start.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use cli::{Console, Existing, Failure, Input, Output, each_event};
 use cluster::{OnlineSettings, Queue};
 use doc::{Cluster, QueueEvent};
 
-/// Events that come late and are told one by one; the others are counted.
+/// Number of late events that are reported individually; further ones are counted.
 const TOLD: u64 = 5;
 
-/// Reads what a live system tells of the jobs of the cluster in a file, one event a line, and writes the tasks that it
-/// is to start as they are decided, until the events end. Invalid lines are skipped, unless `strict` is set.
+/// Reads the events of a live system about the jobs of the cluster in a file, one event per line, until the events end.
+/// Writes the tasks that the system must start, as they are decided. Invalid lines are skipped, unless `strict` is set.
 ///
 /// # Errors
-/// [`Failure::Usage`] for other than one file, [`Failure::Input`] for one without a cluster, for events that cannot be
-/// read, and where `strict` is set for the first that cannot be; those of writing.
+/// [`Failure::Usage`] unless there is exactly one file; [`Failure::Input`] for a file without a cluster, for events
+/// that cannot be read and, with `strict`, for the first invalid line; errors of writing.
 pub fn live(
     files: &[PathBuf],
     settings: OnlineSettings,

@@ -1,4 +1,4 @@
-//! Commands from a user during a run: events from a file, or from a program as it writes them.
+//! Commands from a user during a run: events from a file, or from a program through a pipe.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,21 +8,21 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use cli::{Console, Failure, each_event, in_background};
 use doc::QueueEvent;
 
-/// Events that have been read and not acted upon.
+/// Events that were read but not handled yet.
 pub(crate) struct Orders {
     receiver: Option<Receiver<Result<QueueEvent, String>>>,
-    /// Read, but of a later time.
+    /// Events with a later time.
     later: VecDeque<QueueEvent>,
-    /// What went wrong with reading, until it is reported.
+    /// An error of reading, until it is reported.
     wrong: Option<String>,
 }
 
 impl Orders {
-    /// Reads events: of a file all of them at once, so that a run that continues starts nothing on a GPU that
-    /// they say is lost; of a pipe in the background. Without a path there are none.
+    /// Reads events. A file is read completely at once, so that a continued run starts nothing on a GPU that an event
+    /// reports as lost; a pipe is read in the background. Without a path there are no events.
     ///
     /// # Errors
-    /// [`Failure::Input`] for a file that is not there; [`Failure::Environment`] without another thread.
+    /// [`Failure::Input`] if the file does not exist; [`Failure::Environment`] if no thread can be created.
     pub fn open(path: Option<&Path>, console: &Console) -> Result<Self, Failure> {
         let mut own = Self {
             receiver: None,
@@ -43,7 +43,7 @@ impl Orders {
         let (sender, receiver) = sync_channel(64);
         let (path, console) = (PathBuf::from(path), console.clone());
         in_background(move || {
-            // Where the run has ended nobody listens.
+            // Sending fails after the run has ended.
             read(&path, &console, |read| drop(sender.send(read)));
         })?;
         own.receiver = Some(receiver);
@@ -57,8 +57,7 @@ impl Orders {
         }
     }
 
-    /// Events whose time has come, and what went wrong with reading. Events with a time in the past count from now
-    /// on.
+    /// Events that are due, and an error of reading. Events with a time in the past take effect now.
     pub fn due(&mut self, now: f64) -> (Vec<QueueEvent>, Option<String>) {
         while let Some(receiver) = &self.receiver {
             match receiver.try_recv() {
@@ -75,13 +74,13 @@ impl Orders {
         (due, self.wrong.take())
     }
 
-    /// Whether none can come any more.
+    /// Whether no further events can come.
     pub fn is_over(&self) -> bool {
         self.receiver.is_none() && self.later.is_empty() && self.wrong.is_none()
     }
 }
 
-/// Passes the events of a file or a pipe on as they come, and at last what went wrong with reading.
+/// Passes on the events of a file or a pipe as they come, and at the end an error of reading.
 fn read(path: &Path, console: &Console, mut pass: impl FnMut(Result<QueueEvent, String>)) {
     let read = each_event(path, "events", false, console, |frame| {
         let event = QueueEvent::read(frame).map_err(|error| error.to_string());

@@ -1,9 +1,8 @@
 //! Processes that stay parked between the tasks of their job and keep their state on the GPU.
 //!
-//! By default, switching jobs ends a process and starts another, which creates a context, imports
-//! libraries and loads its model: seconds with PyTorch. A job with `"pool": true` pays this once per
-//! GPU. After a task its process waits on standard input; the next task wakes it with the orders `task
-//! ROUND RANK` and `run`.
+//! By default, switching jobs ends a process and starts another, which creates a context, imports libraries and loads
+//! its model: seconds with PyTorch. A job with `"pool": true` has this cost only once per GPU. After a task its process
+//! waits on standard input; the next task wakes it with the orders `task ROUND RANK` and `run`.
 
 use std::time::Duration;
 
@@ -12,20 +11,19 @@ use jobs::Order;
 use crate::driver::{Driver, Key, Parked, Run, Running};
 use crate::{Place, Where};
 
-/// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
-/// takes about 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
+/// Maximum number of parked processes on a GPU, for jobs with unknown memory: a CUDA context alone takes about 0.5 GB,
+/// so eight take 4 GB. If the cluster specifies memory, that limits the number as well.
 const MOST_PARKED: usize = 8;
 
 impl Driver<'_> {
-    /// Whether a process of the job stays after a task. Behind a prefix it would hold what the engine
-    /// gave it (a step of `srun` its processors), and the next task would wait for that.
+    /// Whether a process of the job stays after a task. Behind a prefix it would keep the resources that the engine
+    /// gave it (a step of `srun` keeps its processors), and the next task would wait for them.
     pub fn can_stay(&self, job: usize) -> bool {
         let program = self.cluster.jobs[job].job.as_ref();
         program.is_some_and(|p| p.pool) && !matches!(self.settings.place, Where::Via(_))
     }
 
-    /// Wakes a process of the task's job that is parked on the GPU, if there is one: its number, and
-    /// its slot.
+    /// Wakes a process of the task's job that is parked on the GPU, if there is one; returns its key and its slot.
     pub fn wake(&mut self, run: &mut Run<'_>, place: Place, gpu: usize) -> Option<(Key, usize)> {
         loop {
             let mut parked = self.parked.iter();
@@ -49,7 +47,7 @@ impl Driver<'_> {
         orders.all(|order| run.order(id, order).is_ok())
     }
 
-    /// A process has done its task, and waits for another.
+    /// Parks a process that has done its task and waits for another.
     pub fn park(&mut self, id: Key, running: Running) {
         let parked = Parked {
             job: running.place.job,
@@ -88,11 +86,11 @@ impl Driver<'_> {
         }
     }
 
-    /// Whether a task can start on the GPU now: its job has a parked process there, or a new one fits
-    /// beside those that still hold memory, which are the parked ones, those that have been told to end
-    /// and have not yet, and those of a pool that synchronise what they trained. Parked ones are told
-    /// to end until one of the job fits: first the one whose job comes last in the GPU's queue, or not
-    /// at all (Belady 1966; the queue is known, so this is the best).
+    /// Whether a task can start on the GPU now: its job has a parked process there, or a new process fits beside the
+    /// processes that still hold memory. These are parked processes, processes that were told to end but still run, and
+    /// pool processes that synchronise their results. Parked processes are told to end until a process of the job fits,
+    /// starting with the one whose job comes last in the GPU's queue or not at all. (This is the policy of Belady 1966,
+    /// which is optimal because the queue is known.)
     pub fn room(&mut self, run: &mut Run<'_>, gpu: usize, job: usize) -> bool {
         let mut waiting: Vec<(Key, usize)> = Vec::new();
         let mut leaving: Vec<(Key, usize)> = Vec::new();
@@ -107,7 +105,7 @@ impl Driver<'_> {
         let capacity = self.cluster.groups[groups[gpu]].memory;
         let need = |n: usize| self.cluster.jobs[n].memory.unwrap_or(0.0);
         let running = self.running.values();
-        // Where GPUs are shared what trains there stays beside the new one.
+        // On shared GPUs, processes that train there stay beside the new one.
         let shared = !self.cluster.sharing.is_empty();
         let holds = |r: &&Running| r.stays || (shared && r.trained.is_none());
         let running = running.filter(|r| r.gpu == gpu).filter(holds);

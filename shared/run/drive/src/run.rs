@@ -24,8 +24,8 @@ use crate::{Agenda, KeptIn, Settings, Where};
 /// Runs a schedule and writes the events of the run.
 ///
 /// # Errors
-/// [`Failure::Input`] if jobs lack a program or GPUs what the place needs;
-/// [`Failure::Environment`] if this process cannot look after others, or events could not be written.
+/// [`Failure::Input`] if jobs lack a program, or GPUs lack data that the place needs; [`Failure::Environment`] if this
+/// process cannot supervise others, or events could not be written.
 pub fn run(
     schedule: &Schedule,
     settings: &Settings,
@@ -69,7 +69,7 @@ pub fn run(
     let tasks = driver.summaries();
     let ok = tasks.iter().all(|t| t.finished);
     let summary = journal.summary(host.now(), ok, tasks.clone());
-    // Nothing must be running when the summary says so.
+    // No job may run any more when the summary is written.
     drop(host);
     recorder.event(&summary);
     let written = recorder.finish();
@@ -86,7 +86,7 @@ pub fn run(
     ended(over.signal, &tasks, written, console)
 }
 
-/// A schedule of which nothing has happened in this process.
+/// The driver of a schedule at its start.
 fn driver<'a>(
     schedule: &'a Schedule,
     settings: &'a Settings,
@@ -123,7 +123,7 @@ fn driver<'a>(
     }
 }
 
-/// The program of a job's tasks, as hosts start it.
+/// The program of a job's tasks in the form that hosts take.
 fn program(job: &doc::ClusterJob) -> Task {
     Task {
         job: job.job.clone(),
@@ -134,7 +134,8 @@ fn program(job: &doc::ClusterJob) -> Task {
     }
 }
 
-/// The host of a schedule. GPUs on which several jobs train at once are under MPS: without it they would take turns.
+/// The host of a schedule. GPUs on which several jobs train at once run under MPS, since without it the jobs would take
+/// turns.
 fn open(
     cluster: &doc::Cluster,
     seats: &Seats,
@@ -183,7 +184,7 @@ fn open(
     }
 }
 
-/// The journal of the run, and how far it was.
+/// The journal of the run, and the progress in it.
 fn opened(
     settings: &Settings,
     cluster: &doc::Cluster,
@@ -198,7 +199,7 @@ fn opened(
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    // Nobody named this file, so it must not block a run that starts over.
+    // The user did not name this file, so it must not prevent a new run.
     let asked = settings.resume || matches!(settings.journal, KeptIn::File(_));
     match error {
         JournalError::Records(RecordsError::InUse { .. }) if !asked => {
@@ -218,7 +219,7 @@ fn opened(
     }
 }
 
-/// Obstacles to resuming are reported before anything is started.
+/// Converts an error of the journal; it is reported before anything is started.
 fn of_journal(error: JournalError) -> Failure {
     match error {
         JournalError::Left(_) | JournalError::Records(RecordsError::Io { .. }) => {
@@ -228,7 +229,7 @@ fn of_journal(error: JournalError) -> Failure {
     }
 }
 
-/// Reports what is open, and returns how the tool ends; `written` is the result of writing the events.
+/// Reports unfinished work, and returns the exit of the tool; `written` is the result of writing the events.
 fn ended(
     signal: Option<i32>,
     tasks: &[TaskSummary],
@@ -254,7 +255,7 @@ fn ended(
     }
 }
 
-/// Measured against planned values.
+/// Compares measured with planned values, as a message.
 fn compared(driver: &Driver<'_>, schedule: &Schedule) -> String {
     let jobs = schedule.cluster.jobs.iter();
     let measured: f64 = jobs
@@ -268,7 +269,7 @@ fn compared(driver: &Driver<'_>, schedule: &Schedule) -> String {
     )
 }
 
-/// Every job needs a program, and every task of it a place.
+/// Checks that every job has a program, and every task of it a place.
 fn check(schedule: &Schedule) -> Result<(), Failure> {
     let jobs = schedule.cluster.jobs.iter();
     let without: Vec<&str> = jobs

@@ -1,4 +1,4 @@
-//! How a task is started so that it runs on its GPU.
+//! Starts a task such that it runs on its GPU.
 
 use doc::{Cluster, DeviceKind};
 use units::Share;
@@ -6,17 +6,17 @@ use units::Share;
 /// Where tasks run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
-    /// Each GPU is a part of this machine's processors, in proportion to how fast its type is.
+    /// On parts of this machine's processors: each GPU is a part in proportion to the speed of its type.
     Processors,
-    /// GPUs of this machine, by UUID.
+    /// On GPUs of this machine, by UUID.
     Cuda,
-    /// Wherever a prefix starts them: words in which `{node}`, `{gpu}`, `{type}`, `{uuid}`, `{job}`,
-    /// `{round}` and `{task}` are replaced.
+    /// Where a prefix command starts them. In its words, `{node}`, `{gpu}`, `{type}`, `{uuid}`, `{job}`, `{round}` and
+    /// `{task}` are replaced.
     Via(Vec<String>),
 }
 
 impl Where {
-    /// GPUs of this machine where the cluster names every one of them by UUID, else processors.
+    /// GPUs of this machine if the cluster has a UUID for every GPU, otherwise processors.
     #[must_use]
     pub fn of(cluster: &Cluster) -> Self {
         if cluster.groups.iter().all(|g| g.uuid.is_some()) {
@@ -26,10 +26,10 @@ impl Where {
         }
     }
 
-    /// On the device that was asked for; `None`: as [`Where::of`] says.
+    /// The requested device; `None`: as [`Where::of`].
     ///
     /// # Errors
-    /// [`Simulated`]: nothing of a schedule runs on the simulator.
+    /// [`Simulated`] for the simulator, on which schedules cannot run.
     pub fn on(device: Option<DeviceKind>, cluster: &Cluster) -> Result<Self, Simulated> {
         match device {
             None | Some(DeviceKind::Auto) => Ok(Self::of(cluster)),
@@ -39,10 +39,10 @@ impl Where {
         }
     }
 
-    /// Behind a prefix where one is given, whose words are separated by blanks; else as [`Where::on`].
+    /// Behind a prefix command, if one is given (words separated by blanks); otherwise as [`Where::on`].
     ///
     /// # Errors
-    /// Invalid options: a prefix without a word, or a device as of [`Where::on`].
+    /// A message for invalid options: a prefix without a word, or the error of [`Where::on`].
     pub fn asked(
         via: Option<&str>,
         device: Option<DeviceKind>,
@@ -59,7 +59,7 @@ impl Where {
     }
 }
 
-/// A schedule was to be launched on the simulator.
+/// A launch of a schedule on the simulator was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a schedule is simulated by `mt-cluster online`; launch it with --device cpu or cuda")]
 pub struct Simulated;
@@ -81,7 +81,7 @@ pub(crate) struct Seats {
     place: Where,
 }
 
-/// Who is started, for the words of a prefix.
+/// The task that is started, for the placeholders of a prefix.
 pub(crate) struct Who<'a> {
     pub job: &'a str,
     pub round: usize,
@@ -92,7 +92,7 @@ impl Seats {
     /// The seats of a cluster.
     ///
     /// # Errors
-    /// Fields that a prefix or CUDA needs but the cluster does not give, for each GPU.
+    /// For each GPU, fields that a prefix or CUDA needs but the cluster lacks.
     pub fn of(cluster: &Cluster, place: &Where) -> Result<Self, String> {
         let all = seats(cluster);
         let lacks = |what: &str, has: fn(&Seat) -> bool| {
@@ -126,7 +126,7 @@ impl Seats {
         Ok(Self { all, place })
     }
 
-    /// What a task is told of its GPU.
+    /// Variables that describe its GPU to a task.
     pub fn variables(&self, gpu: usize) -> Vec<(String, String)> {
         let seat = &self.all[gpu];
         let mut all = vec![
@@ -146,7 +146,7 @@ impl Seats {
         prefix.chain(argv.iter().cloned()).collect()
     }
 
-    /// The UUIDs of the GPUs; none on processors.
+    /// The UUIDs of the GPUs; empty on processors.
     pub fn uuids(&self) -> Vec<String> {
         self.all.iter().filter_map(|s| s.uuid.clone()).collect()
     }
@@ -158,7 +158,7 @@ impl Seats {
 }
 
 impl Seat {
-    /// Where the others of its gang find it: its node, or this machine.
+    /// Address at which the other tasks of its gang reach it: its node, or this machine.
     pub fn address(&self) -> &str {
         self.node.as_deref().unwrap_or("localhost")
     }
@@ -174,9 +174,9 @@ impl Seat {
     }
 }
 
-/// Seats with their parts of the machine: a GPU's part is proportional to the mean over jobs of
-/// (least training time / training time on its type), so that an emulated K80 is as much slower than an
-/// emulated V100 as the jobs say. All parts together are the machine.
+/// Seats with their parts of the machine. A GPU's part is proportional to the mean over jobs of (least training time /
+/// training time on its type), so that the speed ratio of an emulated K80 to an emulated V100 agrees with the jobs. The
+/// parts add up to the whole machine.
 fn seats(cluster: &Cluster) -> Vec<Seat> {
     let speed = |group: &doc::GpuGroup| {
         let relative = cluster.jobs.iter().filter_map(|job| {

@@ -10,11 +10,11 @@ use crate::Where;
 /// How a schedule is run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// On what.
+    /// Where tasks run.
     pub place: Where,
     /// Restarts, logs and how tasks are ended.
     pub supervision: Supervision,
-    /// When a task is late.
+    /// Time limits of tasks.
     pub limits: TimeLimits,
     /// File of metrics.
     pub metrics: Option<Replaced>,
@@ -22,30 +22,29 @@ pub struct Settings {
     pub attach_mps: bool,
     /// Seed of new plans.
     pub seed: u64,
-    /// Where it is kept which tasks are done.
+    /// The journal, which records completed tasks.
     pub journal: KeptIn,
     /// Whether the run of the journal is continued.
     pub resume: bool,
     /// Events of the run: weights, estimates, deadlines, jobs that are cancelled, GPUs that are lost or found.
     pub events: Option<PathBuf>,
-    /// Where it is written how far the jobs are.
+    /// File for the status of the jobs.
     pub status: Option<Replaced>,
 }
 
-/// Where a journal is.
+/// Location of a journal.
 #[derive(Debug, Clone)]
 pub enum KeptIn {
-    /// In a file of the user's, which is never removed. If it has records, it is resumed or not
-    /// used at all.
+    /// In a file of the user, which is never removed. If it has records, it is resumed or not used at all.
     File(PathBuf),
-    /// Beside the output, or with the run directories: it serves this run, and goes when that is complete. An
-    /// unfinished one is replaced, unless it is continued.
+    /// Beside the output, or with the run directories. It serves only this run, and is removed when the run is
+    /// complete. An unfinished journal is replaced, unless the run is continued.
     Default(PathBuf),
 }
 
 impl KeptIn {
-    /// The journal of a schedule for which nobody named one, of which there were so many before it on the command
-    /// line: beside the output where that is a file, else with the run directories.
+    /// The journal of a schedule for which the user named none: beside the output if that is a file, otherwise with the
+    /// run directories. `before` is the number of earlier schedules on the command line.
     #[must_use]
     pub fn unnamed(output: Option<&Path>, runs: &Path, schedule: &Schedule, before: usize) -> Self {
         let is_file = |path: &&Path| path.as_os_str() != "-" && (!path.exists() || path.is_file());
@@ -69,8 +68,8 @@ impl KeptIn {
 }
 
 impl Settings {
-    /// As they are used: what is started behind a prefix gets this environment whole, since the prefix
-    /// is a program of the user's, and every engine forwards of it what it is configured to.
+    /// The settings in effect. Tasks behind a prefix get this complete environment, since the prefix is a program of
+    /// the user, and every engine forwards the part of the environment for which it is configured.
     pub(crate) fn for_place(&self) -> Self {
         let mut own = self.clone();
         if let Where::Via(_) = own.place {

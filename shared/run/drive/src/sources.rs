@@ -1,4 +1,4 @@
-//! Tables, profiles, models and queues: files that a command line names beside its documents.
+//! Tables, profiles, models and queues: files that a command line names in addition to documents.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,13 +12,13 @@ use predict::Predictor;
 use units::Share;
 use units::corun::Setting;
 
-/// A queue of this many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
+/// Maximum size of a queue in bytes: about that of 100,000 jobs of Slurm.
 const LONGEST_QUEUE: u64 = 1 << 28;
 
 /// The solo rates of profiles, each named as `TYPE=FILE`.
 ///
 /// # Errors
-/// [`Failure::Usage`] for an argument of another form; those of reading profiles.
+/// [`Failure::Usage`] for an argument of another form; errors of reading profiles.
 pub fn solo_rates(arguments: &[String], console: &Console) -> Result<SoloRates, Failure> {
     let mut rates = SoloRates::default();
     for argument in arguments {
@@ -39,17 +39,16 @@ pub struct Tables<'a> {
     pub rates: &'a Path,
     /// Table of rates of pairs.
     pub pairs: Option<&'a Path>,
-    /// Models of mt-fit, each as `TYPE=FILE`: their tasks are models of the tables.
+    /// Models of mt-fit, each as `TYPE=FILE`. Their tasks correspond to models in the tables.
     pub models: &'a [String],
-    /// Percent of a GPU that each of two tasks may use, for the models.
+    /// Share of a GPU, in percent, of each of two tasks; used for predictions of the models.
     pub share: f64,
 }
 
-/// The cluster of the tables. Pairs of the table of pairs are taken as they are there, others from the models.
+/// Builds the cluster from the tables. Pairs in the table of pairs take precedence; the models predict others.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a task without length or a share that is none, [`Failure::Input`] for what is wrong in a
-/// table or a model.
+/// [`Failure::Usage`] for a task without length or an invalid share, [`Failure::Input`] for an invalid table or model.
 pub fn import(
     tables: &Tables<'_>,
     mut lumping: Lumping,
@@ -105,15 +104,15 @@ pub fn import(
     import::cluster(&name, open(tables.jobs)?, &rates, &lumping).map_err(failed)
 }
 
-/// What a model says of two of its tasks on one GPU.
+/// Predictions of a model for pairs of its tasks on one GPU.
 struct Predicted<'m> {
-    /// The names of both, and the rate of each over that alone.
+    /// The names of both tasks, and the rate of each relative to its rate alone.
     pairs: Vec<([&'m str; 2], [f64; 2])>,
-    /// Whether all of it is within what was measured.
+    /// Whether all predictions are within the range of the measurements.
     covered: bool,
 }
 
-/// Rates of every two tasks, each at its reference batch size and at the same share of the GPU.
+/// Predicted rates of every pair of tasks, each at its reference batch size and with the same share of the GPU.
 fn predicted<'m>(tasks: &'m [doc::Task], predictor: &Predictor, share: Share) -> Predicted<'m> {
     let mut out = Predicted {
         pairs: Vec::new(),
@@ -145,7 +144,7 @@ fn of_type<'a>(option: &str, argument: &'a str) -> Result<(&'a str, PathBuf), Fa
     found.ok_or_else(|| Failure::Usage(format!("{option} {argument}: give TYPE=FILE")))
 }
 
-/// Writes a cluster that was made here.
+/// Writes a cluster that was built here.
 ///
 /// # Errors
 /// [`Failure::Input`] for a document that a reader would refuse; errors of writing.
@@ -154,7 +153,7 @@ pub fn write_cluster(
     own: Provenance,
     output: Option<&Path>,
 ) -> Result<Exit, Failure> {
-    // Tables can hold what a document may not: two jobs of one name, or too many tasks.
+    // Tables can contain data that is invalid in a document: two jobs with one name, or too many tasks.
     let faults: Vec<String> = cluster.faults().iter().map(ToString::to_string).collect();
     if !faults.is_empty() {
         return Err(Failure::Input(faults.join("\n")));
@@ -169,7 +168,7 @@ pub fn write_cluster(
 /// Writes lines for `sh` that put the pending jobs of a Slurm queue into order.
 ///
 /// # Errors
-/// [`Failure::Input`] for what is no answer of `squeue --json`; those of writing.
+/// [`Failure::Input`] if the file is no output of `squeue --json`; errors of writing.
 pub fn order_queue(path: &Path, output: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
     let (reader, name) = open_reader(path, "the answer of squeue --json", console)?;
     let order = order::order(reader.take(LONGEST_QUEUE))

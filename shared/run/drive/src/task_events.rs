@@ -1,4 +1,4 @@
-//! What happens to the tasks of a schedule, and its consequences.
+//! Events of the tasks of a schedule, and their consequences.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,17 +10,18 @@ use units::{Seconds, TaskId};
 use crate::Place;
 use crate::driver::{Driver, Key, Run, Running, look_at_journal, now};
 
-/// Deviation of a job's training times from the planned ones above which everything not yet started
-/// is planned again: with durations that deviate by up to 20 %, a plan that does not react loses
-/// about 4 % (the online row of the reproduction), so smaller deviations do not justify another
-/// order.
+/// Relative deviation of a job's training times from the planned ones above which all tasks that
+/// have not started are planned again. With durations that deviate by up to 20 %, a plan that does
+/// not react loses about 4 % (the online row of the reproduction), so smaller deviations do not
+/// justify another order.
 const DRIFT: f64 = 0.25;
 
-/// Between two new plans for drift. The first tasks of every job may all be slower at once.
+/// Minimum time between two new plans because of drift: the first tasks of all jobs may be slower
+/// at the same time.
 const CALM: Duration = Duration::from_secs(1);
 
 /// A GPU is given up once tasks of this many jobs in a row have failed on it and none succeeded:
-/// with fewer, the job itself may be at fault.
+/// with fewer jobs, the job itself may be at fault.
 const FAILED_JOBS: usize = 2;
 
 impl Policy for Driver<'_> {
@@ -65,7 +66,7 @@ impl Policy for Driver<'_> {
                 told.first_loss = told.first_loss.or(steps.loss);
                 told.last_loss = steps.loss.or(told.last_loss);
             }
-            // The GPU is free; what remains until the end of the process is synchronisation.
+            // The GPU is free; until its end the process only synchronises.
             Happened::Done { .. } if running.trained.is_none() && !self.stopped => {
                 run.finished(key);
                 let at = self.trained(run, &running);
@@ -73,7 +74,7 @@ impl Policy for Driver<'_> {
                     r.trained = Some(at);
                 }
             }
-            // For a job that takes orders: its result is synchronised.
+            // A job that takes orders is parked when its result is synchronised.
             Happened::Parked if running.stays && !self.stopped => {
                 run.suspend(key);
                 self.running.remove(&key);
@@ -123,7 +124,8 @@ impl Policy for Driver<'_> {
         let at = run.now();
         let late = |(place, due): (&Place, &Instant)| (*due <= at).then_some(*place);
         let late: Vec<Place> = self.due.iter().filter_map(late).collect();
-        // A task that waits to be tried again has no process that could be late.
+        // A task that waits for a retry has no process whose limits could expire, so its deadline
+        // is checked here.
         for place in late {
             let runs = self.running.values().any(|r| r.place == place);
             if !runs && !self.stopped && !self.jobs[place.job].given_up {
@@ -187,7 +189,7 @@ impl Policy for Driver<'_> {
 }
 
 impl Driver<'_> {
-    /// Training of a task has ended; returns when.
+    /// Training of a task has ended; returns the time of the end.
     fn trained(&mut self, run: &mut Run<'_>, running: &Running) -> f64 {
         let at = now(run);
         let place = running.place;
@@ -201,7 +203,7 @@ impl Driver<'_> {
         at
     }
 
-    /// A phase of a task has ended: it has trained, or it has synchronised what it trained.
+    /// Reports the end of a phase of a task: training, or synchronisation of the result.
     fn phase(&mut self, run: &mut Run<'_>, running: &Running, phase: PhaseKind, end: f64) {
         let start = running.trained.unwrap_or(running.since);
         let second = |s: f64| Seconds::new(s).unwrap_or(Seconds::ZERO);
@@ -240,7 +242,7 @@ impl Driver<'_> {
             self.running.remove(&key);
             self.agenda.failed(place, now(run));
             if self.jobs[place.job].given_up && !self.stopped && running.trained.is_none() {
-                // Until now its GPU was expected to be busy for as long as it would have trained.
+                // Until now, the plan assumed that its GPU would be busy for the whole training.
                 self.replan(run, "a task of a job that was given up has ended");
             }
             return Ok(());
@@ -271,7 +273,7 @@ impl Driver<'_> {
         });
     }
 
-    /// Ends the rest of a gang when one task has failed: the others would wait for it for ever.
+    /// Ends the other tasks of a gang when one has failed, because they would wait for it for ever.
     pub fn end_gang(&mut self, run: &mut Run<'_>, job: usize) {
         let own = self.running.iter_mut().filter(|(_, r)| r.place.job == job);
         let mut ids = Vec::new();
@@ -285,7 +287,8 @@ impl Driver<'_> {
         self.dismiss_those(run, |p| p.job == job);
     }
 
-    /// A task is done: with its training, if it has not said so before, or with what came after.
+    /// A task is done: ends its training phase, if it did not report the end of training, or else
+    /// its synchronisation phase.
     fn phases_end(&mut self, run: &mut Run<'_>, running: &Running) {
         if running.trained.is_some() {
             let end = now(run);
@@ -344,8 +347,8 @@ impl Driver<'_> {
             );
         }
         told.lanes[place.task].restarts += 1;
-        // Twice on one GPU: the third try is on another, which shows whether the task or the GPU is
-        // at fault.
+        // After two failures on one GPU, the third attempt is on another GPU, which shows whether
+        // the task or the GPU is at fault.
         if attempt >= 2 && self.agenda.elsewhere(place, gpu, at) {
             self.moved.entry(place).or_insert(gpu);
         }
@@ -366,7 +369,7 @@ impl Driver<'_> {
         self.give_up_stuck(run);
     }
 
-    /// Plans everything that has not started without a GPU.
+    /// Plans all tasks that have not started again, without this GPU.
     pub fn leave(&mut self, run: &mut Run<'_>, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
         let reason = format!("{name} is no longer used: {why}");
@@ -399,10 +402,10 @@ impl Driver<'_> {
         self.replan(run, "a job was given up");
     }
 
-    /// Plans again if the times of a job were far from the planned ones.
+    /// Plans again if the training times of a job deviate much from the plan.
     fn look_at_drift(&mut self, run: &mut Run<'_>, job: usize) {
         let (sum, count) = self.jobs[job].drift;
-        // A complete round, so that one slow task does not decide for all.
+        // Waits for a complete round, so that a single slow task does not decide.
         if count < self.cluster.jobs[job].tasks {
             return;
         }

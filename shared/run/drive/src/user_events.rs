@@ -1,4 +1,4 @@
-//! How a driver reacts to events from its user, and how it reports the state of the jobs.
+//! Reactions to events from the user, and reports about the state of the jobs.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use units::{Seconds, TaskId};
 
 use crate::driver::{Driver, Run, Running, look_at_journal, now};
 
-/// The status is written again at most this often; a reader looks at it, and nothing waits for it.
+/// Minimum time between two writes of the status, which is only for readers; nothing waits for it.
 const STATUS: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {
-    /// Acts upon the events whose time has come.
+    /// Handles the events that are due.
     pub fn heed_orders(&mut self, run: &mut Run<'_>) {
         if self.orders.is_over() {
             return;
@@ -27,7 +27,7 @@ impl Driver<'_> {
             }
         }
         if self.orders.is_over() {
-            // A GPU that is lost can be found as long as events come.
+            // As long as events can come, a lost GPU may be found again, so jobs are given up only after that.
             self.give_up_stuck(run);
         }
     }
@@ -110,8 +110,8 @@ impl Driver<'_> {
         at.ok_or_else(|| format!("the cluster has no GPU {name:?}"))
     }
 
-    /// A GPU is lost, with whatever runs there: it is ended and started again elsewhere. A job that no other can
-    /// run waits until one is found.
+    /// A GPU is lost: tasks on it are ended and started again on other GPUs. A job that no other GPU can run waits
+    /// until a suitable one is found.
     fn lose_now(&mut self, run: &mut Run<'_>, gpu: usize) {
         self.agenda.use_gpu(gpu, false);
         self.lost.insert(gpu);
@@ -142,14 +142,14 @@ impl Driver<'_> {
         }
     }
 
-    /// Jobs that no GPU that is left can run are given up.
+    /// Gives up jobs that no remaining GPU can run.
     pub fn give_up_stuck(&mut self, run: &mut Run<'_>) {
         for job in self.agenda.stuck() {
             self.give_up(run, job, "no GPU is left that can run it");
         }
     }
 
-    /// Writes how far the jobs are, now and then.
+    /// Writes the status of the jobs if it is due.
     pub fn keep_status(&mut self, run: &mut Run<'_>) {
         let at = run.now();
         if self.told_status.is_none_or(|t| at >= t + STATUS) {
@@ -164,8 +164,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Writes the status of the jobs, if a file for it was named. The file is replaced as a whole, so that a reader
-    /// never sees half of one. Returns why it could not be, the first time.
+    /// Writes the status of the jobs, if a file for it was named. The file is replaced atomically, so that a reader
+    /// never sees an incomplete one. Returns the error of the first failure.
     pub fn write_status(&mut self, at: f64) -> Option<String> {
         let file = self.settings.status.as_ref()?;
         let jobs: Vec<TaskId> = self.cluster.jobs.iter().map(|j| j.id.clone()).collect();
@@ -188,7 +188,7 @@ impl Driver<'_> {
                 doc::write_line(&mut line, &status).map_err(|error| error.to_string())?;
                 file.write(&line).map_err(|error| error.to_string())
             });
-        // Only the first failure is reported; a disk that is full for hours would fill the log.
+        // Only the first failure is reported, since a disk that is full for hours would otherwise fill the log.
         let problem = written.err()?;
         let told = std::mem::replace(&mut self.told_unwritten, true);
         (!told).then(|| format!("--status: {problem}"))

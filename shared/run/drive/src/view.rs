@@ -1,20 +1,20 @@
-//! Display of a running schedule.
+//! Progress display of a running schedule.
 
 use doc::Schedule;
 
-/// How far a schedule is.
+/// Progress of a schedule.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// Tasks that are done.
+    /// Number of completed tasks.
     pub done: usize,
-    /// Tasks of the schedule.
+    /// Number of tasks of the schedule.
     of: u64,
-    /// When all are planned to be done, s.
+    /// Planned makespan, s.
     planned: f64,
 }
 
 impl View {
-    /// For a schedule of which nothing has happened.
+    /// The progress of a schedule at its start.
     pub fn of(schedule: &Schedule) -> Self {
         let ends = schedule
             .assignments
@@ -27,7 +27,7 @@ impl View {
         }
     }
 
-    /// How far it is at a second, in a line.
+    /// The progress as a line; `now`: seconds since the start.
     pub fn line(&self, now: f64, running: usize) -> String {
         format!(
             "{} of {} tasks done, {running} running, {now:.0} s of {:.0} s planned",

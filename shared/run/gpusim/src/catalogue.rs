@@ -1,10 +1,10 @@
 //! The nine models of the FedMT evaluation as layer lists.
 //!
-//! Layer structure follows torchvision 0.26. Inputs below 64 pixels lose one down-sampling of the stem: the ResNets,
-//! DenseNet and ShuffleNet their max-pooling, MobileNet the stride of its first convolution. AlexNet takes its CIFAR
-//! form (3x3 stride-2 stem), and VGG16 keeps its five poolings before one linear layer. Heads have 1000 classes,
-//! which gives the model sizes of the paper (in MiB), except MobileNet and AlexNet with ten: only that fits the 15 MB
-//! that the paper states for MobileNet.
+//! Layer structure follows torchvision 0.26. For inputs below 64 pixels the stem has one down-sampling less: the
+//! ResNets, DenseNet and ShuffleNet have no max-pooling, and MobileNet's first convolution has no stride. AlexNet has
+//! its CIFAR form (3x3 stride-2 stem), and VGG16 keeps its five poolings before one linear layer. Heads have 1000
+//! classes, which reproduces the model sizes of the paper (in MiB). MobileNet and AlexNet have ten classes: only this
+//! matches the 15 MB that the paper states for MobileNet.
 
 mod builder;
 mod chains;
@@ -16,7 +16,7 @@ use crate::error::NetworkError;
 use crate::layer::Layer;
 use names::{MAX_SIDE, MIN_SIDE};
 
-/// Inputs below this side have a stem with one down-sampling less.
+/// Side of inputs, in pixels, below which the stem has one down-sampling less.
 const SMALL_SIDE: u32 = 64;
 
 /// Layers of a catalogue model for inputs of `side` pixels.

@@ -1,5 +1,5 @@
-//! The event loop: tasks between host phase, launch wait and kernels; SMs in order of arrival;
-//! memory bandwidth by max-min fairness. Times in microseconds.
+//! The event loop. Tasks alternate between host phase, launch wait and kernels; SMs are assigned in order of arrival,
+//! and memory bandwidth by max-min fairness. Times are in microseconds.
 
 use crate::program::Segment;
 use crate::ready::{Ready, least, smaller};
@@ -9,7 +9,7 @@ use crate::tuning::Tuning;
 pub(crate) struct SimulatedTask {
     /// Segments of one step; never empty.
     pub(crate) segments: Vec<Segment>,
-    /// Mean host phase, contention included.
+    /// Mean duration of the host phase, including contention.
     pub(crate) host_us: f64,
 }
 
@@ -19,14 +19,15 @@ pub(crate) struct Machine<'a> {
     pub(crate) bytes_per_us: f64,
     pub(crate) tuning: &'a Tuning,
     pub(crate) seed: u64,
-    /// Steps that every task must finish in the window.
+    /// Number of steps that every task must finish in the window.
     pub(crate) min_steps: u32,
-    /// Shortest window. If those steps end sooner, it goes on for as many as should suffice, at most `most_steps`.
+    /// Shortest window, in seconds. If `min_steps` take less time, the number of steps is increased to fill the window,
+    /// up to `most_steps`.
     pub(crate) least_s: f64,
     pub(crate) most_steps: f64,
 }
 
-/// State of a task within its step until its timer; a ready task has none.
+/// State of a task that waits for its timer; a ready task has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Host phase.
@@ -35,7 +36,7 @@ enum Phase {
     Wait,
 }
 
-/// State of one task; that of its segment, once it is ready, is in [`Ready`].
+/// State of one task. Once its segment is ready, the state of the segment is in [`Ready`].
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     phase: Phase,
@@ -43,7 +44,7 @@ pub(crate) struct Slot {
     pub(crate) segment: usize,
     launch_base: f64,
     step: u32,
-    /// End of its first step, when it has ended.
+    /// Number and end time of the step at which its own window starts.
     first: Option<(u32, f64)>,
     /// Last completed step and its time.
     last: (u32, f64),
@@ -61,7 +62,7 @@ pub(crate) struct Measured {
 
 /// Observes every interval between events.
 pub(crate) trait Observer {
-    /// From `start` to `end` nothing changed; called before the state advances.
+    /// Called before the state advances from `start` to `end`; nothing changes between these times.
     fn interval(&mut self, start: f64, end: f64, slots: &[Slot], ready: &Ready);
 }
 
@@ -74,11 +75,11 @@ impl Observer for Blind {
 }
 
 /// Maximum number of events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue has
-/// about 10^7. Only tasks whose steps differ by many orders of magnitude have more: two whose steps take 1 ms and 1
-/// year would keep the simulator busy for a year.
+/// about 10^7 events. Only tasks whose steps differ by many orders of magnitude need more than this maximum: two tasks
+/// with steps of 1 ms and 1 year would keep the simulator busy for a year.
 const MOST_EVENTS: u64 = 50_000_000;
 
-/// Runs all jobs together until each has made its whole steps after its first.
+/// Runs all tasks together until each has made its steps in the window, which starts after its first step.
 pub(crate) fn run<O: Observer>(
     jobs: &[SimulatedTask],
     machine: &Machine<'_>,
@@ -102,17 +103,17 @@ struct Engine<'a> {
     jobs: &'a [SimulatedTask],
     machine: &'a Machine<'a>,
     slots: Vec<Slot>,
-    /// When the host phase or the wait of each task ends; infinite while it is ready.
+    /// End time of the host phase or wait of each task; infinite while it is ready.
     timers: Vec<f64>,
-    /// The first of them.
+    /// The earliest of the timers.
     first_timer: f64,
     ready: Ready,
     now: f64,
     /// Whether a task has become ready or ended its segment since the last allocation.
     changed: bool,
-    /// Steps that every task must finish.
+    /// Number of steps that every task must finish.
     min_steps: u32,
-    /// Tasks that have not yet made their steps.
+    /// Number of tasks that have not finished their steps yet.
     unfinished: usize,
 }
 
@@ -172,7 +173,7 @@ impl<'a> Engine<'a> {
     fn advance(&mut self, to: f64) {
         let elapsed = to - self.now;
         self.now = to;
-        // What becomes ready now has not run yet.
+        // Tasks that become ready below have not run yet.
         let running = self.ready.task.len();
         let expired = self.first_timer <= to;
         if expired {
@@ -187,7 +188,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Every timer that has run out.
+    /// Handles all timers that have expired.
     fn expire(&mut self) {
         for i in 0..self.slots.len() {
             if self.timers[i] > self.now {
@@ -204,7 +205,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The next segment is ready when it has been launched and its predecessor is done.
+    /// Waits until the next segment has been launched and its predecessor is done.
     fn wait_for_segment(&mut self, i: usize) {
         let slot = &mut self.slots[i];
         let segment = &self.jobs[i].segments[slot.segment];
@@ -259,7 +260,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lengthens a window that is too short, once; what has been simulated remains.
+    /// Extends a window that is too short, at most once; the steps simulated so far still count.
     fn goes_on(&mut self) -> bool {
         let (least_s, window_s) = (self.machine.least_s, self.measured(0).window_us * 1e-6);
         let lengthened = self.min_steps != self.machine.min_steps;
@@ -291,15 +292,15 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The first of all timers.
+/// The earliest of all timers.
 fn first(timers: &[f64]) -> f64 {
     least(timers.len(), |i| timers[i])
 }
 
 /// Factor on the host phase of one step: uniform around 1.
 ///
-/// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that over a long one.
-/// Pairs are independent: with a regular sequence, tasks would stay for minutes in whatever rhythm they begin with.
+/// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window equals that over a long one.
+/// Pairs are independent of each other: with a regular sequence, tasks would stay for minutes in their initial rhythm.
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
     // Windows open after step 0, so pairs begin at odd steps.
     let pair = u64::from(step.div_ceil(2)) << 32 | task as u64;

@@ -1,4 +1,4 @@
-//! GPUs: five built-in ones, and those that users describe by their figures.
+//! GPUs: five built-in ones, and GPUs that users describe by their parameters.
 
 use doc::{GpuDescription, HostDescription};
 
@@ -11,14 +11,14 @@ pub enum GpuError {
         /// The requested name.
         name: String,
     },
-    /// A figure of the description is out of range.
+    /// A value of the description is out of range.
     #[error("GPU field `{field}` is {value}: expected {expected}")]
     OutOfRange {
         /// Field of the description.
         field: &'static str,
         /// The offending value.
         value: f64,
-        /// What would be right.
+        /// The valid range.
         expected: &'static str,
     },
     /// The name is empty or too long.
@@ -31,23 +31,22 @@ pub enum GpuError {
 
 /// Host side of a training step: input pipeline and framework, serial with the GPU work.
 ///
-/// Belongs to the machine and the job, not to the card. One step of a task with batch `B`, of
-/// `n` tasks that share the GPU, spends
-/// `(us_per_step + us_per_sample B) (1 + contention 2 (1 - 1/n)) jitter` microseconds here.
+/// It is a property of the machine and the job, and not of the card. One step of a task with batch `B`, of `n` tasks
+/// that share the GPU, spends `(us_per_step + us_per_sample B) (1 + contention 2 (1 - 1/n)) jitter` microseconds here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
     /// Fixed part, microseconds per step.
     pub us_per_step: f64,
     /// Part that grows with the batch, microseconds per sample.
     pub us_per_sample: f64,
-    /// How much tasks slow each other down on the host; 0 = not at all.
+    /// Strength of contention between tasks on the host; 0 = none.
     pub contention: f64,
     /// Time to launch one kernel, microseconds; launches run ahead of the GPU.
     pub launch_us: f64,
 }
 
 impl Host {
-    /// The host that was calibrated with the RTX 3090, used if a GPU description has no `host` block.
+    /// The host parameters calibrated with the RTX 3090; used if a GPU description has no `host` block.
     pub const DEFAULT: Host = Host {
         us_per_step: 5_500.0,
         us_per_sample: 154.0,
@@ -55,13 +54,13 @@ impl Host {
         launch_us: 10.0,
     };
 
-    /// The host that was calibrated with the Titan V.
+    /// The host parameters calibrated with the Titan V.
     const TITAN_V: Host = Host {
         us_per_sample: 221.0,
         ..Self::DEFAULT
     };
 
-    /// Checks the figures of a description.
+    /// Checks the values of a description.
     pub fn new(description: &HostDescription) -> Result<Self, GpuError> {
         let host = Self {
             us_per_step: description.us_per_step,
@@ -76,7 +75,7 @@ impl Host {
         Ok(host)
     }
 
-    /// The same as a description.
+    /// These parameters as a description.
     #[must_use]
     pub fn description(&self) -> HostDescription {
         HostDescription {
@@ -88,7 +87,7 @@ impl Host {
     }
 }
 
-/// A GPU with the machine around it: every figure finite and in range.
+/// A GPU with its host; every value is finite and in range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
     name: String,
@@ -108,7 +107,7 @@ impl Gpu {
 
     /// A built-in GPU by name.
     ///
-    /// Figures are those of the vendor's data sheets (dense FP32 without tensor cores).
+    /// Values are from the vendor's data sheets (dense FP32 without tensor cores).
     pub fn built_in(name: &str) -> Result<Self, GpuError> {
         let (sms, tflops, gb_per_s, memory_gib) = match name {
             "titan-v" => (80, 14.9, 652.8, 12),
@@ -132,7 +131,7 @@ impl Gpu {
         })
     }
 
-    /// Checks a description; the error names the first figure that is out of range.
+    /// Checks a description; the error names the first value that is out of range.
     pub fn new(description: &GpuDescription) -> Result<Self, GpuError> {
         let d = description;
         if d.name.is_empty() || d.name.chars().count() > 64 {
@@ -161,7 +160,7 @@ impl Gpu {
         Self::new(&description)
     }
 
-    /// The description of this GPU, host block included.
+    /// The description of this GPU, including the host block.
     #[must_use]
     pub fn description(&self) -> GpuDescription {
         GpuDescription {
@@ -174,7 +173,7 @@ impl Gpu {
         }
     }
 
-    /// The same GPU in another machine.
+    /// The same GPU with another host.
     pub fn with_host(mut self, host: Host) -> Result<Self, GpuError> {
         self.host = Host::new(&host.description())?;
         Ok(self)
@@ -192,13 +191,13 @@ impl Gpu {
         self.sms
     }
 
-    /// FP32 operations per microsecond, whole card.
+    /// FP32 operations per microsecond of the whole card.
     #[must_use]
     pub fn flops_per_us(&self) -> f64 {
         self.flops_per_us
     }
 
-    /// Bytes of memory traffic per microsecond, whole card.
+    /// Bytes of memory traffic per microsecond of the whole card.
     #[must_use]
     pub fn bytes_per_us(&self) -> f64 {
         self.bytes_per_us
@@ -210,7 +209,7 @@ impl Gpu {
         self.memory_bytes
     }
 
-    /// The machine around the card.
+    /// The host parameters.
     #[must_use]
     pub fn host(&self) -> Host {
         self.host

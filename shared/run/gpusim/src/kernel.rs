@@ -1,4 +1,4 @@
-//! From layers to the kernels of one training step.
+//! Converts layers to the kernels of one training step.
 
 use crate::gpu::Gpu;
 use crate::layer::{Convolution, Layer};
@@ -14,7 +14,7 @@ const TENSORS_PER_UPDATE: f64 = 64.0;
 /// Cost of one kernel on one GPU, independent of its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Kernel {
-    /// Arithmetic in SM-microseconds: duration when it runs on one SM with data available.
+    /// Arithmetic in SM-microseconds: the duration on one SM if memory is no limit.
     pub(crate) compute: f64,
     /// DRAM traffic in bytes.
     pub(crate) bytes: f64,
@@ -37,7 +37,7 @@ pub enum KernelKind {
     Depthwise,
     /// Batch normalisation, any direction.
     BatchNorm,
-    /// Anything element-wise: activations, sums, copies, pooling, loss.
+    /// All element-wise operations: activations, sums, copies, pooling, loss.
     Elementwise,
     /// Optimiser update.
     Update,
@@ -115,7 +115,7 @@ impl<'a> Emitter<'a> {
         });
     }
 
-    /// A kernel that reads and writes `elements` numbers once for every unit of `passes`.
+    /// Emits an element-wise kernel with `passes` reads or writes of `elements` numbers.
     fn elementwise(&mut self, elements: f64, passes: f64, kind: KernelKind) {
         let n = elements * self.batch;
         self.push(
@@ -288,7 +288,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A generic step with known totals, with the proportions of an average ResNet.
+    /// A generic step with these totals, in the proportions of an average ResNet.
     fn totals(&mut self, flops: f64, bytes: f64) {
         const LAYERS: usize = 40;
         let share = self.batch / LAYERS as f64;

@@ -10,7 +10,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Numbers in one sample.
+    /// Number of elements in one sample.
     #[must_use]
     pub fn elements(self) -> f64 {
         f64::from(self.channels) * f64::from(self.side) * f64::from(self.side)
@@ -109,13 +109,13 @@ impl Convolution {
         }
     }
 
-    /// Numbers that one output is summed over: `kernel^2 input.channels / groups`.
+    /// Number of products that are summed for one output: `kernel^2 input.channels / groups`.
     #[must_use]
     pub fn fan_in(&self) -> u64 {
         u64::from(self.input.channels / self.groups) * u64::from(self.window.kernel).pow(2)
     }
 
-    /// Weights, without the bias.
+    /// Number of weights, without the bias.
     #[must_use]
     pub fn weights(&self) -> u64 {
         self.fan_in() * u64::from(self.channels)
@@ -146,19 +146,19 @@ impl Convolution {
 pub enum Tensor {
     /// Weights; each output sums over `fan_in` of them.
     Weights {
-        /// How many.
+        /// Number of weights.
         count: u64,
-        /// How many of them one output sums over.
+        /// Number of weights that one output sums over.
         fan_in: u64,
     },
-    /// What channels are multiplied by, one number each.
+    /// Factors of the channels, one per channel.
     Gain(u64),
-    /// What is added to channels, one number each.
+    /// Summands of the channels, one per channel.
     Bias(u64),
 }
 
 impl Tensor {
-    /// Its parameters.
+    /// Number of its parameters.
     #[must_use]
     pub fn count(self) -> u64 {
         match self {
@@ -330,8 +330,8 @@ impl Layer {
         }
     }
 
-    /// Bytes kept for the backward pass, per sample: the layer's input, unless its producer keeps it already
-    /// (activations work in place).
+    /// Bytes kept for the backward pass, per sample: the layer's input, unless the layer that produced it already keeps
+    /// it (activations work in place).
     #[must_use]
     pub fn saved_bytes(&self) -> f64 {
         match self {

@@ -1,4 +1,4 @@
-//! Networks to train: layers with their shapes, or only totals per sample.
+//! Networks to train, given by layers with their shapes, or only by totals per sample.
 
 use crate::catalogue;
 use crate::error::NetworkError;
@@ -42,7 +42,7 @@ impl Network {
         Self::from_layers(&format!("{name}{suffix}"), layers)
     }
 
-    /// A network from its layers, in forward order; the first takes no gradient to its input.
+    /// A network from its layers, in forward order; the first layer needs no gradient of its input.
     pub fn from_layers(name: &str, layers: Vec<Layer>) -> Result<Self, NetworkError> {
         if layers.is_empty() {
             return Err(NetworkError::Empty);
@@ -60,8 +60,8 @@ impl Network {
 
     /// A network for which only the cost of a training step per sample is known.
     ///
-    /// `flops` counts forward and backward operations (a multiply-add is two), `bytes` the memory
-    /// traffic of the same. The kernels are a generic mix scaled to these totals.
+    /// `flops` counts forward and backward operations (a multiply-add is two), and `bytes` their
+    /// memory traffic. The kernels are a generic mix scaled to these totals.
     pub fn from_totals(name: &str, flops: f64, bytes: f64) -> Result<Self, NetworkError> {
         for (field, value) in [("flops_per_sample", flops), ("bytes_per_sample", bytes)] {
             if !(value.is_finite() && value > 0.0) {
@@ -152,7 +152,7 @@ impl Network {
         self.model_bytes().map(|b| 3 * b + Self::CONTEXT_BYTES)
     }
 
-    /// Memory that a process takes for its context and libraries before it trains anything.
+    /// Memory of a process for its CUDA context and libraries, before training starts.
     pub const CONTEXT_BYTES: u64 = 600 << 20;
 
     /// Activations kept for the backward pass, bytes per sample; `None` when only totals are
@@ -162,7 +162,7 @@ impl Network {
         self.sum(Layer::saved_bytes).map(|b| b as u64)
     }
 
-    /// Number of parameter tensors (what an optimiser iterates over).
+    /// Number of parameter tensors that an optimiser iterates over.
     #[must_use]
     pub fn parameter_tensors(&self) -> Option<u64> {
         self.sum(|l| l.tensors().len() as f64).map(|p| p as u64)

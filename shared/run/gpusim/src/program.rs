@@ -1,4 +1,4 @@
-//! A network compiled for one batch size on one GPU, and its segments under a share.
+//! A network compiled for one batch size on one GPU, and its division into segments under a share.
 
 use units::{Batch, Share};
 
@@ -23,7 +23,7 @@ pub struct Program {
 impl Program {
     /// Compiles `network` at `batch` for `gpu`.
     ///
-    /// `host` replaces the host figures of the GPU for this task only.
+    /// `host` replaces the host parameters of the GPU for this task only.
     pub fn new(
         network: &Network,
         batch: Batch,
@@ -73,7 +73,7 @@ impl Program {
 /// A sequence of adjacent kernels that the engine treats as one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Segment {
-    /// SM-microseconds, memory limits of the kernels alone included.
+    /// SM-microseconds, including the memory limits that the kernels have when they run alone.
     pub(crate) work: f64,
     /// Maximum number of SMs whose capacity it can use.
     pub(crate) parallelism: f64,
@@ -111,8 +111,8 @@ impl<'a> Cap<'a> {
     /// How a kernel runs alone under the cap.
     ///
     /// With `nb = max(1, blocks / occupancy)` SMs' worth of blocks and a cap of `C` SMs: parallelism `p = nb` if it
-    /// fits, otherwise `nb / ceil(nb / C)` (the last wave runs part empty). Blocks go breadth first, so it holds
-    /// `min(blocks, C)` SMs. It takes `max(compute / p, bytes / (BW p / S))`.
+    /// fits, otherwise `nb / ceil(nb / C)` (the last wave runs part empty). Blocks are placed breadth first, so the
+    /// kernel occupies `min(blocks, C)` SMs. It takes `max(compute / p, bytes / (BW p / S))`.
     fn of(&self, kernel: &Kernel) -> Placed {
         let packed = (kernel.blocks / self.tuning.occupancy).max(1.0);
         let parallelism = if packed <= self.sms {
@@ -136,7 +136,7 @@ impl<'a> Cap<'a> {
 
 /// How one kernel runs alone under a cap.
 struct Placed {
-    /// Microseconds.
+    /// Duration in microseconds.
     duration: f64,
     /// SMs whose capacity it uses.
     parallelism: f64,

@@ -1,10 +1,10 @@
-//! Tasks whose kernels are ready: which SMs they hold, how fast they run, and which ends first.
+//! Tasks whose kernels are ready: the SMs that they occupy, their speeds, and which of them ends first.
 
 use crate::program::Segment;
 use crate::tuning::Tuning;
 
-/// The ready tasks in order of arrival, a column for each quantity: these loops are most of a simulation of many
-/// tasks, and columns let the compiler use vector registers. No sum is reordered.
+/// The ready tasks in order of arrival, with one column for each quantity. Loops over these take most of the time of a
+/// simulation of many tasks, and columns let the compiler use vector registers. No sum is reordered.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     pub(crate) task: Vec<usize>,
@@ -20,11 +20,11 @@ pub(crate) struct Ready {
     rate: Vec<f64>,
     /// Bytes per microsecond that it demands.
     demand: Vec<f64>,
-    /// Work that is left.
+    /// Remaining work.
     remaining: Vec<f64>,
     /// Tasks whose segments ended at the last event.
     pub(crate) completed: Vec<usize>,
-    /// Scratch: the tasks by demand.
+    /// Scratch space: the tasks sorted by demand.
     order: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Ready {
         self.remaining.push(segment.work);
     }
 
-    /// What the others hold is computed anew by the next allocation.
+    /// Removes a task; the next allocation recomputes the SMs of the others.
     fn remove(&mut self, at: usize) {
         for column in [
             &mut self.hold,
@@ -64,7 +64,7 @@ impl Ready {
 
     /// Assigns SMs in order of arrival.
     ///
-    /// First every task gets the SMs that retiring blocks free, then the rest goes first come, first served.
+    /// First, every task gets the SMs that retiring blocks free; then the rest is assigned first come, first served.
     pub(crate) fn allocate(&mut self, sms: f64, tuning: &Tuning) {
         let n = self.task.len();
         for column in [
@@ -128,14 +128,14 @@ impl Ready {
         }
     }
 
-    /// When the first segment ends if nothing else changes.
+    /// End time of the segment that ends first if nothing else changes.
     pub(crate) fn first_end(&self, now: f64) -> f64 {
         let n = self.task.len();
         let (remaining, rate) = (&self.remaining[..n], &self.rate[..n]);
         least(n, |k| now + remaining[k] / rate[k])
     }
 
-    /// Lets the first `running` tasks run; those whose segments are done go to `completed`.
+    /// Advances the first `running` tasks by `elapsed`; tasks whose segments are done go to `completed`.
     pub(crate) fn run(&mut self, elapsed: f64, running: usize) {
         self.completed.clear();
         let mut done = false;
@@ -154,17 +154,17 @@ impl Ready {
     }
 }
 
-/// Rounding leaves a little; a thousandth of a nanosecond of work counts as done.
+/// Whether a segment is done. Because of rounding, up to a thousandth of a nanosecond of work may remain.
 fn is_done(remaining: f64, rate: f64) -> bool {
     rate > 0.0 && remaining <= 1e-6 * rate
 }
 
-/// The smaller one; unlike [`f64::min`] one instruction, because neither may be NaN.
+/// The smaller value. Neither may be NaN, so unlike [`f64::min`] this is a single instruction.
 pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
 }
 
-/// The least of `n` values, infinite for none; four at a time, which vector registers hold.
+/// The smallest of `n` values; infinite if `n` is 0. Compares four at a time, to fit vector registers.
 #[inline(always)]
 pub(crate) fn least(n: usize, value: impl Fn(usize) -> f64) -> f64 {
     let mut lanes = [f64::INFINITY; 4];

@@ -1,4 +1,4 @@
-//! Running configurations: shares of tasks in, throughput out.
+//! Simulates configurations: computes throughputs from shares.
 
 use units::{Batch, Share};
 
@@ -9,8 +9,8 @@ use crate::program::{Program, segments};
 use crate::trace::{Trace, Tracer};
 use crate::tuning::Tuning;
 
-/// Definition of the rate of a configuration wherever the simulator is fitted or tested: over a window of at least
-/// this many simulated seconds, about five hundred steps. It is then exact to about 0.2 %.
+/// Minimum window, in simulated seconds, for the rate of a configuration wherever the simulator is fitted or tested.
+/// This is about five hundred steps and gives a precision of about 0.2 %.
 pub const RATE_WINDOW_S: f64 = 40.0;
 
 /// Longest simulation of one configuration, in steps of its slowest task.
@@ -21,7 +21,7 @@ const MOST_STEPS: f64 = 4_096.0;
 pub struct SimTask<'a> {
     /// Its program; compiled by [`Simulator::program`] of the same simulator.
     pub program: &'a Program,
-    /// Part of the SMs that it may use at most.
+    /// Maximum fraction of the SMs that it may use.
     pub share: Share,
 }
 
@@ -30,7 +30,7 @@ pub struct SimTask<'a> {
 pub struct SimOptions {
     /// Seed of the host jitter.
     pub seed: u64,
-    /// Number of training steps of the slowest task in the measured window; more is more exact.
+    /// Number of training steps of the slowest task in the measured window; more steps are more precise.
     pub min_steps: u32,
 }
 
@@ -55,8 +55,8 @@ pub struct Outcome {
     pub window_s: f64,
     /// Events processed.
     pub events: u64,
-    /// Whether every task made its steps. If not, their steps differ by too many orders of magnitude, and the rates
-    /// are meaningless.
+    /// Whether every task made its steps. If not, the durations of steps differ by too many orders of magnitude, and
+    /// the rates are meaningless.
     pub finished: bool,
 }
 
@@ -100,7 +100,7 @@ impl Simulator {
         &self.tuning
     }
 
-    /// Compiles a task; `host` replaces the host figures of the GPU for it.
+    /// Compiles a task; `host` replaces the host parameters of the GPU for it.
     pub fn program(
         &self,
         network: &Network,

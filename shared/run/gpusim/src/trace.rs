@@ -1,19 +1,19 @@
-//! What the simulated GPU did and when.
+//! Timeline of the kernels on the simulated GPU.
 
 use crate::engine::{Observer, SimulatedTask, Slot};
 use crate::kernel::KernelKind;
 use crate::ready::Ready;
 
-/// One kernel, or a run of short kernels, of one task.
+/// One kernel, or a sequence of short kernels, of one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSpan {
     /// Index of the task.
     pub task: usize,
-    /// Its kind; for a sequence of kernels, that of the longest.
+    /// Its kind; for a sequence, the kind of the longest kernel.
     pub kind: KernelKind,
-    /// When it got its first SM, microseconds.
+    /// Time at which it got its first SM, microseconds.
     pub start_us: f64,
-    /// When it was done, microseconds.
+    /// Time at which it was done, microseconds.
     pub end_us: f64,
     /// SMs occupied, mean over the span.
     pub held_sms: f64,
@@ -39,7 +39,7 @@ pub struct Trace {
     pub sms: u32,
     /// Kernels in order of their end.
     pub kernels: Vec<KernelSpan>,
-    /// SM occupancy over time, without repetitions.
+    /// SM occupancy over time; equal successive points are merged.
     pub occupancy: Vec<OccupancyPoint>,
     /// End of the simulation, microseconds.
     pub end_us: f64,

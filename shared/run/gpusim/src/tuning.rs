@@ -3,17 +3,17 @@
 /// Constants of the kernel and contention model; [`Tuning::default`] holds the calibrated ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tuning {
-    /// Part of peak FLOP/s that 3x3 stride-1 convolutions reach.
+    /// Fraction of peak FLOP/s that 3x3 stride-1 convolutions reach.
     pub conv3_efficiency: f64,
-    /// Part of peak that other matrix products reach.
+    /// Fraction of peak that other matrix products reach.
     pub gemm_efficiency: f64,
-    /// Part of peak that depthwise convolutions reach.
+    /// Fraction of peak that depthwise convolutions reach.
     pub depthwise_efficiency: f64,
-    /// Part of peak that element-wise kernels reach.
+    /// Fraction of peak that element-wise kernels reach.
     pub elementwise_efficiency: f64,
-    /// FLOP per microsecond for which one SM can deliver operands, whatever its arithmetic peak.
+    /// FLOP per microsecond for which one SM can deliver operands, independent of its arithmetic peak.
     pub operand_rate: f64,
-    /// Memory traffic that caches do not absorb.
+    /// Fraction of the memory traffic that caches do not absorb.
     pub traffic: f64,
     /// Blocks that fit on one SM, mean over kernels.
     pub occupancy: f64,
@@ -23,7 +23,7 @@ pub struct Tuning {
     pub interference: f64,
     /// Spread of the host phase around its mean (standard deviation over mean).
     pub jitter: f64,
-    /// Adjacent kernels are simulated as one up to this duration, microseconds.
+    /// Adjacent kernels are merged into one segment up to this duration, microseconds.
     pub merge_us: f64,
     /// Whether uncapped kernels spread their blocks over all SMs.
     pub spreading: bool,

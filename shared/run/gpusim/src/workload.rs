@@ -13,7 +13,7 @@ use crate::simulator::Simulator;
 /// Why a task cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskError {
-    /// The GPU or host figures are invalid.
+    /// The GPU or host parameters are invalid.
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// The network is invalid.
@@ -24,7 +24,7 @@ pub enum TaskError {
         /// What is wrong.
         source: NetworkError,
     },
-    /// Only the program of the task is known, not what it computes.
+    /// Only the program of the task is known, but not its model.
     #[error(
         "task {task} has no model to simulate: give `model`, `layers`, or `flops_per_sample` with `bytes_per_sample`"
     )]
@@ -35,7 +35,7 @@ pub enum TaskError {
 }
 
 impl Simulator {
-    /// The simulator of a workload's device; [`Gpu::DEFAULT_NAME`] if none is named.
+    /// The simulator of a workload's device; uses [`Gpu::DEFAULT_NAME`] if no GPU is named.
     pub fn of_device(device: &DeviceSpec) -> Result<Self, GpuError> {
         let gpu = match &device.gpu {
             None => Gpu::built_in(Gpu::DEFAULT_NAME),
@@ -58,13 +58,13 @@ impl Simulator {
     }
 }
 
-/// Memory of a workload's device: as in the document, otherwise that of the named GPU; `None` if neither is known,
-/// also for a GPU that is not in the list.
+/// Memory of a workload's device: the value in the document, otherwise the memory of the named GPU. `None` if neither
+/// is known, as for a GPU that is not in the list.
 #[must_use]
 pub fn known_memory(device: &DeviceSpec) -> Option<Bytes> {
     device.memory.or_else(|| {
         let bytes = match device.gpu.as_ref()? {
-            // Real GPUs may have any name; one that is not in the list has no limit.
+            // A real GPU may have any name; if it is not in the list, its memory is unknown.
             GpuSpec::Named(name) => Gpu::built_in(name).ok()?.memory_bytes()?,
             GpuSpec::Described(figures) => figures.memory_bytes?,
         };
@@ -99,7 +99,7 @@ impl Network {
     }
 }
 
-/// One described layer as one or two of ours.
+/// Converts a described layer to one or two layers of this crate.
 fn described(layer: &LayerDescription) -> Vec<Layer> {
     match *layer {
         LayerDescription::Conv {

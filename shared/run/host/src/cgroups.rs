@@ -1,7 +1,7 @@
 //! Real processes under CPU quotas.
 //!
-//! A share R is a quota of R % of the cores that this process may use, across all of them: jobs are not pinned. A
-//! quota change takes effect at once.
+//! A share R becomes a quota of R % of the cores that this process may use. The quota applies across all of them, so
+//! jobs are not pinned. A quota change takes effect at once.
 
 use std::fs;
 
@@ -28,13 +28,13 @@ impl ControlGroups {
     /// Opens this machine's processors.
     ///
     /// # Errors
-    /// [`OpenError::Environment`] if no control group can be written, with what to do.
+    /// [`OpenError::Environment`] with advice if no control group can be written.
     pub fn open(run: RunDir) -> Result<Self, OpenError> {
         Self::open_divided(run, 1)
     }
 
-    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of a device
-    /// is a quota of one part of the cores. Jobs of a task on several have a group for each.
+    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of a device is a quota of one
+    /// part of the cores. If a task has jobs on several devices, each job has its own group.
     ///
     /// # Errors
     /// Like [`ControlGroups::open`].
@@ -49,14 +49,14 @@ impl Quotas {
     /// Sets the quota of the group for a grant; the group is created if it does not exist.
     fn group(&self, task: &TaskId, grant: &Grant, share: Share) -> Result<Group, HostError> {
         let numbers = grant.gpus.numbers();
-        // Processes left in a group when its job ends are killed, so a standby job for the same part has its own
-        // group.
+        // A standby job for the same part needs its own group, because all processes in a group are killed when its job
+        // ends.
         let name = match (self.parts, grant.start) {
             (1, 0) => task.to_string(),
             _ => format!("{task}.{}.{}", numbers[0], grant.start),
         };
         let parts = share.hundredths() as usize * numbers.len() / self.parts;
-        // At least the smallest share: a quota of zero would stop the job.
+        // At least the smallest share, because a quota of zero would stop the job.
         let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
         Ok(self.groups.group(&name, part)?)
     }
@@ -79,8 +79,8 @@ impl Shares for Quotas {
         vec!["cpu".to_owned()]
     }
 
-    /// A job that can be pooled may use the whole machine until it is settled, both when profiled and when launched:
-    /// many programs choose their number of threads by the quota that they see at the start.
+    /// A job with a pool worker may use the whole machine until it is settled, when profiled as well as when launched:
+    /// many programs choose their number of threads by the quota at their start.
     fn prepare(&self, spec: &mut JobSpec, pool: bool, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
@@ -109,7 +109,7 @@ impl Shares for Quotas {
 /// Description of this machine's processors, for documents.
 #[must_use]
 pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
-    // Both texts are only displayed, so missing ones do no harm.
+    // Both texts are only displayed, so it does no harm if they are missing.
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = match cgroups.version() {
         Version::V1 => 1,
@@ -130,7 +130,7 @@ pub(crate) fn processors(detail: Option<String>) -> DeviceFingerprint {
     }
 }
 
-/// Name of the processor, as the kernel tells it.
+/// Name of the processor, from `/proc/cpuinfo`.
 pub(crate) fn processor_name() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info.lines().find_map(|line| {

@@ -1,5 +1,5 @@
-//! Programs as they are given: without shares, and each on the GPUs that it chooses itself. One MPS daemon serves all
-//! GPUs, so that programs can share them.
+//! Runs programs unchanged, without shares, each on the GPUs that it chooses itself. One MPS daemon serves all GPUs, so
+//! that programs can share them.
 
 use doc::{DeviceFingerprint, DeviceKind};
 use jobs::JobSpec;
@@ -10,13 +10,13 @@ use crate::mps::{Daemons, MpsSetup};
 use crate::processes::{Processes, Shares};
 use crate::{Gpus, Grant, Health, HostError, Recovery, Regrants};
 
-/// Processes that have a machine in common.
+/// Processes that share a machine.
 pub type CommonHost = Processes<Common>;
 
 /// The daemon of all GPUs.
 #[derive(Debug, Default)]
 pub struct Common {
-    /// Absent without a GPU that can be shared.
+    /// Absent if no GPU can be shared.
     daemon: Option<Daemons>,
 }
 
@@ -24,7 +24,7 @@ impl Common {
     /// Starts a daemon for the GPUs of `setup`.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the daemon does not start.
     pub fn under_mps(setup: MpsSetup) -> Result<Self, MpsError> {
         let daemon = Daemons::start_all(MpsSetup {
             together: true,
@@ -35,7 +35,7 @@ impl Common {
         })
     }
 
-    /// The grant of every program: whatever there is.
+    /// The grant of every program: all devices, without limits.
     #[must_use]
     pub fn grant(&self) -> Grant {
         let count = self.daemon.as_ref().map_or(1, |daemon| daemon.all().len());
@@ -75,7 +75,7 @@ impl Shares for Common {
         };
         let own = spec.env.clone();
         daemon.prepare(spec, pool, grant)?;
-        // A program that names its GPU gets that one.
+        // The program's own choice of GPUs takes precedence.
         spec.env.extend(own);
         Ok(())
     }

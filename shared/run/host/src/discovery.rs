@@ -1,6 +1,6 @@
-//! Which GPUs there are and whether MPS can run on them, by CUDA and NVML loaded at run time.
+//! Finds the GPUs and whether MPS can run on them, with CUDA and NVML loaded at run time.
 //!
-//! CUDA says what a process can use (the SM count above all); NVML adds the driver's version, MIG
+//! CUDA reports the resources that a process can use (above all the number of SMs); NVML adds the driver's version, MIG
 //! and the compute mode. Nothing here creates a CUDA context, and nothing changes a setting.
 
 use cudarc::driver::{result, sys};
@@ -14,11 +14,11 @@ use jobs::mps;
 /// A GPU as seen by a process on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Stable name, `GPU-` and 32 hexadecimal digits, as in `CUDA_VISIBLE_DEVICES`.
+    /// Stable name: `GPU-` and 32 hexadecimal digits, as in `CUDA_VISIBLE_DEVICES`.
     pub uuid: String,
     /// Product name.
     pub name: String,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub sms: u32,
     /// Device memory.
     pub memory: Bytes,
@@ -30,22 +30,22 @@ pub struct Gpu {
     pub driver: Option<String>,
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
-    /// Why NVML cannot report what would prevent that: MIG, or the compute mode `PROHIBITED`. Such a GPU counts as
-    /// shareable, since CUDA sees it, and the reason is reported.
+    /// The reason why NVML cannot report the two obstacles to sharing, MIG and the compute mode `PROHIBITED`. Such a
+    /// GPU counts as shareable, since CUDA sees it, and the reason is reported.
     pub unverified: Option<String>,
 }
 
 /// Whether a GPU can be shared under MPS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MpsSupport {
-    /// It can.
+    /// MPS can share it.
     Available {
         /// Maximum number of clients at a time.
         client_limit: usize,
     },
-    /// It cannot.
+    /// MPS cannot share it.
     Unavailable {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 }
@@ -77,7 +77,7 @@ enum Mode {
 #[derive(Debug, thiserror::Error)]
 #[error("no usable GPU: {reason}")]
 pub struct NoGpu {
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -115,8 +115,8 @@ pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
         .collect())
 }
 
-/// The GPUs of this machine that tasks can share under MPS, at least `least`: those with the given UUIDs in their
-/// order, or all if none is given.
+/// At least `least` GPUs of this machine that tasks can share under MPS: those with the given UUIDs in this order, or
+/// all if `uuids` is empty.
 ///
 /// # Errors
 /// [`NoGpu`] as for [`discover`], or with the reason for each GPU that cannot be shared.
@@ -144,7 +144,7 @@ fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, S
             }
         }
     }
-    // A named GPU must exist; otherwise as many as are needed.
+    // All named GPUs must exist.
     let least = least.max(uuids.len());
     if gpus.len() < least {
         let others = match refused.is_empty() {
@@ -167,10 +167,10 @@ pub struct Computing {
     pub pid: u32,
 }
 
-/// The processes that compute on some GPUs, whoever started them, as NVML reports them.
+/// The processes of all users that compute on some GPUs, according to NVML.
 ///
 /// # Errors
-/// Why NVML does not report them.
+/// The reason why NVML does not report them.
 pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     let nvml = Nvml::init().map_err(|error| error.to_string())?;
     let mut all = Vec::new();
@@ -186,7 +186,7 @@ pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     Ok(all)
 }
 
-/// Whether the contexts of this process are clients of MPS, as CUDA reports it for the first GPU that it sees
+/// Whether the contexts of this process are clients of MPS, according to CUDA for the first GPU that this process sees
 /// (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
 ///
 /// # Errors
@@ -279,7 +279,7 @@ fn driver_version() -> Result<(u32, u32), NoGpu> {
     }
     result::init().map_err(|e| no_driver(format!("CUDA does not start: {e}")))?;
     let mut version = 0;
-    // SAFETY: `version` is a valid place for the one integer that is written.
+    // SAFETY: `version` is valid for the one integer that is written.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }
         .result()
         .map_err(|e| no_driver(format!("CUDA does not report its version: {e}")))?;
@@ -328,7 +328,7 @@ fn facts_of(ordinal: i32) -> Result<CudaFacts, result::DriverError> {
     })
 }
 
-/// The form that NVML, `nvidia-smi` and `CUDA_VISIBLE_DEVICES` use.
+/// A UUID in the form of NVML, `nvidia-smi` and `CUDA_VISIBLE_DEVICES`.
 fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut text = "GPU-".to_owned();
     for (i, byte) in bytes.iter().enumerate() {
@@ -345,7 +345,7 @@ fn nvml_facts(nvml: &Nvml, uuid: &str) -> Result<NvmlFacts, NvmlError> {
     let device = nvml.device_by_uuid(uuid)?;
     let mig = match device.mig_mode() {
         Ok(mode) => mode.current != 0,
-        // Reply of GPUs without MIG.
+        // The reply of GPUs that do not support MIG.
         Err(NvmlError::NotSupported) => false,
         Err(error) => return Err(error),
     };

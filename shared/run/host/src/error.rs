@@ -16,10 +16,10 @@ pub enum HostError {
     /// The task's progress expression cannot be used.
     #[error(transparent)]
     Progress(#[from] ProgressError),
-    /// A control group cannot be made or changed.
+    /// A control group cannot be created or changed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// MPS refuses, or the job is not a client of it at its share.
+    /// MPS refused a command, or the job is not an MPS client with its share.
     #[error(transparent)]
     Mps(#[from] MpsError),
     /// The simulated GPU cannot run the job.
@@ -51,16 +51,16 @@ pub enum HostError {
     /// The grant limits memory, which this host cannot enforce.
     #[error("this host cannot limit the memory of a job; grant any")]
     NoMemoryLimit,
-    /// No control group can be made for shares of the processors.
+    /// No control group can be created for shares of the processors.
     #[error("shares of the processors are not enforced: {0}")]
     NoGroups(CgroupError),
-    /// The host runs tasks of a workload only.
+    /// The host runs only tasks of a workload, and no other programs.
     #[error("this host starts no program that is not a task of its workload")]
     NoPrograms,
     /// The job has ended.
     #[error("it has ended")]
     Ended,
-    /// A daemon of somebody else has a fault and does not recover.
+    /// A daemon that somebody else started has a fault and does not recover.
     #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
     AttachedFault,
     /// The GPU does not work any more.
@@ -69,7 +69,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Whether it concerns only this job, so that the host can still run others.
+    /// Whether the error concerns only this job, so that the host can still run others.
     #[must_use]
     pub fn is_of_the_job(&self) -> bool {
         match self {
@@ -112,7 +112,7 @@ pub enum SimError {
         /// Its name.
         task: String,
     },
-    /// Some steps take so much longer than others that no window covers both.
+    /// The steps of the tasks differ so much in duration that no window covers all of them.
     #[error(
         "the steps of the tasks differ by too many orders of magnitude to be simulated together"
     )]
@@ -129,7 +129,7 @@ pub enum SimError {
         /// How long it would take.
         seconds: f64,
     },
-    /// A job that never ends, for which virtual time cannot wait.
+    /// A job never ends, and virtual time cannot wait for it.
     #[error("task {task:?} has no number of samples to stop after, which the simulator needs")]
     Endless {
         /// Its name.
@@ -140,12 +140,12 @@ pub enum SimError {
 /// Why a host could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The machine does not support it: no GPU, no permission, no daemon. The message says what to do.
+    /// The machine does not support the device: no GPU, no permission, or no daemon. The message says what to do.
     #[error("the {kind} device cannot be used here: {reason}", kind = word(*kind))]
     Environment {
         /// Which device.
         kind: DeviceKind,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
     /// The workload lacks something that the device needs, or requests something impossible; the path is one in the
@@ -155,7 +155,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// A fault of the machine.
+    /// An error of the machine.
     #[must_use]
     pub fn environment(kind: DeviceKind, reason: impl ToString) -> Self {
         Self::Environment {
@@ -164,7 +164,7 @@ impl OpenError {
         }
     }
 
-    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
+    /// An error of the workload at `path`, for example `$.tasks[0].model`.
     #[must_use]
     pub fn workload(code: Code, path: &str, problem: String, advice: &str) -> Self {
         Self::Workload(Fault {
@@ -176,7 +176,7 @@ impl OpenError {
     }
 }
 
-/// The word of a device kind in documents, arguments and `MT_DEVICE`.
+/// Name of a device kind in documents, arguments and `MT_DEVICE`.
 #[must_use]
 pub const fn word(kind: DeviceKind) -> &'static str {
     match kind {

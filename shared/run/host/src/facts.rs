@@ -1,4 +1,4 @@
-//! Writes catalogue facts about a task into the workload, for later tools.
+//! Writes facts from the catalogue about tasks into the workload, for later tools.
 
 use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
 use gpusim::{Gpu, Network};
@@ -7,9 +7,9 @@ use units::{Bytes, Flops};
 
 use crate::{OpenError, SimulatedGpu};
 
-/// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size of an update for
-/// every known model, and on the simulator the memory of tasks and GPU. Given values are kept. `kind` becomes the
-/// workload's, except for a replay, because the tasks do not run there.
+/// Fills in missing values from the catalogue: for every known model the operations and bytes per sample and the size
+/// of an update, and on the simulator the memory of tasks and GPU. Existing values are kept. `kind` becomes the device
+/// kind of the workload, except for a replay, because the tasks do not run there.
 ///
 /// # Errors
 /// [`OpenError::Workload`] if the GPU of a simulated device is unknown.

@@ -7,8 +7,8 @@ use doc::{PhaseKind, Task};
 use jobs::LogLimits;
 use units::{Batch, Bytes, Share};
 
-/// GPUs of a host by number: at least one, ascending, each once. A host of processors has only device 0, or one for
-/// each part of its processors.
+/// GPUs of a host by number: at least one, ascending, each once. On a host of processors, the numbers are devices: only
+/// 0, or one for each part of its processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpus(Vec<usize>);
 
@@ -19,7 +19,7 @@ impl Gpus {
         Self(vec![gpu])
     }
 
-    /// Several, in any order; `None` if there are none.
+    /// Several GPUs, given in any order; `None` if there are none.
     #[must_use]
     pub fn of(gpus: &[usize]) -> Option<Self> {
         let mut numbers = gpus.to_vec();
@@ -43,7 +43,7 @@ impl Gpus {
         }
     }
 
-    /// Whether one of them is among others.
+    /// Whether both sets have a GPU in common.
     #[must_use]
     pub fn share_any(&self, others: &Self) -> bool {
         self.0.iter().any(|gpu| others.0.contains(gpu))
@@ -69,19 +69,19 @@ pub struct Grant {
     pub gpus: Gpus,
     /// Share of each of them.
     pub share: Share,
-    /// They are its own: it is no client of MPS.
+    /// Whether the GPUs are exclusive, so that the job is no client of MPS.
     pub whole: bool,
     /// Processors to run on; empty: any.
     pub processors: Vec<usize>,
     /// Maximum device memory that the job may pin or allocate on each GPU; absent: no limit.
     pub memory: Option<Bytes>,
-    /// Number of this start of its task, if a job may be started while the one that it replaces still runs: cleaning
-    /// up after one start must not affect jobs of another.
+    /// Number of this start of its task. It matters if a job may start while its predecessor still runs: cleaning up
+    /// after one start must not affect the jobs of another.
     pub start: u32,
 }
 
 impl Grant {
-    /// A share of one device, with any processor and any memory.
+    /// A share of device 0, without limits on processors and memory.
     #[must_use]
     pub fn of(share: Share) -> Self {
         Self {
@@ -95,16 +95,16 @@ impl Grant {
     }
 }
 
-/// A program of a task to be run.
+/// A program of a task, to be started.
 #[derive(Debug, Clone)]
 pub struct Work<'a> {
-    /// The task, as the workload has it.
+    /// The task of the workload.
     pub task: &'a Task,
     /// Whether it transfers or computes.
     pub phase: PhaseKind,
     /// Program and arguments; empty if the task has none for this phase.
     pub argv: &'a [String],
-    /// Samples of each step, if it is told.
+    /// Batch size, if the program is told.
     pub batch: Option<Batch>,
     /// Round, from 0.
     pub round: u32,
@@ -114,8 +114,8 @@ pub struct Work<'a> {
     pub orders: bool,
     /// Variables that take precedence over those of the task and of the worker protocol.
     pub env: &'a [(String, String)],
-    /// Where its output goes.
+    /// Path of the log for its output.
     pub log: PathBuf,
-    /// How large the log may grow.
+    /// Size limits of the log.
     pub log_limits: LogLimits,
 }

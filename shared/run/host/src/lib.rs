@@ -1,22 +1,21 @@
-//! Hosts: where jobs run under shares.
+//! Hosts, which run jobs under shares.
 //!
-//! A [`Host`] admits a job with a [`Grant`], applies its share when it is ready, changes the share (at once, or at
-//! the job's next start), reports whether the device is healthy, recovers it after a fault, and reports what happens
-//! to the jobs as [`jobs::Event`]s. The profiler measures on a host, the launcher runs rounds on one; neither knows
-//! its kind.
+//! A [`Host`] admits a job with a [`Grant`], applies its share when it is ready, changes the share (at once, or at the
+//! job's next start), reports the health of the device, recovers it after a fault, and reports [`jobs::Event`]s of the
+//! jobs. The profiler measures on a host, and the launcher runs rounds on one; neither depends on the kind of host.
 //!
 //! | kind | a share is | it changes | time |
 //! |---|---|---|---|
 //! | [`ControlGroups`] | a CPU quota of a control group | at once | of the machine |
-//! | [`PlainProcesses`] | a number of threads that is asked for, and not enforced | at the next start | of the machine |
+//! | [`PlainProcesses`] | a requested number of threads, which is not enforced | at the next start | of the machine |
 //! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
-//! | [`CommonHost`] | none: whatever the program takes, on GPUs as a client of MPS | never | of the machine |
-//! | [`WholeMachine`] | that of an MPS client on one of its GPUs, each with a daemon of its own, or of the processors | at the next start | of the machine |
+//! | [`CommonHost`] | none: programs are not limited, on GPUs they are clients of MPS | never | of the machine |
+//! | [`WholeMachine`] | the share of an MPS client on one of its GPUs, each with its own daemon, or a share of the processors | at the next start | of the machine |
 //! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
 //!
-//! The fake is not a fourth type: it is [`MpsHost`] with the control program, driver and workers of
-//! `testkit::fakes` on `PATH`, which imitate the documented behaviour of the real ones, including
-//! faults. So a fault test runs the same code as a real GPU, also from the command line.
+//! There is no separate fake host for tests: it is [`MpsHost`] with the control program, driver and workers of
+//! `testkit::fakes` on `PATH`, which imitate the documented behaviour of the real ones, including faults. So a test of
+//! faults runs the same code as a real GPU, even from the command line.
 //!
 //! Every host guarantees: a job that was not admitted does not run; an event
 //! [`jobs::Happening::Exited`] is the last of its job, and by then nothing of the job runs any
@@ -72,10 +71,10 @@ pub enum Regrants {
     NextStart,
 }
 
-/// Observations about a job that it settled.
+/// Observations about a settled job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settled {
-    /// Multiprocessors of the GPU that the job says it may use.
+    /// Number of multiprocessors that the job reports it may use.
     pub sms: Option<u32>,
 }
 
@@ -84,36 +83,36 @@ pub struct Settled {
 pub enum Health {
     /// It serves jobs.
     Good,
-    /// Each fault affects every job on its GPUs; call [`Host::recover`] for them when none runs there any more.
+    /// Each fault affects all jobs on its GPUs; call [`Host::recover`] for these GPUs when no job runs there any more.
     Faulted(Vec<Fault>),
-    /// It did not answer in time, which on a loaded machine is transient.
+    /// It did not answer in time, which is usually transient on a loaded machine.
     Unknown(HostError),
 }
 
-/// A fault of some GPUs of a host. Those of its other GPUs go on.
+/// A fault of some GPUs of a host. Jobs on its other GPUs continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The GPUs.
     pub gpus: Gpus,
-    /// What has happened to them.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// What has happened to the GPUs of a fault.
+/// Kinds of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A job made the MPS server fault, which ends every job of that server.
+    /// A job caused a fault of the MPS server, which ends all jobs of that server.
     Server,
-    /// The MPS daemon has gone. No job did that.
+    /// The MPS daemon has died, which no job caused.
     Daemon,
-    /// The GPU does not work any more, and why. It does not recover.
+    /// The GPU has stopped working, and cannot recover; the reason.
     Lost(String),
 }
 
 /// Progress of the recovery from a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// Not yet; ask again.
+    /// It has not recovered yet; ask again.
     Pending,
     /// The device serves again.
     Recovered,
@@ -129,18 +128,19 @@ pub trait Host {
     /// When [`Host::regrant`] takes effect.
     fn regrants(&self) -> Regrants;
 
-    /// The host's clock: that of the machine, or virtual. Events carry times of it.
+    /// Current time on the host's clock, which is the machine's clock or virtual. Events carry times of this clock.
     fn now(&self) -> Instant;
 
     /// Starts the program of a task. `None`: the task has no program for this phase, and the phase takes no time.
     ///
-    /// The phase `compute` runs under the grant. A transfer is told about it but not limited.
+    /// The phase `compute` runs under the grant. A transfer gets the values of the grant in its environment, but is not
+    /// limited.
     ///
     /// # Errors
     /// [`HostError`]; nothing runs then.
     fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError>;
 
-    /// Starts a program as it is given, which is no task of a workload: it computes under the grant.
+    /// Starts a program that is no task of a workload, unchanged, under the grant.
     ///
     /// # Errors
     /// [`HostError`]; nothing runs then.
@@ -148,18 +148,18 @@ pub trait Host {
         Err(HostError::NoPrograms)
     }
 
-    /// Variables by which a program that another process starts runs under a grant.
+    /// Variables with which a program that another process starts runs under a grant.
     ///
     /// # Errors
-    /// [`HostError`] if it cannot be granted.
+    /// [`HostError`] if the host cannot provide the grant.
     fn lend(&mut self, _: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
         Ok(Vec::new())
     }
 
-    /// Ensures that a job that has become ready runs under its grant; call it again to check.
+    /// Ensures that a job that has become ready runs under its grant. It may be called again, as a check.
     ///
     /// # Errors
-    /// [`HostError`] says why it does not: it is outside MPS, or has another share.
+    /// [`HostError`] if the job is outside MPS, or has another share.
     fn settle(&mut self, job: JobId) -> Result<Settled, HostError>;
 
     /// Changes the share of a job, see [`Host::regrants`].
@@ -180,16 +180,15 @@ pub trait Host {
     /// State of the device.
     fn health(&mut self) -> Health;
 
-    /// Recovers GPUs after a [`Fault`] of them. No job may run there. From the first call on, the host gives them some
-    /// time before it replaces what does not recover by itself.
+    /// Recovers GPUs after a [`Fault`]. No job may run there. After the first call, the host gives the daemon some time
+    /// to recover by itself before it replaces it.
     ///
     /// # Errors
     /// [`HostError`] if they cannot be brought back.
     fn recover(&mut self, gpus: &Gpus) -> Result<Recovery, HostError>;
 
-    /// Waits until something happens and returns it, at the latest at `until` (`None`: no limit). A host on the
-    /// machine's clock also returns every [`LOOK`] without an event, so that its caller can check signals and
-    /// deadlines.
+    /// Waits for events, at the latest until `until` (`None`: no limit), and returns them. A host on the machine's
+    /// clock also returns after [`LOOK`] without an event, so that its caller can check signals and deadlines.
     fn poll(&mut self, until: Option<Instant>) -> Vec<Event>;
 
     /// Jobs that have not ended, in the order of their start.
@@ -198,7 +197,7 @@ pub trait Host {
     /// Process group of a job, if it has one.
     fn pid(&self, job: JobId) -> Option<i32>;
 
-    /// `cgroup.procs` of the control group that holds all processes of a job, if there is one.
+    /// `cgroup.procs` of the control group that contains all processes of a job, if there is one.
     fn procs(&self, _: JobId) -> Option<&Path> {
         None
     }
@@ -215,10 +214,10 @@ pub trait Host {
     }
 }
 
-/// Maximum time for which a host on the machine's clock waits for an event: short compared with every deadline and
-/// with what a user notices after Ctrl-C, long compared with the cost of a check.
+/// Maximum time for which a host on the machine's clock waits for an event: short compared with every deadline and with
+/// the delay that a user notices after Ctrl-C, long compared with the cost of a check.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// A turn of a loop around [`Host::poll`] takes [`LOOK`] and a moment of work, also where a job is started. If it took
-/// longer, this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+/// Maximum duration of a turn of a loop around [`Host::poll`], which takes [`LOOK`] and a moment of work, even when it
+/// starts a job. If a turn took longer, this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
 pub const LONGEST_TURN: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
-//! Everything of this machine that jobs can run on: each of its GPUs, and its processors.
+//! All devices of this machine: each of its GPUs, and its processors.
 //!
-//! Devices are numbered: the GPUs in the order in which they are given, then the processors. A GPU gets an MPS daemon
-//! of its own when the first job shares it, so a fault stays on its GPU and a GPU that nobody uses has no daemon. A job
-//! that has whole GPUs is no client of MPS.
+//! Devices are numbered: the GPUs in the order in which they are given, then the processors. A GPU gets its own MPS
+//! daemon when the first job shares it. So a fault affects only one GPU, and an unused GPU has no daemon. A job that
+//! has whole GPUs is no client of MPS.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -26,14 +26,14 @@ pub type WholeMachine = Processes<Machine>;
 pub struct Machine {
     /// Absent without a GPU.
     gpus: Option<Daemons>,
-    /// Of jobs that have a part of the processors, from the first such job on. Only these are in a group of the cpu
-    /// controller: the kernel divides time between such groups first and within them second, and trainings whose
-    /// threads wake each other thousands of times a second took 17 % longer under it.
+    /// Control groups of jobs with a part of the processors; created for the first such job. Only these jobs are in a
+    /// group of the cpu controller: the kernel first divides time between such groups and then within them, and
+    /// trainings whose threads wake each other thousands of times a second took 17 % longer in such a group.
     groups: Option<Cgroups>,
 }
 
 impl WholeMachine {
-    /// Opens the GPUs of `setup`, if there are any, and the processors. `look`: how long a poll waits at most.
+    /// Opens the GPUs of `setup`, if there are any, and the processors. `look`: maximum wait of a poll.
     ///
     /// # Errors
     /// As [`Processes::new`].
@@ -77,7 +77,7 @@ impl Machine {
             .join(",")
     }
 
-    /// Whether a job of a grant has a part of the processors, and no more.
+    /// Whether a grant consists of a part of the processors only.
     fn is_part(&self, grant: &Grant) -> bool {
         grant.share < Share::FULL && grant.gpus.only() == Some(self.gpus().len())
     }
@@ -136,7 +136,8 @@ impl Shares for Machine {
         }
         spec.env.extend(self.lend(grant)?);
         if let Some(groups) = self.groups.as_ref().filter(|_| self.is_part(grant)) {
-            // Processes left in a group when its job ends are killed, so the next job with this number finds it empty.
+            // All processes in a group are killed when its job ends, so the next job with this number finds an empty
+            // group.
             let group = groups.group(&format!("place-{}", grant.start), grant.share)?;
             spec.cgroup_procs = Some(group.procs());
         }

@@ -1,4 +1,4 @@
-//! GPU utilisation while jobs compute, as NVML reports it.
+//! Measures GPU utilisation while jobs compute, with NVML.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,9 +23,9 @@ pub struct Meter {
 #[derive(Debug)]
 pub struct Reading<'a> {
     meter: &'a Meter,
-    /// Microseconds since 1970, the clock of NVML's own samples.
+    /// Start time in microseconds since 1970, the clock of NVML's own samples.
     since: u64,
-    /// Absent before Hopper, and if users may not read them.
+    /// Absent on GPUs before Hopper, and if users may not read these counters.
     gpm: Option<GpmSample<'a>>,
 }
 
@@ -33,7 +33,7 @@ impl Meter {
     /// Opens the GPU with this UUID.
     ///
     /// # Errors
-    /// Why NVML reports nothing about it.
+    /// The reason why NVML reports nothing about this GPU.
     pub fn open(uuid: &str) -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| error.to_string())?;
         nvml.device_by_uuid(uuid)
@@ -53,8 +53,8 @@ impl Meter {
         }
     }
 
-    /// Memory in use, and the percentage of the last moments in which a kernel ran; each absent if the GPU does not
-    /// report it.
+    /// Bytes of memory in use, and the percentage of the recent past in which a kernel ran; each absent if the GPU does
+    /// not report it.
     #[must_use]
     pub fn now(&self) -> (Option<u64>, Option<u32>) {
         let device = self.device();
@@ -69,8 +69,8 @@ impl Meter {
 }
 
 impl Reading<'_> {
-    /// GPU utilisation since then, and how much of its memory the process groups use now, in their order. What GPU or
-    /// driver cannot report is absent; `None` if they report nothing.
+    /// GPU utilisation since the start of the measurement, and the memory that each of the process groups uses now.
+    /// Values that GPU or driver cannot report are absent; `None` if they report nothing.
     #[must_use]
     pub fn end(self, groups: &[i32]) -> Option<GpuUse> {
         let device = self.meter.device()?;
@@ -85,8 +85,8 @@ impl Reading<'_> {
         (used != GpuUse::default()).then_some(used)
     }
 
-    /// Mean of the driver's samples, each the fraction of about 0.2 s in which a kernel ran. It keeps only the last
-    /// hundred or so: for longer measurements this covers the end.
+    /// Mean of the driver's samples, each of which is the fraction of about 0.2 s in which a kernel ran. The driver
+    /// keeps only about the last hundred, so for longer measurements the mean covers only the end.
     fn utilisation(&self, device: &Device<'_>) -> Option<f64> {
         let samples = device.samples(Sampling::GpuUtilization, self.since).ok()?;
         let values = samples.iter().map(|sample| match sample.value {

@@ -1,9 +1,8 @@
 //! Real processes that share GPUs under NVIDIA MPS.
 //!
-//! Each GPU has its own daemon, so a fault stays on its GPU. A process is a client of one daemon,
-//! so if jobs need several GPUs at once, one daemon serves all of them, and a fault ends the jobs
-//! of all. Either way a job sees only the GPUs that it was granted. CUDA reads a client's share
-//! once, at start; it applies to each of its GPUs.
+//! Each GPU has its own daemon, so a fault affects only one GPU. A process is a client of one daemon, so if jobs need
+//! several GPUs at once, one daemon serves all GPUs, and a fault ends the jobs on all of them. Either way a job sees
+//! only the GPUs that it was granted. CUDA reads a client's share once, at start; it applies to each of its GPUs.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -28,7 +27,7 @@ pub type MpsHost = Processes<Daemons>;
 pub struct MpsSetup {
     /// The GPUs; a grant refers to them by their index here.
     pub gpus: Vec<Gpu>,
-    /// How daemons are started; its GPU is not used.
+    /// How daemons are started; its `gpus` are ignored.
     pub mps: MpsOptions,
     /// Use a running daemon instead of a private one.
     pub attach: bool,
@@ -63,21 +62,21 @@ pub struct Daemons {
     daemons: Vec<Daemon>,
     attach: bool,
     recovery: Duration,
-    /// NVML, from the first fault on; absent in it if it cannot be loaded.
+    /// NVML, loaded at the first fault; `None` inside if it cannot be loaded.
     sight: OnceCell<Option<Sight>>,
 }
 
 #[derive(Debug)]
 struct Daemon {
     options: MpsOptions,
-    /// Absent after a daemon could not be replaced.
+    /// Absent after the daemon could not be replaced.
     mps: Option<Mps>,
-    /// When it is replaced if it has not recovered by itself until then; set while it is faulted.
+    /// Time at which it is replaced unless it has recovered by itself; set while it is faulted.
     replace_at: Option<Instant>,
 }
 
-/// How long a faulted server may take to notice that its last clients have gone. It notices at once; after this, it
-/// counts clients that exist no more, and would never recover.
+/// Time for a faulted server to notice that its last clients have gone. Normally it notices at once. If it still lists
+/// clients after this time, it counts clients that no longer exist, and will never recover.
 const ZOMBIES: Duration = Duration::from_secs(3);
 
 impl Daemon {
@@ -88,7 +87,7 @@ impl Daemon {
         Ok(self.mps.as_ref().ok_or_else(gone)?)
     }
 
-    /// What is wrong with it.
+    /// The current fault of the daemon, if any.
     fn fault(&self) -> Result<Option<FaultKind>, HostError> {
         let Some(mps) = &self.mps else {
             return Ok(Some(FaultKind::Daemon));
@@ -131,7 +130,7 @@ impl Daemon {
     }
 
     fn start(&mut self, attach: bool) -> Result<(), MpsError> {
-        // The rest of the old daemon is stopped before the new one starts.
+        // Stops the remaining processes of the old daemon before the new one starts.
         self.mps = None;
         self.mps = Some(if attach {
             Mps::attach(&self.options, None)?
@@ -169,7 +168,7 @@ impl Daemons {
         Ok(daemons)
     }
 
-    /// The GPUs, of which none has a daemon yet.
+    /// The GPUs, without any daemon yet.
     pub(crate) fn without(setup: MpsSetup) -> Self {
         Self {
             gpus: setup.gpus,
@@ -239,7 +238,7 @@ impl Daemons {
         })
     }
 
-    /// Why a GPU does not work any more, if NVML says that it does not.
+    /// The reason why a GPU has stopped working, if NVML reports that.
     fn lost(&self, gpu: usize) -> Option<String> {
         let sight = self.sight.get_or_init(|| Sight::open().ok());
         sight.as_ref()?.lost(&self.gpus.get(gpu)?.uuid)
@@ -287,7 +286,7 @@ impl Shares for Daemons {
     fn prepare(&self, spec: &mut JobSpec, _: bool, grant: &Grant) -> Result<(), HostError> {
         let mps = self.daemon(grant)?.mps()?;
         let gpus = self.gpus(grant)?;
-        // Settings of another daemon in our environment are not for these clients.
+        // Settings in our environment belong to another daemon and must not reach these clients.
         spec.env
             .retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
         spec.env.extend(mps.client_environment(grant.share));
@@ -314,7 +313,8 @@ impl Shares for Daemons {
 
     fn release(&self, job: &Admitted) {
         if let Ok(mps) = self.daemon(&job.grant).and_then(Daemon::mps) {
-            // Refused: it may not be a client (any more). Then nothing is pending, or only signals can help.
+            // If this is refused, the job may not be a client (any more). Then no work is pending, or only signals can
+            // end it.
             mps.terminate_group(job.group).ok();
         }
     }

@@ -1,4 +1,5 @@
-//! GPUs of a schedule: unlike parts of the processors, GPUs by UUID, or whatever a prefix finds.
+//! Devices of a schedule: parts of the processors of different sizes, GPUs by UUID, or GPUs that a prefix command
+//! finds.
 
 use std::path::PathBuf;
 
@@ -10,13 +11,13 @@ use units::Share;
 use crate::processes::{Processes, Shares};
 use crate::{Grant, HostError, OpenError, Regrants};
 
-/// What confines the jobs of a schedule to their GPUs.
+/// Confines the jobs of a schedule to their devices.
 #[derive(Debug)]
 pub struct Parts {
     kind: DeviceKind,
     name: String,
     confine: Confine,
-    /// Names of the devices, so that programs that use the same ones are told about each other.
+    /// Names of the devices, so that programs that use the same ones learn about each other.
     devices: Vec<String>,
     count: usize,
 }
@@ -24,25 +25,25 @@ pub struct Parts {
 /// How a job is confined to its GPU.
 #[derive(Debug)]
 enum Confine {
-    /// To a part of the processors, in a control group that is named after it. Jobs that train on one at the same
-    /// time have the part `together`, and not each.
+    /// To a part of the processors, by a control group that is named after the part. `together`: concurrent jobs on one
+    /// part share its quota, instead of each having the quota.
     Group {
         groups: Cgroups,
         parts: Vec<(String, Share)>,
         together: bool,
     },
-    /// Not at all: no control group can be written.
+    /// Not confined, because no control group can be written.
     Free,
-    /// To a GPU that it sees alone.
+    /// To a GPU, which is the only one that the job sees.
     Uuid(Vec<String>),
-    /// By the program that its command is a part of. That may start what several jobs share: a daemon of `mt-launch
-    /// exec` goes with its last client and not with the job that needed it first.
+    /// By a prefix program that runs the command of the job. This program may start processes that several jobs share:
+    /// a daemon of `mt-launch exec` ends with its last client, and not with the job that needed it first.
     Prefix,
 }
 
 impl Processes<Parts> {
-    /// Named parts of this machine's processors, each with its share of the whole; the text says why jobs are not
-    /// confined to them, if so.
+    /// Named parts of this machine's processors, each with its share of the whole. The returned text is the reason if
+    /// jobs cannot be confined to them.
     ///
     /// # Errors
     /// As [`Processes::new`].
@@ -76,7 +77,7 @@ impl Processes<Parts> {
         Ok((Self::new(own, run)?, note))
     }
 
-    /// GPUs of this machine without MPS, by UUID: for jobs that have a GPU each.
+    /// GPUs of this machine without MPS, by UUID, for jobs with one GPU each.
     ///
     /// # Errors
     /// As [`Processes::new`].
@@ -92,7 +93,7 @@ impl Processes<Parts> {
         Self::new(own, run)
     }
 
-    /// GPUs that the program `prefix` finds; it is part of every command already.
+    /// `count` GPUs that the program `prefix` finds; every command already contains this prefix.
     ///
     /// # Errors
     /// As [`Processes::new`].
@@ -109,7 +110,7 @@ impl Processes<Parts> {
 }
 
 impl Parts {
-    /// `cgroup.procs` of the group of a job, the number `slot` on its GPU.
+    /// `cgroup.procs` of the group of the job with number `slot` on this GPU.
     fn procs(&self, gpu: usize, slot: u32) -> Result<Option<PathBuf>, HostError> {
         let Confine::Group {
             groups,

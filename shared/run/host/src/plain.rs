@@ -1,4 +1,4 @@
-//! Real processes if no control group is writable: shares are not enforced.
+//! Real processes for machines without a writable control group: shares are not enforced.
 //!
 //! A share becomes the number of threads in `OMP_NUM_THREADS`, at least one, which most numerical
 //! libraries respect. This suffices to move trainings between parts of a machine, but not for
@@ -15,14 +15,14 @@ use crate::{Grant, HostError, OpenError, Regrants};
 /// Processes of this machine that are asked to respect their shares.
 pub type PlainProcesses = Processes<Plain>;
 
-/// Used to compute a number of threads.
+/// Converts shares to numbers of threads.
 #[derive(Debug)]
 pub struct Plain {
-    /// Equal parts that the processors are divided into; each stands for a GPU.
+    /// Number of equal parts of the processors; each stands for a GPU.
     parts: usize,
 }
 
-/// The variable that says how many threads to use (OpenMP 5.2, section 21.1).
+/// The variable for the number of threads (OpenMP 5.2, section 21.1).
 const THREADS: &str = "OMP_NUM_THREADS";
 
 impl PlainProcesses {
@@ -68,7 +68,7 @@ impl Shares for Plain {
             return Err(HostError::NoGpu { gpu });
         }
         let threads = self.threads(grant, cores()).to_string();
-        // The workload's setting takes precedence.
+        // A setting in the workload takes precedence.
         spec.env
             .entry(THREADS.into())
             .or_insert_with(|| threads.into());

@@ -29,32 +29,33 @@ pub trait Shares {
     /// See [`Host::regrants`].
     fn regrants(&self) -> Regrants;
 
-    /// Names of the devices, so that programs that use the same ones are told about each other.
+    /// Names of the devices, so that programs that use the same ones learn about each other.
     fn devices(&self) -> Vec<String>;
 
-    /// Whether a job without a quota is put into a control group of its own, which finds everything that it starts.
+    /// Whether a job without a quota gets its own control group, through which all its descendants are found.
     fn contains(&self) -> bool {
         true
     }
 
-    /// Creates what a grant needs and does not exist yet, such as the daemon of a GPU that is used first.
+    /// Creates missing resources of a grant, such as the daemon of a GPU at its first use.
     ///
     /// # Errors
-    /// [`HostError`] if it cannot be created.
+    /// [`HostError`] if a resource cannot be created.
     fn open(&mut self, _: &Grant, _: &mut RunDir) -> Result<(), HostError> {
         Ok(())
     }
 
-    /// Adds a grant to the start parameters of a computing job. `pool`: its processes may be used again.
+    /// Adds a grant to the start parameters of a computing job. `pool`: it is a pool worker, whose process may be
+    /// reused.
     ///
     /// # Errors
-    /// [`HostError`] if it cannot be granted.
+    /// [`HostError`] if the host cannot provide the grant.
     fn prepare(&self, spec: &mut JobSpec, pool: bool, grant: &Grant) -> Result<(), HostError>;
 
     /// See [`Host::lend`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     fn lend(&self, _: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
         Ok(Vec::new())
     }
@@ -62,7 +63,7 @@ pub trait Shares {
     /// See [`Host::settle`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     fn settle(&self, _: &Admitted) -> Result<Settled, HostError> {
         Ok(Settled::default())
     }
@@ -70,16 +71,16 @@ pub trait Shares {
     /// See [`Host::regrant`]; only called for [`Regrants::Now`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
         Ok(())
     }
 
-    /// Ends the work of a job on the device before its processes may be killed. Processors have nothing pending when
-    /// a process has gone.
+    /// Ends the work of a job on the device before its processes may be killed. On processors, no work is pending once
+    /// a process has ended.
     fn release(&self, _: &Admitted) {}
 
-    /// See [`Host::health`]; processors have no faults that a process would survive.
+    /// See [`Host::health`]; processors have no faults that would concern other processes.
     fn health(&self) -> Health {
         Health::Good
     }
@@ -87,7 +88,7 @@ pub trait Shares {
     /// See [`Host::recover`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     fn recover(&mut self, _: &Gpus) -> Result<Recovery, HostError> {
         Ok(Recovery::Recovered)
     }
@@ -102,7 +103,7 @@ pub struct Admitted {
     pub group: i32,
     /// Its last grant.
     pub grant: Grant,
-    /// Its own report when it became ready.
+    /// Report of the job when it became ready.
     pub ready: Ready,
     settled: bool,
     released: bool,
@@ -111,8 +112,8 @@ pub struct Admitted {
 /// A host of processes.
 #[derive(Debug)]
 pub struct Processes<S> {
-    // Dropped in this order: jobs, then the resources of their shares, then the run directory, whose ledger contains
-    // all of them until they have gone.
+    // Fields are dropped in this order: jobs, then the resources of their shares, then the run directory, whose ledger
+    // lists all of them until they are gone.
     supervisor: Supervisor,
     pub(crate) shares: S,
     run: RunDir,
@@ -147,20 +148,20 @@ impl<S: Shares> Processes<S> {
         &mut self.supervisor
     }
 
-    /// How long it waits for an event at most, instead of [`LOOK`]. Each look interrupts the jobs.
+    /// Sets the maximum wait for an event, instead of [`LOOK`]. Each return from the wait interrupts the jobs.
     pub fn look_every(&mut self, look: Duration) {
         self.look = look;
     }
 
-    /// Which variables jobs get in addition to the usual ones, from the next start on.
+    /// Sets the variables that jobs get in addition to the usual ones, from the next start on.
     pub fn pass(&mut self, passing: Passing) {
         self.passing = passing;
     }
 
-    /// Registers this program among those of this user on the same devices, see [`Neighbours::join`].
+    /// Registers this program with other programs of this user on the same devices, see [`Neighbours::join`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn neighbours(&self, tool: &str) -> std::io::Result<(Neighbours, Option<String>)> {
         let runs = self.run.path().parent().unwrap_or(self.run.path());
         Neighbours::join(runs, &self.shares.devices(), tool)
@@ -265,7 +266,7 @@ impl<S: Shares> Host for Processes<S> {
             return Ok(());
         }
         let admitted = self.computing.get_mut(&job).ok_or(HostError::Ended)?;
-        // A job that is not ready yet gets its share when it is settled.
+        // A job that is not settled yet gets the share when it is.
         if admitted.settled {
             self.shares.regrant(admitted, share)?;
         }
@@ -278,7 +279,7 @@ impl<S: Shares> Host for Processes<S> {
     }
 
     fn stop(&mut self, job: JobId, grace: Duration) {
-        // Once: a second call means that the user does not want to wait.
+        // Only once: a second call means that the user does not want to wait.
         if let Some(admitted) = self.computing.get_mut(&job)
             && !admitted.released
         {

@@ -1,12 +1,12 @@
-//! Which device a workload runs on.
+//! Selects the device of a workload.
 
 use doc::{DeviceKind, GpuSpec, Workload};
 use jobs::Cpus;
 
 use crate::{discovery, word};
 
-/// Why an option for jobs on GPUs cannot act on a device of this kind, which has none; `None` if it can, or none was
-/// given. Processors that are not listed are the default, which a script may give for every device.
+/// An error message if an option for jobs on GPUs was given for a device of another kind. `--cpus` without a list of
+/// processors is accepted, because a script may give the default for every device.
 #[must_use]
 pub fn unfit(kind: DeviceKind, attach_mps: bool, cpus: &Cpus) -> Option<String> {
     let given = [
@@ -20,7 +20,7 @@ pub fn unfit(kind: DeviceKind, attach_mps: bool, cpus: &Cpus) -> Option<String> 
     })
 }
 
-/// The device that a workload runs on, and a message about what `auto` chose and why.
+/// The device that a workload runs on, and, for `auto`, a message with the choice and the reason.
 #[must_use]
 pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
     if workload.device.kind != DeviceKind::Auto {
@@ -34,7 +34,7 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
             let note = format!("using the GPU of this machine, {}{unverified}", gpu.name);
             (DeviceKind::Cuda, Some(note))
         }
-        // Nothing says what the simulator should run, and every task has a program.
+        // The simulator cannot run any of these tasks, but every task has a program.
         Err(error) if workload.tasks.iter().all(is_a_program) => {
             let note = format!("sharing the processors of this machine, because there is {error}");
             (DeviceKind::Cpu, Some(note))

@@ -1,4 +1,5 @@
-//! What NVML sees of a GPU now: free memory, who holds the rest, and whether the GPU is still there.
+//! Current state of a GPU according to NVML: free memory, which processes use the rest, and whether the GPU still
+//! works.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +10,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 
-/// Looks at the GPUs of this machine.
+/// Observes the GPUs of this machine with NVML.
 #[derive(Debug)]
 pub struct Sight(Nvml);
 
@@ -18,34 +19,34 @@ pub struct Sight(Nvml);
 pub struct Seen {
     /// Bytes of its memory.
     pub total: u64,
-    /// Bytes that can be allocated, whoever holds the others.
+    /// Bytes that can still be allocated.
     pub free: u64,
-    /// The processes on it, whoever started them, those that hold most first. Empty if NVML does not list them.
+    /// The processes of all users on it, in descending order of their memory. Empty if NVML does not list them.
     pub processes: Vec<OnGpu>,
 }
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnGpu {
-    /// Its number.
+    /// Its process number.
     pub pid: u32,
-    /// Name of its program; absent if no process here has this number: it has ended and the driver still holds its
+    /// Name of its program. Absent if no process here has this number: it has ended while the driver still holds its
     /// memory, or it is in another process namespace, as outside of a container.
     pub name: Option<String>,
-    /// Bytes of device memory that it holds; absent if the driver does not say.
+    /// Bytes of device memory that it uses; absent if the driver does not report them.
     pub bytes: Option<u64>,
 }
 
-/// Why nothing is seen of a GPU.
+/// Why a GPU cannot be observed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SightError {
-    /// It does not work any more until it is reset or the machine is restarted: it fell off the bus, or had an error
-    /// that it does not recover from.
+    /// The GPU does not work until it is reset or the machine is restarted: it fell off the bus, or had an
+    /// unrecoverable error.
     #[error("the GPU {uuid} is lost ({detail}); it needs a reset or a restart of the machine")]
     Lost {
         /// Its UUID.
         uuid: String,
-        /// What NVML said.
+        /// The message of NVML.
         detail: String,
     },
     /// NVML cannot be loaded, or does not answer.
@@ -54,7 +55,7 @@ pub enum SightError {
 }
 
 impl Sight {
-    /// Loads NVML. Keep it: loading takes up to a tenth of a second.
+    /// Loads NVML. Keep the value, because loading takes up to a tenth of a second.
     ///
     /// # Errors
     /// [`SightError::Unknown`].
@@ -78,7 +79,7 @@ impl Sight {
         let device = self.0.device_by_uuid(uuid).map_err(failed)?;
         let memory = device.memory_info().map_err(failed)?;
         let mut listed = computing(&device).unwrap_or_default();
-        // A game or a desktop holds memory, too.
+        // Graphics processes, such as a game or a desktop, use memory too.
         merge(
             &mut listed,
             device.running_graphics_processes().unwrap_or_default(),
@@ -92,7 +93,7 @@ impl Sight {
         })
     }
 
-    /// Why a GPU does not work any more; `None` if it does, or if nothing is known.
+    /// The reason why a GPU has stopped working; `None` if it works, or if its state is unknown.
     #[must_use]
     pub fn lost(&self, uuid: &str) -> Option<String> {
         match self.look(uuid) {
@@ -113,7 +114,7 @@ pub(crate) fn computing(device: &Device<'_>) -> Result<Vec<ProcessInfo>, NvmlErr
     Ok(all)
 }
 
-/// Adds those that are not listed yet.
+/// Adds processes that are not listed yet.
 fn merge(all: &mut Vec<ProcessInfo>, more: Vec<ProcessInfo>) {
     for process in more {
         if all.iter().all(|other| other.pid != process.pid) {
@@ -122,7 +123,7 @@ fn merge(all: &mut Vec<ProcessInfo>, more: Vec<ProcessInfo>) {
     }
 }
 
-/// Device memory of a process, if the driver says it.
+/// Device memory of a process, if the driver reports it.
 pub(crate) fn held(process: &ProcessInfo) -> Option<u64> {
     match process.used_gpu_memory {
         UsedGpuMemory::Used(bytes) => Some(bytes),
@@ -156,15 +157,15 @@ impl fmt::Display for OnGpu {
 }
 
 impl Seen {
-    /// The processes that are none of `ours`, those that hold most first. Servers of MPS are nobody's: they work for
-    /// their clients, which are listed as well.
+    /// The processes that are not in `ours`, in descending order of their memory. MPS servers are left out, because
+    /// they work for their clients, which are listed as well.
     pub fn strangers<'a>(&'a self, ours: &'a BTreeSet<u32>) -> impl Iterator<Item = &'a OnGpu> {
         let stranger = |process: &&OnGpu| !ours.contains(&process.pid) && !process.is_server();
         self.processes.iter().filter(stranger)
     }
 
-    /// Bytes that the processes of a job hold. `None` if none of them is listed, or the driver does not say how much
-    /// they hold: it is then not known whether the job holds anything.
+    /// Bytes that the processes of a job use. `None` if none of them is listed, or the driver does not report their
+    /// memory; then the use of the job is unknown.
     #[must_use]
     pub fn held_by(&self, job: &BTreeSet<u32>) -> Option<u64> {
         let mut own = self.processes.iter().filter(|p| job.contains(&p.pid));

@@ -1,11 +1,11 @@
 //! The simulator as a host: jobs of a workload on a simulated GPU, in virtual time.
 //!
-//! A computing job advances at the throughput that the simulator gives for the set of jobs computing on its GPU, at
-//! their batch sizes and shares, as a fluid: when the set changes, the rates change at once. The rates come from
-//! windows of the same length and number as a profile's. A transfer takes `8 bytes / bandwidth` seconds; on a link
-//! whose duplex is `shared`, transfers of a direction divide it equally. Time passes only in [`Host::poll`], to the
-//! next end of a job or to the time until which the caller waits, so a round of hours takes milliseconds. The same
-//! workload and seed give the same events.
+//! Jobs follow a fluid model: a computing job advances at the throughput that the simulator gives for the set of jobs
+//! computing on its GPU, at their batch sizes and shares, and when the set changes, the rates change at once. The rates
+//! come from windows of the same length and number as those of a profile. A transfer takes `8 bytes / bandwidth`
+//! seconds; on a link whose duplex is `shared`, transfers of a direction divide it equally. Time passes only in
+//! [`Host::poll`], to the next end of a job or to the time until which the caller waits, so a round of hours takes
+//! milliseconds. The same workload and seed give the same events.
 
 mod gpu;
 mod seeds;
@@ -41,9 +41,9 @@ pub struct SimHost {
 #[derive(Debug)]
 struct SimulatedJob {
     work: JobWork,
-    /// For a computing job samples per second, for a transfer the fraction of the link.
+    /// Samples per second for a computing job, fraction of the link for a transfer.
     rate: f64,
-    /// Samples, or seconds on an unshared link.
+    /// Remaining samples, or for a transfer the remaining seconds on an unshared link.
     left: f64,
 }
 
@@ -58,8 +58,8 @@ enum JobWork {
     Transfer(PhaseKind),
 }
 
-/// Longest job, in seconds: 30,000 years. In a longer one, the 15 digits of a number can no longer distinguish the
-/// start and the end of a job of one second; an endless one would overflow the clock.
+/// Longest job, in seconds: 30,000 years. After a longer time, the 15 digits of a number could no longer distinguish
+/// the start and the end of a job of one second; an endless job would overflow the clock.
 const LONGEST_JOB_S: f64 = 1e12;
 
 /// Remaining seconds below which a job has ended: virtual time counts whole nanoseconds, and this is two of them.
@@ -132,7 +132,7 @@ impl SimHost {
         Err(SimError::TooLong { seconds })
     }
 
-    /// Updates the rates of all jobs after one has come or gone.
+    /// Updates the rates of all jobs after one has started or ended.
     fn share_out(&mut self) -> Result<(), SimError> {
         let mut gpus: BTreeMap<usize, Vec<(Setting, JobId)>> = BTreeMap::new();
         for (&id, job) in &self.jobs {
@@ -141,7 +141,7 @@ impl SimHost {
             }
         }
         for mut computing in gpus.into_values() {
-            // The order of tasks is the simulator's order of arrival.
+            // The simulator takes the order of tasks as their order of arrival.
             computing.sort_by_key(|(run, _)| run.task);
             let runs: Vec<Setting> = computing.iter().map(|(run, _)| *run).collect();
             if !self.known.contains_key(&runs) {
@@ -221,7 +221,8 @@ impl SimHost {
         };
         self.tell(id, exited);
         if let Err(error) = self.share_out() {
-            // A subset of a feasible set of jobs cannot run; report it, so that nothing waits for ever.
+            // The remaining jobs cannot run, although they could with the ended job; they are ended with this error, so
+            // that nothing waits for ever.
             for other in self.jobs() {
                 self.jobs.remove(&other);
                 let exited = Happening::Exited {
@@ -237,7 +238,7 @@ impl SimHost {
         }
     }
 
-    /// Lets time pass until the first job ends, until the time given, or for the longest step.
+    /// Advances virtual time to the first end of a job, to `until`, or by the longest step, whichever comes first.
     fn advance(&mut self, until: Option<Instant>) {
         let first = self.jobs.values().map(|job| job.left / job.rate);
         let first = first.fold(f64::INFINITY, f64::min);
@@ -273,7 +274,7 @@ impl Host for SimHost {
         self.gpu.fingerprint(0.0)
     }
 
-    /// As under MPS: the share of a task is fixed when it starts.
+    /// As under MPS, the share of a task is fixed when it starts.
     fn regrants(&self) -> Regrants {
         Regrants::NextStart
     }
@@ -317,7 +318,7 @@ impl Host for SimHost {
         }
     }
 
-    /// Nothing to do: the next start is granted the new share.
+    /// Nothing to do, because the next start gets the new share.
     fn regrant(&mut self, _: JobId, _: Share) -> Result<(), HostError> {
         Ok(())
     }
@@ -359,7 +360,7 @@ impl Host for SimHost {
         String::new()
     }
 
-    /// Virtual time does not wait for signals: a signal ends the program like any other.
+    /// Virtual time does not wait for signals: a signal ends this program as it ends any other.
     fn arrived(&mut self) -> Arrived {
         Arrived::default()
     }

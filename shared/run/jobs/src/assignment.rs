@@ -5,12 +5,12 @@ use units::{Batch, Share};
 
 use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
 
-/// What a job is told about its work, through the environment (worker protocol).
+/// The work of a job, passed to it through the environment (worker protocol).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    /// Samples of each step: `MT_BATCH_SIZE`.
+    /// Batch size, samples per step: `MT_BATCH_SIZE`.
     pub batch: Option<Batch>,
-    /// Part of the device: `MT_SHARE_PERCENT`.
+    /// Share of the device: `MT_SHARE_PERCENT`.
     pub share: Option<Share>,
     /// Kind of device: `MT_DEVICE`.
     pub device: &'static str,
@@ -59,8 +59,8 @@ impl Assignment {
 }
 
 impl JobSpec {
-    /// The program `argv` of a task with its assignment. Its environment consists of [`Passing::base_environment`],
-    /// the variables of the workload, those that are set for every job, and those of the worker protocol; later ones
+    /// The program `argv` of a task with its assignment. Its environment combines [`Passing::base_environment`], the
+    /// variables of the workload, the variables set for every job, and those of the worker protocol; later ones
     /// override earlier ones.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Watches over a program that this process is about to become, and cleans up after it.
+//! Watches a program that this process is about to become, and cleans up after it.
 //!
 //! `mt-launch exec` replaces itself by the program, so there is no process between the program and its parent: one
 //! process, with its streams, signals and exit status. Another process must then clean up after the program. This
@@ -23,24 +23,24 @@ use crate::sign::{MARK, shed};
 use crate::spawn::with_limit;
 use crate::{RunDir, cgroup};
 
-/// What the attendant watches.
+/// The program that the attendant watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attended {
     /// The run directory of the program.
     pub run: PathBuf,
     /// The process that becomes the program.
     pub pid: i32,
-    /// When it started, in clock ticks since the machine did.
+    /// Start time of the process, in clock ticks since the boot of the machine.
     pub start: u64,
-    /// Directory of the shared daemon that it is a client of.
+    /// Directory of the shared MPS daemon of which the program is a client.
     pub mps: Option<PathBuf>,
 }
 
 /// Message of the attendant on standard output when it is ready to take over.
 pub const READY: &str = "ready";
 
-/// From SIGTERM to SIGKILL for what a program has left: a training behind a shell that was ended takes a second or two
-/// to save.
+/// Time from SIGTERM to SIGKILL for processes that the program left behind: a training whose shell was ended takes a
+/// second or two to save a checkpoint.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Attended {
@@ -58,8 +58,8 @@ impl Attended {
         })
     }
 
-    /// The program to attend as words of a command line: run directory, process, start, and the directory of the
-    /// daemon if there is one.
+    /// The program to watch as arguments of a command line: run directory, process, start time, and the directory of
+    /// the daemon if there is one.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.run.clone().into()];
@@ -105,12 +105,12 @@ impl Attended {
 /// # Errors
 /// If the program cannot be watched, or its own resources cannot be removed.
 pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    // A launch with this program as a job would otherwise treat the attendant as a leftover of that job.
+    // Otherwise a launch that runs this program as a job would treat the attendant as a leftover of that job.
     shed();
     // An outer program (`exec` in `exec`) may end at the same time as ours. Its attendant would kill us, in its
     // control group, before we have cleaned up.
     cgroup::leave_runs();
-    // A working directory on a file system would keep that busy.
+    // Leaves the working directory, which would keep its file system busy.
     nix::unistd::daemon(false, true)?;
     let member = attended.mps.as_deref().map(Membership::of);
     let member = member.transpose().map_err(io::Error::other)?;
@@ -121,7 +121,7 @@ pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io
     let Some(pid) = rustix::process::Pid::from_raw(attended.pid) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Opened while the process waits for our message, so it cannot be another process with the same number.
+    // The process still waits for our message, so the number cannot belong to another process yet.
     let watched = pidfd_open(pid, PidfdFlags::empty());
     ready()?;
     match watched {
@@ -136,7 +136,7 @@ pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io
             }
         }
     }
-    // What cannot be read is told by cleaning up.
+    // Errors of reading are reported by the clean-up below.
     RunDir::ask_to_end(&attended.run, GRACE).ok();
     let cleaned = RunDir::clean(&attended.run).map(drop);
     match member {

@@ -54,7 +54,7 @@ pub struct Cgroups {
 }
 
 /// Shortest period of a quota: short compared with a measurement window, and long compared with the 5 ms slices in
-/// which the kernel hands out a quota.
+/// which the kernel assigns a quota to processors.
 const SHORTEST_PERIOD_US: f64 = 20_000.0;
 /// A shorter quota would be used up within a scheduler tick, so the period is lengthened instead.
 const GOOD_QUOTA_US: f64 = 4_000.0;
@@ -64,7 +64,7 @@ impl Cgroups {
     /// process's own group, or one above.
     ///
     /// # Errors
-    /// [`CgroupError::Unavailable`] says what to do.
+    /// [`CgroupError::Unavailable`], which says how to get a control group.
     pub fn create(run: &mut RunDir) -> Result<Self, CgroupError> {
         let name = format!("mt-{}", run.token());
         let mut tried = Vec::new();
@@ -98,19 +98,19 @@ impl Cgroups {
         })
     }
 
-    /// The interface's version.
+    /// Version of the control-group interface.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Number of cores that 100 % means: those that this process may use.
+    /// Number of cores that correspond to a share of 100 %: the cores that this process may use.
     #[must_use]
     pub const fn cores(&self) -> usize {
         self.cores
     }
 
-    /// Makes the group of one job.
+    /// Creates the group `name` of one job, with a quota of `share`.
     ///
     /// # Errors
     /// [`CgroupError::Io`].
@@ -134,8 +134,8 @@ impl Cgroups {
         })
     }
 
-    /// Creates the group of one of several jobs that share one quota but end separately: it is below the group
-    /// `name`, which has the quota, and has none of its own.
+    /// Creates the group `job` for one of several jobs that share one quota but end separately. The group `name` above
+    /// it has the quota `share`; the group of the job has no quota of its own.
     ///
     /// # Errors
     /// [`CgroupError::Io`].
@@ -144,7 +144,7 @@ impl Cgroups {
         self.made(whole.dir.join(job))
     }
 
-    /// Kills what still runs in the groups and removes them.
+    /// Kills all processes in the groups and removes the groups.
     ///
     /// # Errors
     /// If a process outlives SIGKILL.
@@ -175,7 +175,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The file by which a process enters the group.
+    /// `cgroup.procs`: a process that is written to this file enters the group.
     #[must_use]
     pub fn procs(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
@@ -228,14 +228,14 @@ fn quota(share: Share, cores: usize) -> Option<(u64, u64)> {
     Some((quota.max(SHORTEST_QUOTA_US), period.round() as u64))
 }
 
-/// Whether a process is in the group to which this `cgroup.procs` belongs.
+/// Whether a process is in the group of this `cgroup.procs`.
 pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
     let all = fs::read_to_string(procs).unwrap_or_default();
     all.lines().any(|line| line.parse() == Ok(pid))
 }
 
-/// Takes this process out of the groups of runs in which it was started, because these end with everything in them.
-/// If a group refuses, the process stays where it is.
+/// Moves this process out of the groups of runs in which it was started, because everything in these groups is killed
+/// when the runs end. If the target group refuses the process, it stays where it is.
 pub(crate) fn leave_runs() {
     for group in find::outside_of_runs() {
         // No permission, or a group of version 2 that accepts no processes.

@@ -1,14 +1,14 @@
-//! Which processors a job may run on.
+//! Pinning of jobs to processors.
 
 use std::str::FromStr;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-/// How jobs are pinned to processors, so that host-bound ones do not starve each other.
+/// How jobs are pinned to processors, so that host-bound jobs do not starve each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cpus {
-    /// Every task gets an equal part of the processors that this process may use, for itself.
+    /// Every task gets an equal, exclusive part of the processors that this process may use.
     #[default]
     Auto,
     /// Any job may run anywhere.
@@ -52,7 +52,8 @@ impl FromStr for Cpus {
 }
 
 impl Cpus {
-    /// The processors of each of `tasks` tasks; an empty list means any. Fewer processors than tasks are not divided.
+    /// The processors of each of `tasks` tasks; an empty list means any. If there are fewer processors than tasks, they
+    /// are not divided.
     #[must_use]
     pub fn divide(&self, tasks: usize) -> Vec<Vec<usize>> {
         let all = match self {
@@ -70,7 +71,7 @@ impl Cpus {
     }
 }
 
-/// Processors that this process may use; none if the system does not say.
+/// Processors that this process may use; empty if the system does not report them.
 pub(crate) fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return Vec::new();
@@ -80,7 +81,7 @@ pub(crate) fn allowed() -> Vec<usize> {
         .collect()
 }
 
-/// The set of some processors; `None` if there are none, which means any.
+/// A list of processors as a set; `None` if the list is empty, which means any processor.
 pub(crate) fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     let mut any = false;
@@ -90,7 +91,7 @@ pub(crate) fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     any.then_some(set)
 }
 
-/// Ascending processors in short, as [`Cpus`] reads them: `0-3,8`.
+/// Ascending processors as ranges that [`Cpus`] can parse: `0-3,8`.
 pub(crate) fn ranges(cpus: &[usize]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let word = |run: &[usize]| match run {

@@ -1,7 +1,7 @@
-//! Which open files a new process has: its standard streams, and no others.
+//! Limits the open files of a new process to its standard streams.
 //!
-//! This library opens every file so that a program does not get it. But whoever started this process may have passed
-//! on others, such as a lock on descriptor 9 of a script. A server that outlives the script would hold it for ever.
+//! This library opens every file with close-on-exec. But the parent of this process may have passed on other files,
+//! such as a lock on descriptor 9 of a script. A server that outlives the script would hold the lock for ever.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Makes a program get only its standard streams. For every program that may outlive the one that starts it.
+/// Makes a program inherit only its standard streams. Use it for every program that may outlive its parent.
 pub fn seal(command: &mut Command) -> &mut Command {
     let hook = || {
         keep_streams_only();
@@ -23,12 +23,12 @@ pub fn seal(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Largest number that is closed where the kernel cannot close all at once (before Linux 5.11). A shell numbers files
-/// below 256, and programs below their limit, usually 1,024; where it is a thousand million, as in some containers,
-/// trying all would take minutes.
+/// Largest descriptor that is closed if the kernel cannot close all at once (before Linux 5.11). Shells use numbers
+/// below 256, and programs numbers below their limit, usually 1,024. Some containers have a limit of a thousand
+/// million, and trying all numbers would take minutes.
 const LARGEST: i32 = 1 << 16;
 
-/// Lets exec close every descriptor above 2. Only async-signal-safe calls are made.
+/// Marks every descriptor above 2 close-on-exec. Makes only async-signal-safe calls.
 pub(crate) fn keep_streams_only() {
     let first: libc::c_uint = 3;
     // SAFETY: no memory is passed; the descriptors stay open until exec.

@@ -1,8 +1,8 @@
 //! The guard: a second process that survives when the tool is killed.
 //!
-//! It waits for end-of-file on its standard input, whose other end only the tool holds. The kernel closes it however
-//! the tool ends. Then the guard kills what the tool left running, including MPS daemons, and removes its control
-//! groups and run directory. A tool that ends normally has already removed them.
+//! It waits for end-of-file on its standard input, a pipe whose other end only the tool holds. The kernel closes the
+//! pipe however the tool ends. Then the guard kills what the tool left running, including MPS daemons, and removes its
+//! control groups and run directory. A tool that ends normally has already removed them.
 
 mod process;
 

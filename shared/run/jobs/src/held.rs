@@ -1,19 +1,19 @@
-//! Processes that are held for a while.
+//! Stops processes temporarily.
 
 use crate::pass_on;
 use crate::process::family;
 
-/// Signals that hold a process, and let it go on.
+/// Numbers of SIGSTOP and SIGCONT.
 const HOLD: i32 = 19;
 const GO_ON: i32 = 18;
 
-/// A process that is stopped with everything that it has started; they go on when this is dropped.
+/// A stopped process with all its descendants; dropping it lets them continue.
 #[derive(Debug)]
 pub struct Held(Vec<i32>);
 
 impl Held {
-    /// Stops a process and everything that it has started. What starts meanwhile is found by looking again: a stopped
-    /// process starts nothing.
+    /// Stops a process and all its descendants. It searches again until it finds no new process, because descendants
+    /// may be started during a search; a stopped process starts nothing.
     #[must_use]
     pub fn family(first: i32) -> Self {
         let mut all: Vec<i32> = Vec::new();
@@ -31,7 +31,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Parents last, so that no parent finds a child that does not answer.
+        // Parents continue last, so that no parent runs while one of its children is still stopped.
         self.0.iter().rev().for_each(|&pid| pass_on(pid, GO_ON));
     }
 }
@@ -55,7 +55,8 @@ mod tests {
             .spawn()
             .unwrap();
         let first = sh.id().cast_signed();
-        // A shell waits for its child to become another program, in a state of its own, even while it is held.
+        // Waits until the shell's child has become `sleep`: until then the shell waits in a state that SIGSTOP does not
+        // change.
         let sleeps = |pid: &i32| {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
             name.is_ok_and(|name| name == "sleep\n")

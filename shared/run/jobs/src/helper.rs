@@ -9,9 +9,9 @@ use crate::sign::Sign;
 use crate::spawn::{contain, with_limit};
 use crate::{RunDir, mps};
 
-/// A program that a tool starts beside its jobs, such as a controller. It is contained like a job: it dies with the
-/// tool, and everything it started ends with it. It has its own process group, so that signals from the terminal do
-/// not reach it.
+/// A program that a tool runs beside its jobs, such as a controller. It is contained like a job: it dies with the tool,
+/// and all its descendants die with it. It has its own process group, so that signals from the terminal do not reach
+/// it.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -20,19 +20,20 @@ pub struct Helper {
     procs: Option<PathBuf>,
 }
 
-/// Jobs are numbered from 0; no run starts this many.
+/// Job number of a helper. Jobs are numbered from 0, and no run starts this many.
 const NUMBER: u64 = (1 << 28) - 1;
 /// Maximum time for a killed process to disappear, as for a job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Helper {
-    /// Starts it. Its group is written into the run directory, so that a guard removes it if this process is killed.
+    /// Starts the program. Its control group is recorded in the run directory, so that the guard removes the group if
+    /// this process is killed.
     ///
     /// # Errors
     /// If the program cannot be started.
     pub fn start(mut command: Command, run: &mut RunDir) -> io::Result<Self> {
         let sign = Sign::of_run(run.token()).of_job(NUMBER);
-        // A colon, as in the groups of jobs: no task has such a name.
+        // The colon, as in the groups of jobs, avoids clashes: no task name contains one.
         let procs = Enclosures::beside(run, "helper:0");
         contain(&mut command, &sign, procs.as_deref());
         match command.spawn() {
@@ -44,20 +45,20 @@ impl Helper {
         }
     }
 
-    /// Its first process.
+    /// The first process of the helper.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Kills it and everything it started.
+    /// Kills the helper and all its descendants.
     fn put_away(&mut self) {
         let pid = self.child.id().cast_signed();
-        // Processes that were started while the others were killed are found in the next pass; one that forks for
-        // ever must not keep us here.
+        // The next pass finds processes that were started during the previous one. The number of passes is limited,
+        // because a process may fork for ever.
         for _ in 0..10 {
             let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
             let members = self.procs.as_deref().map(cgroup::members_by);
-            // A daemon that it started, but that others use as well, is not its own.
+            // An MPS daemon that the helper started is spared, because others use it as well.
             let own = |p: &process::Identity| !mps::is_program(p.pid);
             left.extend(members.into_iter().flatten().filter(own));
             left.retain(|p| p.is_alive());
@@ -68,14 +69,14 @@ impl Helper {
             left.retain(|p| p.pid != pid);
             process::bury(&left);
         }
-        // It may already have been waited for; its status is not needed.
+        // Fails if it has already been waited for; its status is not needed.
         self.child.wait().ok();
         remove(self.procs.as_deref());
     }
 }
 
-/// Removes the control group of a helper, and that of the run if no jobs have groups there. What cannot be removed is
-/// written into the run directory.
+/// Removes the control group of a helper, and the group of the run if it contains no groups of jobs. Groups that cannot
+/// be removed are still recorded in the run directory.
 fn remove(procs: Option<&Path>) {
     for group in procs
         .into_iter()

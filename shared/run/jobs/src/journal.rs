@@ -1,4 +1,4 @@
-//! When the events of a run happened.
+//! Times of the events of a run.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use units::Seconds;
 
 /// Creates the events of a run, with times that count from its launch.
 ///
-/// Rounds, trainings and schedules all begin and end their runs here. So in each of them the launch is at second 0
-/// and the makespan is the time of the summary, as `mt-check` requires.
+/// Rounds, trainings and schedules all create their first and last events here. So in every run the launch is at second
+/// 0 and the makespan is the time of the summary, as `mt-check` requires.
 #[derive(Debug, Clone, Copy)]
 pub struct Journal {
     launched: Instant,
 }
 
 impl Journal {
-    /// For a run that is launched now, on the clock of its host.
+    /// The journal of a run whose launch was at `launched`, on the clock of its host.
     #[must_use]
     pub const fn new(launched: Instant) -> Self {
         Self { launched }
@@ -70,7 +70,7 @@ impl Journal {
     }
 }
 
-/// A duration as a quantity of documents.
+/// A duration in the unit of documents.
 #[must_use]
 pub fn as_seconds(duration: Duration) -> Seconds {
     // A duration is finite and not negative.

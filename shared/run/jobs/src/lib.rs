@@ -7,12 +7,11 @@
 //! Invariants of this crate:
 //!
 //! - a job is an argument list; no shell is involved, and its environment is passed explicitly;
-//! - a job that is asked to end is over when all that it has started has ended or the grace has
-//!   passed; one that ends by itself is over with its first process. Then none of its descendants
-//!   is left running, not even a daemon;
+//! - a job that is asked to end is over when all its processes have ended or the grace period has passed; a job that
+//!   ends by itself is over with its first process. Then none of its descendants is left running, not even a daemon;
 //! - the same holds for a [`Helper`], a program that is not a job;
-//! - when this process ends, however it ends, its jobs end; what SIGKILL leaves behind (control
-//!   groups, directories) is found by the next start, in the [`RunDir`] of the dead process;
+//! - when this process ends, in whatever way, its jobs end; the next start finds control groups and directories that a
+//!   SIGKILL left behind, through the [`RunDir`] of the dead process;
 //! - directories are private (mode 0700, files 0600), and a symbolic link is never followed to
 //!   reach them.
 

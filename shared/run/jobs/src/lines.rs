@@ -11,9 +11,9 @@ impl LineCutter {
     /// A longer line is skipped: no message is that long.
     pub const LONGEST: usize = 64 * 1024;
 
-    /// Takes the next bytes and calls `line` for every line that they complete, with whether it ended in a carriage
-    /// return. (A line that ends in both counts as one, and the empty line after it as another.) Returns the number
-    /// of skipped lines.
+    /// Takes the next bytes and calls `line` for every line that they complete; the flag says whether the line ended in
+    /// a carriage return. (A line that ends in both counts as one, and the empty line after it as another.) Returns the
+    /// number of skipped lines.
     pub fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8], bool)) -> u64 {
         let mut passed_over = 0;
         while let Some(end) = bytes.iter().position(|b| matches!(b, b'\n' | b'\r')) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::private::append_private;
 use crate::protocol::without_colours;
 
-/// How large logs may grow.
+/// Size limits of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
     /// Bytes of one file, at least 1.
@@ -35,17 +35,17 @@ pub struct RotatingLog {
     failed: bool,
 }
 
-/// Bytes of the end of a log for messages: the last frames of a traceback.
+/// Bytes from the end of a log that messages show: enough for the last frames of a traceback.
 const TAIL: usize = 2048;
-/// Bytes kept in memory to find out why a job failed: an exception and what is printed behind it, such as the tracebacks
-/// of other ranks or the summary of a tracker.
+/// Bytes kept in memory to find out why a job failed: enough for an exception and the output after it, such as
+/// tracebacks of other ranks or the summary of a tracker.
 const END: usize = 16 * 1024;
 
 impl RotatingLog {
     /// Opens a log for appending.
     ///
     /// # Errors
-    /// Any error of opening; a symbolic link is one, too.
+    /// Any error of opening the file; a symbolic link is an error, too.
     pub fn open(path: &Path, limits: LogLimits) -> io::Result<Self> {
         let file = append_private(path)?;
         let written = file.metadata()?.len();
@@ -87,7 +87,7 @@ impl RotatingLog {
         String::from_utf8_lossy(&self.end).into_owned()
     }
 
-    /// Where the log is.
+    /// Path of the log.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -131,8 +131,8 @@ impl RotatingLog {
     }
 }
 
-/// Text of a job for people: without colours and cursor movements, overwritten parts of lines, and other control
-/// characters.
+/// Output of a job cleaned up for users: without colours, cursor movements, overwritten parts of lines, and other
+/// control characters.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let line = |line: &str| {

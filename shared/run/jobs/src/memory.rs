@@ -1,5 +1,5 @@
-//! Memory: how much is free, how much a job uses, and whether a job ended for lack of it. There is no exit code for
-//! that.
+//! Memory: how much is free, how much a job uses, and whether a job failed for lack of memory, for which there is no
+//! exit code.
 
 mod groups;
 mod machine;
@@ -14,10 +14,10 @@ pub use self::machine::Ram;
 use self::text::said;
 pub use self::used::{MemoryMeter, MemoryUse};
 
-/// How it was recognised that a job failed for lack of memory.
+/// Evidence that a job failed for lack of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutOfMemory {
-    /// It said so: the line, of the memory of the machine or of a device.
+    /// The job printed it: the line, about memory of the machine or of a device.
     Said(String),
     /// The kernel killed one of its processes because this control group was full.
     Killed(PathBuf),
@@ -36,20 +36,20 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-/// How a job ended, as far as it matters here.
+/// Facts about the end of a job that the verdict needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End<'a> {
     /// Whether it ended otherwise than with exit code 0.
     pub(crate) failed: bool,
-    /// Whether it ended by SIGKILL that this process did not send, or with a shell's code for that.
+    /// Whether it ended by a SIGKILL that this process did not send, or with a shell's exit code for that.
     pub(crate) killed: bool,
     /// The end of its log.
     pub(crate) text: &'a str,
 }
 
-/// The one verdict on memory. What a job says comes first, because people know from it what was too large. Then the
-/// kernel's count of a group with only this job in it is proof, and that of one shared with others is proof if the
-/// job was killed.
+/// Decides whether a job failed for lack of memory. Its own message comes first, because it tells users what was too
+/// large. Otherwise the kernel's count is proof for a group that contains only this job; for a shared group it is proof
+/// only if the job was killed.
 pub(crate) fn judge(end: End<'_>, groups: &Watched) -> Option<OutOfMemory> {
     if !end.failed {
         return None;

@@ -1,8 +1,8 @@
-//! NVIDIA MPS: the control program, a private daemon, and whether a client really is attached.
+//! NVIDIA MPS: the control program, a private daemon, and checks that a client really is attached.
 //!
-//! Invariants: the compute mode, clocks and MIG are never touched. What [`Mps::start`] started is gone when the guard
-//! is dropped, and what a killed owner left behind is found and removed by the next start. A daemon that was already
-//! running is used ([`Mps::attach`]) but never stopped.
+//! Invariants: the compute mode, clocks and MIG are never touched. A daemon that [`Mps::start`] started is stopped when
+//! the value is dropped, and the next start finds and removes a daemon that a killed owner left behind. A daemon that
+//! was already running is used ([`Mps::attach`]) but never stopped.
 //!
 //! This relies on NVIDIA's MPS documentation (r510 to r580): the control program reads commands on stdin and exits
 //! with 0 whenever it could reach the daemon, *even if the command failed*, so its output decides. A client that

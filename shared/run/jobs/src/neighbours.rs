@@ -1,8 +1,8 @@
 //! Programs of one user that use the same device at the same time.
 //!
-//! Each would attribute the other's load to its own contention, so they are told about each other. For each device
-//! there is a file in the folder of run directories, locked by all programs that use it. It has a line for each
-//! program since the device was last free. Nothing needs cleaning up when one dies.
+//! Each program would attribute the other's load to contention among its own tasks, so they learn about each other. For
+//! each device there is a file in the folder of run directories. All programs that use the device lock it, and it has a
+//! line for each program since the device was last free. So nothing needs cleaning up when a program dies.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,13 +20,13 @@ pub struct Neighbours {
 #[derive(Debug)]
 struct Device {
     file: File,
-    /// Length of the file with this process's own line.
+    /// Offset in the file after this process's own line.
     own: u64,
 }
 
 impl Neighbours {
-    /// Registers at each of `devices` (any names) for the tool of that name. Returns a message about programs that
-    /// already use one of them.
+    /// Registers this process, named `tool`, for each of `devices` (any names). Returns a message about programs that
+    /// already use one of the devices.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -38,7 +38,7 @@ impl Neighbours {
             let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
             let name: String = name.chars().map(safe).collect();
             let mut file = share_private(&runs.join(format!("device-{name}.lock")))?;
-            // No other program: the lines belong to programs that have ended.
+            // No other program holds the file, so all its lines belong to ended programs.
             if file.try_lock().is_ok() {
                 file.set_len(0)?;
                 file.unlock()?;
@@ -57,7 +57,7 @@ impl Neighbours {
         Ok((Self { devices: joined }, found))
     }
 
-    /// A message about programs that have come to one of the devices since, even if they have ended.
+    /// A message about programs that have registered for one of the devices since then, even if they have ended again.
     #[must_use]
     pub fn newcomers(&self) -> Option<String> {
         let mut all = Vec::new();
@@ -80,7 +80,7 @@ fn list(mut names: Vec<String>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// The programs in the lines from an offset of the file on, each with its name as text.
+/// The programs in the lines after an offset of the file, each with its name.
 fn lines(mut file: &File, from: u64) -> io::Result<Vec<(Identity, String)>> {
     file.seek(SeekFrom::Start(from))?;
     let mut text = String::new();
@@ -127,7 +127,7 @@ mod tests {
         let both = format!("{}, {} uses the same", named("first"), named("other"));
         assert!(found.unwrap().starts_with(&both));
         assert_eq!(second.newcomers(), None);
-        // Even one that has gone before the check.
+        // A program is reported even if it ends before the check.
         drop(second);
         assert!(first.newcomers().unwrap().starts_with(&named("second")));
         drop(first);

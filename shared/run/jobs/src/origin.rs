@@ -1,4 +1,5 @@
-//! Where a job comes from: what a program started in a shell has from that shell, besides its environment and folder.
+//! Origin of a job: the attributes that a program inherits from its shell, besides environment and working directory
+//! (umask, niceness, processors, limits, ignored signals).
 //!
 //! A server starts jobs for many clients. Without this, each job would have the umask, niceness and limits of
 //! whichever client happened to start the server.
@@ -20,7 +21,7 @@ pub use self::written::{Origin, OriginError};
 use crate::cpus::{allowed, cpu_set, ranges};
 
 impl Origin {
-    /// What this process has, and would pass on to a program that it starts.
+    /// The attributes of this process, which a program that it starts would inherit.
     #[must_use]
     pub fn of_this_process() -> Self {
         Self {
@@ -34,10 +35,11 @@ impl Origin {
         }
     }
 
-    /// What a job started by this process would lack, in words; nothing if all can be given. Only a privileged process
-    /// may lower niceness or raise a hard limit, and none may leave the processors of its container.
+    /// Descriptions of the attributes that this process cannot give to a job; empty if it can give all. Only a
+    /// privileged process may lower niceness or raise a hard limit, and no process may use processors outside its
+    /// container.
     ///
-    /// It is tried in a process of its own.
+    /// A separate process tries it.
     #[must_use]
     pub fn refused(&self) -> Vec<String> {
         match self.tried() {
@@ -94,7 +96,7 @@ impl Origin {
         words
     }
 
-    /// Prepared for [`Ready::take`].
+    /// Prepares the origin for [`Ready::take`].
     pub(crate) fn ready(&self) -> Ready<'_> {
         Ready {
             origin: self,
@@ -103,13 +105,13 @@ impl Origin {
     }
 }
 
-/// An origin that can be taken on without allocating memory.
+/// An origin that can be applied without allocating memory.
 pub(crate) struct Ready<'a> {
     origin: &'a Origin,
     cpus: Option<CpuSet>,
 }
 
-/// What could not be given: a bit for each of the numbers below.
+/// Attributes that could not be given, one bit for each of the constants below.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Lacking(u32);
 
@@ -128,8 +130,8 @@ impl Lacking {
 }
 
 impl Ready<'_> {
-    /// Gives this process, a fork, what the origin had, as far as it may. Only async-signal-safe calls are made: those
-    /// of signal, umask, setpriority, setrlimit and of processors.
+    /// Applies the attributes of the origin to this process, a fork, as far as permitted. Makes only async-signal-safe
+    /// calls: signal, umask, setpriority, setrlimit and sched_setaffinity.
     pub(crate) fn take(&self) -> Lacking {
         let mut lacking = Lacking::default();
         let Origin {
@@ -143,7 +145,8 @@ impl Ready<'_> {
             dispose(signal, ignored.contains(&signal));
         }
         umask(Mode::from_bits_truncate(*mask));
-        // Niceness may need the limit on niceness of this process, or that of the origin.
+        // Niceness is set before and after the limits: it may need this process's own limit on niceness, or that of the
+        // origin.
         let early = setpriority_process(None, *nice).is_ok();
         for (index, ((_, resource), limit)) in LIMITS.iter().zip(limits).enumerate() {
             lacking.note(FIRST_LIMIT + index, !limit.set(*resource));
@@ -152,7 +155,7 @@ impl Ready<'_> {
         if let Some(cpus) = &self.cpus {
             let this = Pid::from_raw(0);
             let set = sched_setaffinity(this, cpus);
-            // Those outside of a container are left out without an error.
+            // The kernel silently leaves out processors outside of a container.
             let all = set.and_then(|()| sched_getaffinity(this));
             lacking.note(CPUS, all.as_ref() != Ok(cpus));
         }
@@ -161,7 +164,7 @@ impl Ready<'_> {
 }
 
 fn answer(mut to: &PipeWriter, lacking: Lacking) {
-    // Without an answer, the reader sees the end of the pipe.
+    // If the write fails, the reader sees the end of the pipe.
     to.write_all(&lacking.0.to_ne_bytes()).ok();
 }
 
@@ -170,7 +173,7 @@ fn own_umask() -> u32 {
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     let told = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
     told.unwrap_or_else(|| {
-        // Before Linux 4.7 it can only be read by setting it; for that moment, files are private.
+        // Before Linux 4.7, reading the umask requires setting it; during that moment, new files are private.
         let own = umask(Mode::from_bits_truncate(0o077));
         umask(own);
         own.bits()
@@ -187,7 +190,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Lets a signal be ignored, or have its default effect.
+/// Sets a signal to be ignored, or to have its default effect.
 #[expect(unsafe_code, reason = "nix has no signals above 31")]
 fn dispose(signal: i32, ignored: bool) {
     let action = if ignored {

@@ -3,7 +3,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Variables that jobs get from this process, in addition to those of the worker protocol and of the workload. A name
-/// that ends in `*` stands for all with that beginning.
+/// that ends in `*` is a prefix pattern.
 pub const PASSED_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -34,10 +34,10 @@ pub const PASSED_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// Variables that a training may miss: those that configure trackers of experiments, federations, queues, launchers
-/// of several processes, data stores and frameworks. Only for these it is reported that they are not passed on. The
-/// environment of a login has dozens more that no training reads, and a script that launches a hundred times would
-/// repeat them a hundred times.
+/// Variables that a training may need: they configure experiment trackers, federations, queues, launchers of several
+/// processes, data stores and frameworks. The tools report only these when they do not pass them on. A login
+/// environment has dozens of other variables that no training reads, and a script with a hundred launches would repeat
+/// them a hundred times.
 const MISSED: &[&str] = &[
     // Trackers.
     "WANDB_*",
@@ -106,14 +106,14 @@ const MISSED: &[&str] = &[
     "VECLIB_*",
 ];
 
-/// Prefix of the variables that the tools themselves give to jobs. Those of an outer launch would be mistaken for the
-/// job's own (`MT_SAMPLES`, although the job is to run until told to stop), so no pattern passes them on.
+/// Prefix of the variables that the tools themselves give to jobs. A job would mistake those of an outer launch for its
+/// own (for example `MT_SAMPLES`, although it should run until told to stop), so no pattern passes them on.
 const OWN: &str = "MT_";
 
-/// Number of names that a note lists; if there are more, it counts the rest.
+/// Maximum number of names in a note; the rest is only counted.
 const LISTED: usize = 8;
 
-/// Variables that jobs get in addition to [`PASSED_VARIABLES`]: some of this process, and some that are set.
+/// Variables that jobs get in addition to [`PASSED_VARIABLES`]: variables of this process, and explicitly set ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Passing {
     keep: Vec<String>,
@@ -121,11 +121,11 @@ pub struct Passing {
 }
 
 impl Passing {
-    /// `keep`: names of variables to pass on, or their beginnings followed by `*`; `set`: `NAME=VALUE` for every job,
-    /// which overrides the workload.
+    /// `keep`: names of variables to pass on, or prefixes followed by `*`; `set`: `NAME=VALUE` for every job, which
+    /// overrides the workload.
     ///
     /// # Errors
-    /// What is wrong, and what would be right, one line for each.
+    /// One line for each invalid entry, with the error and the correction.
     pub fn new(keep: &[String], set: &[String]) -> Result<Self, Vec<String>> {
         let mut faults = Vec::new();
         for pattern in keep {
@@ -201,7 +201,7 @@ impl Passing {
         let own = std::env::current_exe().ok();
         if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
             let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));
-            // A folder with a colon in its name cannot be added, so it is left out.
+            // A folder with a colon in its name cannot be part of `PATH`, so it is left out.
             if let Ok(longer) = std::env::join_paths(folders) {
                 *path = longer;
             }
@@ -209,7 +209,7 @@ impl Passing {
         all
     }
 
-    /// A message about variables of this process that jobs do not get and may miss; `None` if there are none.
+    /// A message about variables of this process that jobs may need but do not get; `None` if there are none.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -247,7 +247,7 @@ impl Passing {
     }
 }
 
-/// Whether a pattern is the name, or its beginning followed by `*`.
+/// Whether a pattern equals the name, or is a prefix of it followed by `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),

@@ -45,7 +45,7 @@ pub(crate) fn check_private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of this user alone, which is on disk afterwards; an existing one of that name is replaced.
+/// Writes a file that only this user can read, and waits until it is on disk; replaces an existing file.
 ///
 /// # Errors
 /// [`io::Error`] of the file.
@@ -56,25 +56,25 @@ pub fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Opens a file for appending, mode 0600, not through a symbolic link.
+/// Opens a file for appending, with mode 0600; refuses a symbolic link.
 pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().append(true), path)
 }
 
-/// Like [`append_private`], for reading as well.
+/// Like [`append_private`], but for reading as well.
 pub(crate) fn share_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).append(true), path)
 }
 
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // A pipe without a reader is refused at once; opening it would wait for a reader.
+    // O_NONBLOCK makes opening a pipe without a reader fail, instead of waiting for a reader.
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     let file = options
         .create(true)
         .mode(0o600)
         .custom_flags(flags.bits())
         .open(path)?;
-    // With a reader, writing would be as slow as that reader, and the tool would have to wait for it.
+    // A pipe with a reader is refused, because a slow reader would block the tool.
     if file.metadata()?.file_type().is_fifo() {
         let text = format!("{} is a pipe; name a file", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -82,7 +82,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens an existing file of [`append_private`].
+/// Opens an existing file that [`append_private`] created.
 pub(crate) fn reopen_private(path: &Path) -> io::Result<File> {
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     let file = OpenOptions::new()

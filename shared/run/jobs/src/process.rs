@@ -14,14 +14,15 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// This program again, under the name by which it was called, because one program is several tools and the name
-/// selects one. It is found through the process and not by its path: the file may have been replaced.
+/// A command that runs this program again, under the name by which it was called, because the name selects one of
+/// several tools. It uses the executable of the running process and not its path, because the file may have been
+/// replaced.
 #[must_use]
 pub fn again() -> Command {
     this_program(std::env::args_os().next().unwrap_or_default())
 }
 
-/// This program again, as the tool `name`.
+/// A command that runs this program again as the tool `name`.
 #[must_use]
 pub fn this_program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -42,7 +43,7 @@ pub fn boot() -> String {
 pub struct Identity {
     /// Process id.
     pub pid: i32,
-    /// When it started, in clock ticks since the machine did.
+    /// Start time, in clock ticks since the boot of the machine.
     pub start: u64,
 }
 
@@ -53,8 +54,9 @@ struct Stat {
     start: u64,
 }
 
-/// Every process of the machine is read when a job ends, so there is room for all of it before it is read, and its
-/// size is not asked for. Its 52 numbers and the name have less than 1,300 bytes.
+/// Content of `/proc/PID/stat`. Every process of the machine is read when a job ends, so this avoids system calls: it
+/// allocates enough space in advance and does not ask for the size. The 52 numbers and the name have less than 1,300
+/// bytes.
 fn stat_text(pid: i32) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(2048);
     let file = File::open(format!("/proc/{pid}/stat")).ok()?;
@@ -66,7 +68,7 @@ fn stat(pid: i32) -> Option<Stat> {
     Stat::parse(&stat_text(pid)?)
 }
 
-/// The fields of `/proc/PID/stat` from the state on.
+/// The fields of `/proc/PID/stat`, starting with the state.
 fn fields(text: &[u8]) -> Option<Vec<&str>> {
     // The name may contain anything, even blanks and parentheses, so fields are counted after its end.
     let end = text.iter().rposition(|&b| b == b')')?;
@@ -86,7 +88,7 @@ impl Stat {
     }
 }
 
-/// Its program and its number: `sleep (pid 123)`.
+/// Shows program and number: `sleep (pid 123)`.
 impl std::fmt::Display for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match name(self.pid).as_str() {
@@ -112,7 +114,7 @@ impl Identity {
         Self::of(std::process::id().cast_signed())
     }
 
-    /// Its parent, which may have changed since it started.
+    /// Its current parent, which may differ from the process that started it.
     #[must_use]
     pub fn parent(self) -> Option<i32> {
         stat(self.pid)
@@ -137,22 +139,23 @@ impl Identity {
         self.send(Signal::TERM);
     }
 
-    /// First a descriptor of the process is opened, which always refers to the same process, and then it is checked
-    /// before the signal is sent. The number alone might be reused between the check and the signal.
+    /// Opens a pidfd, which always refers to the same process, checks the identity, and then sends the signal. With the
+    /// number alone, the number might be reused between the check and the signal.
     fn send(self, signal: Signal) {
         let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
             return;
         };
         let sent = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) if self.is_alive() => pidfd_send_signal(&process, signal),
-            // Linux before 5.3, or a system call filter that does not know this one.
+            // Linux before 5.3, or a system call filter that does not know `pidfd_open`.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if self.is_alive() => {
                 kill_process(pid, signal)
             }
-            // It has already gone, which is the goal.
+            // The process has already gone.
             _ => Ok(()),
         };
-        // Gone in the meantime, or another user's: the caller, who waits for it, will notice if it is still there.
+        // It failed because the process has gone in the meantime or belongs to another user; the caller waits for its
+        // end and will notice.
         sent.ok();
     }
 
@@ -188,8 +191,8 @@ pub fn of_group(group: i32) -> Vec<Identity> {
     all().filter_map(alive).collect()
 }
 
-/// Live processes, except this one, with an environment variable (as `NAME=value`) that meets `wanted`. Those of
-/// other users are not seen.
+/// Live processes, except this one, with an environment variable (as `NAME=value`) for which `wanted` is true.
+/// Processes of other users cannot be inspected.
 #[must_use]
 pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
     let own = std::process::id().cast_signed();
@@ -232,7 +235,7 @@ pub(crate) fn children() -> Vec<Identity> {
     all().filter_map(child).collect()
 }
 
-/// A process with its children, their children, and so on; only itself if the kernel does not list children.
+/// A process with all its descendants; only the process itself if the kernel does not list children.
 #[must_use]
 pub fn family(pid: i32) -> Vec<i32> {
     let mut all = vec![pid];
@@ -251,7 +254,8 @@ pub fn family(pid: i32) -> Vec<i32> {
     all
 }
 
-/// The processes of a job: those that its `cgroup.procs` lists, or without a group the family of its first one.
+/// The processes of a job: those that its `cgroup.procs` lists, or without a group its first process and the
+/// descendants.
 #[must_use]
 pub fn members(pid: i32, procs: Option<&Path>) -> Vec<i32> {
     let listed = procs.and_then(|procs| fs::read_to_string(procs).ok());
@@ -261,13 +265,12 @@ pub fn members(pid: i32, procs: Option<&Path>) -> Vec<i32> {
     }
 }
 
-/// Where the processes of a run can come from.
+/// Ancestry that the processes of a run must have.
 ///
-/// A variable in the environment does not prove that a process is ours: a user who inspects a daemon with the
-/// daemon's variables exported has them, too, and so has everything started from there. Nor does a number that a
-/// program printed. So a process that carries a sign of the run must also belong to this user, be no older than the
-/// run's owner, and have a parent that belongs to the run or adopts orphans: the owner itself, or one of the owner's
-/// ancestors.
+/// An environment variable does not prove that a process is ours: a user who exports the daemon's variables to inspect
+/// it has them too, as has everything started from that shell. A number that a program printed proves nothing either.
+/// So a process that carries a sign of the run must also belong to this user, be no older than the run's owner, and
+/// have a parent that belongs to the run or adopts orphans: the owner itself, or one of the owner's ancestors.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
     since: u64,
@@ -275,18 +278,19 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// The processes that this one has started.
+    /// The lineage of processes that this process has started.
     pub(crate) fn own() -> Self {
         let own = Identity::own();
         Self::of(own, own.map(Identity::ancestors).unwrap_or_default())
     }
 
-    /// The processes that `owner`, whose ancestors are given, has started; none without an owner.
+    /// The lineage of processes that `owner` has started; `ancestors` are those of the owner. Without an owner it
+    /// claims nothing.
     pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
         Self {
             since: owner.map_or(u64::MAX, |o| o.start),
-            // The first process adopts whatever has no nearer ancestor; it did not start processes that were put into
-            // a container from outside.
+            // Process 1 adopts orphans without a nearer subreaper. It is no parent of processes that entered a
+            // container from outside.
             parents: ancestors
                 .into_iter()
                 .chain(owner)
@@ -309,7 +313,7 @@ impl Lineage {
             .collect()
     }
 
-    /// The carriers of a sign that provably belong to the run.
+    /// The processes among `carriers` (of a sign) that provably belong to the run.
     pub(crate) fn claim(&self, carriers: &[Identity]) -> Vec<Identity> {
         let known = |pid: i32| {
             let parents = carriers.iter().chain(&self.parents);
@@ -335,12 +339,12 @@ pub fn name(pid: i32) -> String {
     name.trim_end().to_owned()
 }
 
-/// Fields of `/proc/PID/stat` with processor time: of the process in user and in kernel mode, then of the children
-/// for which it has waited.
+/// Numbers of processor-time fields in `/proc/PID/stat` to add: user and kernel time of the process, then the same of
+/// the children for which it has waited.
 const OWN: usize = 2;
 const WITH_CHILDREN: usize = 4;
 
-/// Clock ticks in this many of these fields.
+/// Sum of the first `count` of these fields, in clock ticks.
 fn ticks(stat: &[u8], count: usize) -> Option<u64> {
     let fields = fields(stat)?;
     let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
@@ -364,14 +368,14 @@ pub fn cpu_seconds(pid: i32) -> Option<f64> {
 pub struct Wanted {
     /// Seconds that it and the children for which it has waited have used.
     pub used_s: f64,
-    /// Seconds in which its threads were ready but had no processor; 0 if the kernel does not say.
+    /// Seconds in which its threads were ready but had no processor; 0 if the kernel does not report them.
     pub ready_s: f64,
 }
 
-/// Processor time that a process used, and that it would have used in addition if nothing else had run.
+/// Processor time that a process used, and the time for which it was ready but had no processor.
 #[must_use]
 pub fn wanted(pid: i32) -> Option<Wanted> {
-    // Nanoseconds on a processor, those in a run queue, and how often it was put on one.
+    // `schedstat` holds nanoseconds on a processor, nanoseconds in a run queue, and the number of time slices.
     let ready = |task: fs::DirEntry| -> Option<f64> {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_whitespace().nth(1)?.parse().ok()
@@ -412,13 +416,13 @@ pub fn family_cpu_seconds() -> Option<f64> {
 /// Processor time of this machine since it was started.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// Seconds of all processors in which a program ran, or another virtual machine on the same hardware. Programs of
-    /// low priority do not count, because they give way.
+    /// Seconds, summed over all processors, in which a program or another virtual machine on the same hardware ran.
+    /// Programs of low priority do not count, because they give way.
     pub busy_s: f64,
-    /// Seconds of programs of low priority. Within a control group or a session of their own (autogroup) they give way to
-    /// nobody.
+    /// Seconds in which programs of low priority ran. In a separate control group or session (autogroup), such programs
+    /// do not give way to others.
     pub niced_s: f64,
-    /// Processors.
+    /// Number of processors.
     pub processors: usize,
 }
 
@@ -460,8 +464,9 @@ const FILTERS: [&str; 12] = [
     "awk", "cat", "cut", "gawk", "grep", "head", "mawk", "sed", "tail", "tee", "tr", "ts",
 ];
 
-/// Whether a process only passes on what a pipe brings, as `tee` behind a training does. It is not asked to end: a
-/// training that prints while it saves would fail at the broken pipe. It ends when the last one that writes to it does.
+/// Whether a process is a filter that only passes on its standard input, as `tee` in a pipeline after a training. A
+/// filter is not asked to end, because a training that prints while it saves would fail at the broken pipe. It ends
+/// when its last writer ends.
 pub(crate) fn is_filter(pid: i32) -> bool {
     let input = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
     FILTERS.contains(&name(pid).as_str()) && input.to_string_lossy().starts_with("pipe:")
@@ -493,7 +498,7 @@ mod tests {
     fn carriers(sign: &str, wanted: usize) -> Vec<Identity> {
         loop {
             let found = with_variable(|v| v == sign.as_bytes());
-            // The environment is the parent's until exec.
+            // Until exec, a child has the environment of its parent.
             let ready = |p: &Identity| matches!(name(p.pid).as_str(), "sleep" | "sh");
             if found.len() == wanted && found.iter().all(ready) {
                 return found;
@@ -512,7 +517,7 @@ mod tests {
     #[test]
     fn a_variable_alone_makes_no_process_ours() {
         let sign = format!("MT_TEST_SIGN=x{}", std::process::id());
-        // Another process of the same user, such as a shell, whose child carries the sign.
+        // An unrelated process of the same user, such as a shell, with a child that carries the sign.
         let script = format!("env {sign} sleep 60 & wait");
         let mut foreign = sleeper(None, &script);
         let mut ours = sleeper(Some(&sign), "sleep 60 & wait");
@@ -520,7 +525,7 @@ mod tests {
         let claimed = Lineage::own().claim(&carriers);
         assert_eq!(claimed.len(), 2, "{claimed:?}");
         assert!(claimed.iter().any(|p| p.pid == ours.id().cast_signed()));
-        // A run that began later claims nothing, nor does one without an owner.
+        // A run that began later than the process claims nothing, and neither does a run without an owner.
         let later = Identity {
             start: u64::MAX,
             ..Identity::own().unwrap()
@@ -545,7 +550,7 @@ mod tests {
             .spawn()
             .unwrap();
         let found = loop {
-            // The environment is the parent's until exec.
+            // Until exec, a child has the environment of its parent.
             let found = with_variable(|v| v == format!("MT_TEST_FIND={value}").as_bytes());
             if !found.is_empty() {
                 break found;

@@ -24,18 +24,18 @@ const INTERPRETERS: [&str; 11] = [
     "python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "node", "Rscript", "julia",
 ];
 
-/// Endings of scripts. A word without one is only checked if it also names a folder: interpreters have subcommands
-/// and modules.
+/// File extensions of scripts. A word without one is only checked if it contains a folder, because interpreters also
+/// take subcommands and modules.
 const SCRIPTS: [&str; 8] = ["py", "sh", "bash", "pl", "rb", "js", "R", "jl"];
 
 /// Options of the interpreters above that take a value.
 const WITH_VALUE: [&str; 3] = ["-W", "-X", "-r"];
 
-/// Searches for the program of a job as the start will do, and for the script of an interpreter. Words with `{batch}`
-/// and the like are not known yet and are not checked.
+/// Searches for the program of a job in the same way as the start, and for the script of an interpreter. Words with
+/// placeholders such as `{batch}` are not known yet and are not checked.
 ///
 /// # Errors
-/// [`Missing`] for the first that is not there.
+/// [`Missing`] for the first file that does not exist.
 pub fn check(job: &doc::Job) -> Result<(), Missing> {
     let Some(program) = job.argv.first() else {
         return Ok(());
@@ -66,7 +66,7 @@ pub fn check(job: &doc::Job) -> Result<(), Missing> {
     })
 }
 
-/// The program by its path, or by its name in one of the folders of `PATH`.
+/// Checks that the program exists: at its path, or by name in one of the folders of `PATH`.
 fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missing> {
     let missing = |problem: String, advice: &str| Missing {
         word: 0,
@@ -122,7 +122,7 @@ fn script(argv: &[String]) -> Option<(usize, &str)> {
     loop {
         let (at, word) = words.next()?;
         match word.as_str() {
-            // A module, a program in the word itself, or standard input.
+            // A module, inline code, or standard input: there is no script file.
             "-m" | "-c" | "-e" | "-" => return None,
             option if WITH_VALUE.contains(&option) => drop(words.next()),
             option if option.starts_with('-') => {}

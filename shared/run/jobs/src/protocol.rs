@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 /// One message from a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
-    /// Everything that does not depend on the checkpoint is done; waiting for `run`.
+    /// All start-up work that does not depend on the checkpoint is done; the job waits for `run`.
     Loaded,
-    /// Warm. A GPU worker adds what it sees of its share.
+    /// The job is warm. A GPU worker adds how it sees its share.
     Ready {
         /// Multiprocessors that the worker may use.
         sms: Option<u32>,
@@ -19,7 +19,7 @@ pub enum Message {
     },
     /// Trained on this many samples since the last reported step.
     Step {
-        /// Number of steps of the line: 1, or more from a worker that reports short ones together.
+        /// Number of steps in this line: 1, or more from a worker that combines short steps.
         steps: u64,
         /// Samples.
         samples: u64,
@@ -81,11 +81,13 @@ pub struct Units {
     pub epoch: Option<u64>,
 }
 
-/// For a job with its own expression that never prints `ready`: its first match makes it ready.
+/// Added to messages about a job that never became ready, and whose own expression (`progress.regex`) never matched:
+/// its first match would make it ready.
 pub const NO_MATCH: &str = " (no line of it has matched progress.regex)";
 
-/// Numbers of a group `samples` that are checked. A cumulative counter grows by its first number every time. A job
-/// whose steps do so five times is much rarer, because its batches are all of one size.
+/// Number of values of a group `samples` that are checked. A cumulative counter grows by its first value every time.
+/// Steps whose sizes do the same five times in a row are much rarer, because the batches of a job usually have one
+/// size.
 const LOOK_AT: usize = 5;
 
 /// A progress expression that cannot be used.
@@ -151,7 +153,7 @@ enum Kind {
 }
 
 impl Progress {
-    /// From the `progress` of a job in a workload.
+    /// The progress of a job as specified in a workload.
     ///
     /// # Errors
     /// [`ProgressError`] if the expression does not compile or has no group that counts.
@@ -162,7 +164,7 @@ impl Progress {
         }
     }
 
-    /// From a regular expression with a counting group.
+    /// Progress from log lines, by a regular expression with a counting group.
     ///
     /// # Errors
     /// Like [`Progress::from_document`].
@@ -209,8 +211,8 @@ impl Progress {
         }))
     }
 
-    /// Meaning of a line (without its end), if any. A line that is not a message, even if it is not text, is not an
-    /// error.
+    /// The message in a line (without its line end), if any. A line that is no message, even if it is not valid text,
+    /// is not an error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {
@@ -222,7 +224,7 @@ impl Progress {
         }
     }
 
-    /// For a line without progress: the error if it is a step with an implausible number of samples.
+    /// The error message if a line without progress is a step with an implausible number of samples.
     #[must_use]
     pub fn disbelieved(line: &[u8]) -> Option<String> {
         let line = line.trim_ascii();
@@ -238,7 +240,7 @@ impl Progress {
         })
     }
 
-    /// A warning about the lines so far, given once: numbers that are read as samples per line seem to be cumulative.
+    /// A warning, given once, if numbers that were read as samples per line seem to be cumulative.
     #[must_use]
     pub fn doubt(&mut self) -> Option<String> {
         let Self::Lines(counter) = self else {
@@ -276,7 +278,7 @@ impl Counter {
             }
             Counts::Total(name) => {
                 let now = number(name).filter(|n| *n >= 0.0)?;
-                // If the count falls, it has started again, with an epoch or a phase.
+                // If the count falls, it was reset, as at the start of an epoch or a phase.
                 let before = if now < self.last { 0.0 } else { self.last };
                 let more = (now * self.unit).round() - (before * self.unit).round();
                 let believed = more <= MOST_SAMPLES_OF_A_STEP as f64;
@@ -301,7 +303,7 @@ impl Counter {
     }
 }
 
-/// A number as programs print it, with or without separators of thousands: `10,000`, `10_000`, `10'000`.
+/// Parses a number with or without thousands separators: `10,000`, `10_000`, `10'000`.
 #[must_use]
 pub fn number(text: &str) -> Option<f64> {
     text.trim().replace([',', '_', '\''], "").parse().ok()
@@ -320,7 +322,7 @@ pub fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
         if byte != ESCAPE {
             plain.push(byte);
         } else if rest.next_if_eq(&b'[').is_some() {
-            // Parameters, then one byte that ends the sequence.
+            // Skips parameters up to the byte that ends the sequence.
             while rest.next().is_some_and(|b| !(0x40..=0x7e).contains(&b)) {}
         }
     }
@@ -356,8 +358,8 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
     })
 }
 
-/// A line in which `NaN` and infinity, which Python writes and JSON does not have, are replaced by null: a training
-/// that diverges still makes steps.
+/// Replaces `NaN` and infinity, which Python writes but JSON does not have, by null: the steps of a diverging training
+/// still count.
 fn without_nan(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
     let text = text
@@ -501,7 +503,7 @@ mod tests {
                 &["n=32", "n=64", "x", "n=64", "n=96"],
                 &[32, 32, 0, 32],
             ),
-            // A count that starts over with each epoch, as a progress bar's does.
+            // A count that starts again with each epoch, like that of a progress bar.
             (
                 r"(?P<steps>\d+)/10",
                 &["1/10", "9/10", "\x1b[32m 2/10\x1b[0m"],

@@ -1,4 +1,4 @@
-//! Records that outlive their writer: one JSON line each, on disk before anybody is notified.
+//! Records that outlive their writer: one JSON line each, written to disk before anybody is notified.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -29,7 +29,7 @@ pub enum RecordsError {
         /// Which file.
         path: PathBuf,
     },
-    /// A line is not a record, and another line follows it, so it is not due to a crash.
+    /// A line is not a record. Another line follows it, so a crash cannot be the reason.
     #[error(
         "{path}:{line}: {problem}; the journal was changed from outside: move it away to start over, which loses its records",
         path = path.display()
@@ -44,8 +44,8 @@ pub enum RecordsError {
     },
 }
 
-/// How long a killed writer may take to release the file: it keeps its descriptors for some milliseconds, and so does
-/// a child that it had forked before exec.
+/// Time to wait for a killed writer to release the file: its descriptors stay open for some milliseconds, as do those
+/// of a child that it forked and that has not called exec yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two checks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -63,7 +63,8 @@ pub struct Records {
 
 impl Records {
     /// Reads the records of a file, if it exists, and passes each to `take`; returns the number of bytes of complete
-    /// records. A last line without a line end is what a crash leaves of a record that was never confirmed.
+    /// records. A last line without a line end is ignored: it is part of a record that a crash cut off and that was
+    /// never confirmed.
     ///
     /// # Errors
     /// [`RecordsError::Io`]; [`RecordsError::Line`] with the error of `take` for a record.
@@ -169,7 +170,7 @@ impl Records {
         Ok(file)
     }
 
-    /// Whether its file still is the one of that name: it may have been moved away or removed.
+    /// Whether the path still leads to the open file, which may have been moved or removed.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         match (fs::symlink_metadata(&self.path), self.file.metadata()) {
@@ -250,8 +251,8 @@ impl Records {
     }
 }
 
-/// Otherwise, after a power failure, the name may be missing or refer to the old file, and later records would be
-/// lost.
+/// Writes the folder to disk. Otherwise the name may be missing or refer to the old file after a power failure, and
+/// later records would be lost.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()

@@ -14,7 +14,7 @@ use ledger::Owner;
 pub use ledger::Resource;
 use ledger::TOKEN;
 
-/// The private directory of one run, and the ledger of what has to be cleaned up when it ends.
+/// The private directory of one run, with a ledger of the resources to clean up when the run ends.
 ///
 /// Its owner holds a lock on a file in it. The kernel releases the lock however the owner ends, so a directory whose
 /// lock is free belongs to a dead owner. [`RunDir::create`] cleans up those, and touches no other. Every resource is
@@ -26,9 +26,9 @@ pub struct RunDir {
     ledger: File,
     /// Control groups of the ledger.
     cgroups: Vec<PathBuf>,
-    /// Held, not read.
+    /// Never read; dropping the file releases the lock.
     _lock: File,
-    /// Taken after the lock, which it waits for.
+    /// Dropped after the lock, since the guard waits for the lock.
     guard: Option<Guard>,
 }
 
@@ -42,14 +42,14 @@ pub struct RunDirError {
     pub source: io::Error,
 }
 
-/// How long the guard of a run waits for a killed process to go: SIGKILL acts within milliseconds, except inside a
-/// driver; nothing waits for the guard.
+/// How long the guard of a run waits for a killed process to disappear: SIGKILL acts within milliseconds, except inside
+/// a driver. Nothing waits for the guard.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The same for a start that finds the directory of a dead run: what has not gone by then (a process inside a hanging
-/// driver) is reported and left to a later start.
+/// The same for a start that finds the directory of a dead run. A process that remains after this time (inside a
+/// hanging driver) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
-/// How often [`RunDir::put_away`] tries to clean up, each time for some seconds: a process inside a driver may take
-/// that long.
+/// Number of clean-up attempts of [`RunDir::put_away`], of some seconds each: a process inside a driver may take that
+/// long.
 const CLEANINGS: u32 = 5;
 
 impl RunDir {
@@ -77,8 +77,9 @@ impl RunDir {
         Ok((run, cleaned))
     }
 
-    /// Opens a run: as [`RunDir::create`], with a guard if the program can have one ([`RunDir::guard`]). The texts say what runs that were killed had left, and what of
-    /// it could not be ended. Everything that runs jobs for longer than a moment begins here.
+    /// Opens a run: as [`RunDir::create`], with a guard if the program can have one ([`RunDir::guard`]). The returned
+    /// texts describe leftovers of killed runs, and those of them that could not be removed. Every tool that runs jobs
+    /// for longer than a moment starts with this.
     ///
     /// # Errors
     /// [`RunDirError`], also if the guard cannot be started.
@@ -122,9 +123,9 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Starts a second process that cleans up the contents of the ledger if this one is killed; call it before
-    /// creating any of them. Only for a program that supports [`Guard::OPTION`]. The guard ends with this run
-    /// directory, and so after everything that is dropped earlier.
+    /// Starts a second process that cleans up the contents of the ledger if this one is killed; call it before creating
+    /// any of them. Only for a program that supports [`Guard::OPTION`]. The guard ends with this run directory, that
+    /// is, after everything that is dropped before it.
     ///
     /// # Errors
     /// If this program cannot be started again.
@@ -136,7 +137,7 @@ impl RunDir {
     /// Records a resource that is about to be created.
     ///
     /// # Errors
-    /// If the ledger cannot be written; then do not create it.
+    /// If the ledger cannot be written; then the caller must not create the resource.
     pub fn record(&mut self, resource: &Resource) -> io::Result<()> {
         if let Resource::Cgroup(group) = resource {
             self.cgroups.push(group.clone());
@@ -149,7 +150,7 @@ impl RunDir {
     /// Asks every process of a run whose owner is dead to end, and waits at most for `grace` until they have.
     ///
     /// # Errors
-    /// As for [`RunDir::clean`].
+    /// The same as for [`RunDir::clean`].
     pub fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
         clean::ask_to_end(path, grace)
     }
@@ -171,11 +172,11 @@ impl RunDir {
         Ok(None)
     }
 
-    /// Ends what a dead run left running, or waits until its guard has done so: its jobs may only be started again
-    /// when nothing of it is left.
+    /// Ends the processes that a dead run left running, or waits until its guard has done so: jobs may only be started
+    /// again when none of them is left.
     ///
     /// # Errors
-    /// A description, if something does not end.
+    /// A description, if a process does not end.
     pub fn put_away(path: &Path) -> Result<(), String> {
         for _ in 0..CLEANINGS {
             if !path.is_dir() {
@@ -214,7 +215,7 @@ impl Drop for RunDir {
         // A group that could not be removed is known only from the ledger, so the ledger stays for the guard and for
         // the next start.
         if !self.cgroups.iter().any(|group| group.exists()) {
-            // The next start finds whatever is left.
+            // The next start finds remaining files.
             fs::remove_dir_all(&self.path).ok();
         }
     }

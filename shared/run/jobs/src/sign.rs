@@ -1,16 +1,16 @@
-//! Two signs that every process of a job carries, by which it is found wherever it moved.
+//! Two signs that every process of a job carries, so that it is found wherever it has moved.
 //!
-//! A process passes both on to whatever it starts:
+//! The descendants of a process inherit both:
 //!
-//! - the mark, an environment variable, which people can read. `env -i`, `sudo` and programs that
-//!   replace the environment drop it;
+//! - the mark, an environment variable, which is readable for users. `env -i`, `sudo` and programs that replace the
+//!   environment drop it;
 //! - the brand, a resource limit, which survives an empty environment, `setsid` and a double fork.
 //!   It is the soft limit on the time that a real-time process may compute without a pause
 //!   (`RLIMIT_RTTIME`, setrlimit(2)), the only limit whose value has no effect on other processes.
 //!   Brands are 2^60 us or more (36,000 years), so they do not affect real-time processes either.
 //!
-//! A program that resets its limits loses the brand; then only its control group holds it. Neither
-//! sign alone justifies killing a process: see [`Lineage`].
+//! A program that resets its limits loses the brand; then only its control group contains it. Neither sign alone
+//! justifies killing a process: see [`Lineage`].
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct Sign {
     job: Option<u64>,
 }
 
-/// Larger than any realistic RLIMIT.
+/// Smallest brand: larger than any realistic RLIMIT.
 const BRAND: u64 = 1 << 60;
 /// Bits of a brand that number the jobs of a run: 268 million starts before a number is reused.
 const JOB_BITS: u32 = 28;
@@ -61,20 +61,20 @@ impl Sign {
 
     /// The limit of a job, microseconds.
     pub(crate) fn brand(&self) -> u64 {
-        // FNV-1a. Two runs have the same 32 bits once in four thousand million cases; the lineage then distinguishes
-        // them.
+        // The FNV-1a hash. Two runs have the same 32 bits once in four thousand million cases; then their lineages
+        // distinguish them.
         let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         let hash = self.token.bytes().fold(0x811c_9dc5, step);
         BRAND | u64::from(hash) << JOB_BITS | (self.job.unwrap_or(0) & JOBS)
     }
 
-    /// The live processes with this sign that provably belong to the run, except this one.
+    /// The live processes, except this one, that carry this sign and provably belong to the run.
     pub(crate) fn find(&self, lineage: &Lineage) -> Vec<Identity> {
         self.find_with_group(lineage, None)
     }
 
-    /// The same, and the live processes of a process group of the run. One scan of all processes serves both; it is
-    /// most of the cost at the end of a job.
+    /// Like [`Sign::find`], plus the live processes of a process group of the run. One scan of all processes serves
+    /// both; the scan is most of the cost at the end of a job.
     pub(crate) fn find_with_group(&self, lineage: &Lineage, group: Option<i32>) -> Vec<Identity> {
         let since_owner = lineage.since_owner();
         let is_on = |p: &Identity| self.is_on(p.pid);
@@ -86,10 +86,10 @@ impl Sign {
     }
 
     fn is_on(&self, pid: i32) -> bool {
-        // Gone meanwhile, or another user's: not one of our processes.
+        // A process that has gone meanwhile or belongs to another user is not ours.
         let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        // A daemon that a job has started but that others use as well (`mt-launch exec`) drops the mark, but cannot
-        // drop the brand.
+        // MPS programs do not count by their brand: a daemon that a job has started but that others use as well
+        // (`mt-launch exec`) drops the mark, but cannot drop the brand.
         self.is_in_environment(&read("environ"))
             || self.is_in_limits(&read("limits")) && !mps::is_program(pid)
     }
@@ -119,17 +119,17 @@ impl Sign {
     }
 }
 
-/// Brands this process, and so everything that it becomes and starts. It only makes system calls, so it may be called
-/// between fork and exec.
+/// Sets the brand of this process, which survives exec and is inherited by its children. It only makes system calls, so
+/// it may be called between fork and exec.
 ///
 /// # Errors
-/// If there is a lower limit that this user may not raise; the mark is then the only sign.
+/// If the current limit is lower and this user may not raise it; the mark is then the only sign.
 pub(crate) fn bear(brand: u64) -> io::Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_RTTIME)?;
     Ok(setrlimit(Resource::RLIMIT_RTTIME, brand, most)?)
 }
 
-/// Removes the brand from this process, which a job has started and which outlives it on purpose.
+/// Removes the brand from this process: a job has started it, but it outlives the job on purpose.
 pub(crate) fn shed() {
     // If the limit cannot be set, no process has a brand.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_RTTIME) {
@@ -137,10 +137,11 @@ pub(crate) fn shed() {
     }
 }
 
-/// Brands this process as the first job of the run with a token, before it becomes a program that this tool attends.
+/// Sets the brand of the first job of the run with this token, before this process becomes a program that this tool
+/// attends.
 ///
 /// # Errors
-/// As for a job: the mark is then the only sign.
+/// If the limit cannot be set; the mark is then the only sign.
 pub fn bear_sign(token: &str) -> io::Result<()> {
     bear(Sign::of_run(token).of_job(0).brand())
 }

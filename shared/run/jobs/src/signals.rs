@@ -4,19 +4,19 @@ use std::os::unix::net::UnixStream;
 
 /// Signals that ask this process to end.
 ///
-/// While this exists, they do not end the process by themselves; its holder must act on them.
+/// While this value exists, these signals do not end the process; the holder must react to them.
 #[derive(Debug)]
 pub struct Signals {
     pipes: Vec<(i32, UnixStream)>,
     arrived: Arrived,
 }
 
-/// What has arrived so far.
+/// Signals that have arrived so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// The first signal.
     pub first: Option<i32>,
-    /// How many in all.
+    /// Number of signals in total.
     pub count: u32,
 }
 
@@ -24,7 +24,7 @@ impl Signals {
     /// Listens to the given signals.
     ///
     /// # Errors
-    /// If the system has no room for another pipe.
+    /// If no pipe can be created.
     pub fn install(signals: &[i32]) -> io::Result<Self> {
         let pipes = signals
             .iter()
@@ -36,7 +36,7 @@ impl Signals {
         })
     }
 
-    /// Reads what has arrived.
+    /// Reads the signals that have arrived.
     pub fn arrived(&mut self) -> Arrived {
         for (signal, pipe) in &mut self.pipes {
             let count = drain(pipe);
@@ -58,7 +58,7 @@ impl Signals {
 /// programs treat a second interrupt as a request to end at once.
 ///
 /// # Errors
-/// If the system has no room for another thread or pipe.
+/// If no thread or pipe can be created.
 pub fn relay(child: i32) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
     let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
@@ -78,7 +78,7 @@ pub fn pass_on(child: i32, signal: i32) {
         return;
     }
     if let Ok(signal) = nix::sys::signal::Signal::try_from(signal) {
-        // It may have ended at this moment; then there is no one to signal.
+        // Fails if the process has just ended, which is harmless.
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal).ok();
     }
 }

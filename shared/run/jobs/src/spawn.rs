@@ -70,7 +70,7 @@ impl SpawnError {
     }
 }
 
-/// A limit has been reached that the system's message does not name.
+/// A limit was reached; the text names the limit, unlike the system's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Limit(&'static str);
@@ -94,7 +94,7 @@ pub(crate) fn spawn(
     let seat = Seat::new(sign, group, must, &spec.cpus);
     let mark = sign.mark();
     program::start(spec, (MARK, mark.as_ref()), &seat).map_err(|source| match &spec.cwd {
-        // The error is the same as for a missing program.
+        // Starting fails with the same error as for a missing program, so this case is distinguished here.
         Some(cwd) if !cwd.is_dir() => SpawnError::Folder {
             path: cwd.clone(),
             source: fs::read_dir(cwd).err().unwrap_or(source),
@@ -109,8 +109,8 @@ pub(crate) fn spawn(
     })
 }
 
-/// Makes a program that is not a job die with the thread that starts it, carry a sign, and join a control group if
-/// that accepts it.
+/// Makes a program that is not a job die with the thread that starts it, carry a sign, and join a control group if the
+/// group accepts it.
 pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Path>) {
     command.env(MARK, sign.mark()).process_group(0);
     let group = enclosure.and_then(|path| Group::open(path).ok());
@@ -127,7 +127,8 @@ pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Pat
     }
 }
 
-/// The system's message for too many processes ("Resource temporarily unavailable") or files does not name a limit.
+/// Adds the name of the limit to an error of too many processes or files, because the system's message ("Resource
+/// temporarily unavailable") does not contain it.
 pub(crate) fn with_limit(error: io::Error) -> io::Error {
     let limit = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => {

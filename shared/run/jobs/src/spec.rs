@@ -6,7 +6,7 @@ use units::TaskId;
 
 use crate::{LogLimits, Origin, Progress};
 
-/// A program to start and how to look after it.
+/// A program to start, and how to supervise it.
 #[derive(Debug, Clone)]
 pub struct JobSpec {
     /// The task that it works for.
@@ -25,10 +25,10 @@ pub struct JobSpec {
     pub cgroup_procs: Option<PathBuf>,
     /// Processors to run on; empty: any.
     pub cpus: Vec<usize>,
-    /// What it inherits besides; `None`: what this process has. Its own `cpus` take precedence.
+    /// Other attributes that it inherits; `None`: those of this process. `cpus` takes precedence.
     pub origin: Option<Origin>,
-    /// Where standard output and standard error go.
+    /// Path of the log for standard output and standard error.
     pub log: PathBuf,
-    /// How large the log may grow.
+    /// Size limits of the log.
     pub log_limits: LogLimits,
 }

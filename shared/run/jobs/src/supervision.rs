@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::{LogLimits, Passing, RunDir};
 
-/// How jobs are supervised, whatever plan they belong to.
+/// How jobs are supervised; applies to all kinds of plans.
 #[derive(Debug, Clone)]
 pub struct Supervision {
     /// Maximum number of restarts of a task.
@@ -14,35 +14,35 @@ pub struct Supervision {
     pub grace: Duration,
     /// Folder of logs; absent: kept only while tasks run.
     pub logs: Option<PathBuf>,
-    /// How large they may grow.
+    /// Size limits of the logs.
     pub log_limits: LogLimits,
     /// Whether the output of jobs is printed.
     pub follow: bool,
-    /// Where run directories are.
+    /// Folder of run directories.
     pub runs: PathBuf,
     /// Which variables jobs get in addition to the usual ones.
     pub passing: Passing,
 }
 
-/// When a task is late, whatever plan it belongs to. An absent limit is never due.
+/// Time limits of a task; they apply to all kinds of plans. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeLimits {
-    /// From the start of a job until it is ready.
+    /// Time limit from the start of a job until it is ready.
     pub ready: Option<Duration>,
-    /// Between two steps.
+    /// Time limit between two steps.
     pub stall: Option<Duration>,
-    /// For a task in a round, restarts included.
+    /// Time limit for a task in a round, including restarts.
     pub total: Option<Duration>,
-    /// Whether jobs report no progress, so that the other two do not apply.
+    /// Whether jobs report no progress, so that `ready` and `stall` do not apply.
     pub no_progress: bool,
 }
 
-/// Maximum pause before a restart: a job that fails for a temporary reason (memory used by another program, a server
-/// that is starting) is tried at least once a minute until its restarts are used up.
+/// Maximum pause before a restart, so that a job that fails for a temporary reason (memory used by another program, a
+/// server that is still starting) is tried at least once a minute until its restarts are used up.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 impl Supervision {
-    /// Of programs that are started once, as they are given.
+    /// Supervision of programs that are started as given and never restarted.
     #[must_use]
     pub fn of_programs(grace: Duration) -> Self {
         Self {
@@ -57,8 +57,8 @@ impl Supervision {
         }
     }
 
-    /// Pause before restart number `restart`, from 1: doubled each time, so that a job that fails at once does not
-    /// use up its restarts within a second.
+    /// Pause before restart number `restart`, from 1. It doubles each time (exponential back-off), so that a job that
+    /// fails at once does not use up its restarts within a second.
     #[must_use]
     pub fn pause(&self, restart: u32) -> Duration {
         let factor = 2u32.saturating_pow(restart.saturating_sub(1));

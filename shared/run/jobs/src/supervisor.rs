@@ -24,7 +24,8 @@ use job::RunningJob;
 
 /// Starts jobs, reads their output, and notices their end.
 ///
-/// Create it in a thread that lives as long as the jobs should: they die with it. Dropping it kills them all.
+/// Create it in a thread that lives as long as the jobs should, because the jobs die with that thread. Dropping the
+/// supervisor kills all jobs.
 #[derive(Debug)]
 pub struct Supervisor {
     jobs: BTreeMap<JobId, RunningJob>,
@@ -36,37 +37,36 @@ pub struct Supervisor {
     looked: Instant,
     children: UnixStream,
     signals: Option<Signals>,
-    /// Gets a byte when [`Supervisor::poll`] should return.
+    /// Receives a byte when [`Supervisor::poll`] should return.
     wake: Option<UnixStream>,
     coalesce: Duration,
     last_read: Instant,
-    /// Output accumulates until then.
+    /// Output accumulates until this time.
     read_at: Instant,
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
-    /// Children that are not strays; absent: strays are not searched for.
+    /// Children that are no strays; `None`: no search for strays.
     known: Option<Vec<Identity>>,
 }
 
 /// Bytes read from one pipe at a time: the size of a pipe's buffer in Linux, so one read empties it.
 const CHUNK: usize = 64 * 1024;
-/// How often it is checked that jobs are in their control groups. A check scans all processes of the machine, about 1
-/// ms for 150 of them. A job that leaves its group does so when it starts, and is reported before it has trained for
-/// long.
+/// Interval of the checks that jobs are in their control groups. A check scans all processes of the machine, about 1 ms
+/// for 150 of them. A job that leaves its group does so when it starts, and is reported before it has trained for long.
 const LOOK_INSIDE: Duration = Duration::from_secs(1);
 
-/// How often the other processes of a job that was asked to end are looked for. The end of a child wakes this process,
-/// but they may be children of others; an end noticed this much later is no loss to anyone.
+/// Time between two searches for the remaining processes of a job that was asked to end. The end of a child wakes this
+/// process, but the others may be children of other processes; noticing their end this much later does no harm.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(50);
 
 impl Supervisor {
-    /// A supervisor whose jobs carry the signs of a run (`token` is that of a [`crate::RunDir`]).
+    /// A supervisor whose jobs carry the signs of a run; `token` is the token of a [`crate::RunDir`].
     ///
     /// # Errors
-    /// If the system has no room for another pipe.
+    /// If no pipe can be created.
     pub fn new(token: &str) -> io::Result<Self> {
-        // Daemons of a job become children of this process and can be waited for.
+        // As a subreaper, this process becomes the parent of a job's daemons and can wait for them.
         nix::sys::prctl::set_child_subreaper(true)?;
         Ok(Self {
             jobs: BTreeMap::new(),
@@ -87,8 +87,8 @@ impl Supervisor {
         })
     }
 
-    /// The supervisor of a run. Every job that is started without a control group is put into its own, if such groups
-    /// can be made.
+    /// The supervisor of a run. Every job that is started without a control group gets one of its own, if groups can be
+    /// created.
     ///
     /// # Errors
     /// As [`Supervisor::new`].
@@ -98,12 +98,12 @@ impl Supervisor {
         Ok(own)
     }
 
-    /// Lets [`Supervisor::poll`] wake on signals, too.
+    /// Makes [`Supervisor::poll`] also return on signals.
     pub fn listen(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }
 
-    /// Lets bytes from `wake`, which must not block, end a [`Supervisor::poll`].
+    /// Makes [`Supervisor::poll`] also return on bytes from `wake`, which must be non-blocking.
     pub fn wake_on(&mut self, wake: UnixStream) {
         self.wake = Some(wake);
     }
@@ -160,7 +160,8 @@ impl Supervisor {
         self.jobs.get(&job).map(RunningJob::pid)
     }
 
-    /// `cgroup.procs` of the control group of a job that has not ended; `None` if it may run elsewhere as well.
+    /// `cgroup.procs` of the control group of a job that has not ended; `None` if some of its processes may be outside
+    /// of the group.
     #[must_use]
     pub fn procs(&self, job: JobId) -> Option<&Path> {
         self.jobs.get(&job)?.group()
@@ -172,7 +173,7 @@ impl Supervisor {
         self.jobs.keys().copied().collect()
     }
 
-    /// How many jobs have not ended.
+    /// Number of jobs that have not ended.
     #[must_use]
     pub fn running(&self) -> usize {
         self.jobs.len()
@@ -209,8 +210,8 @@ impl Supervisor {
         job.tell(line.as_bytes())
     }
 
-    /// Ends a job: SIGTERM to everything that it has started, and SIGKILL to what is left of that after `grace`. The
-    /// job is over when all of it has ended.
+    /// Ends a job: SIGTERM to all its processes, and after `grace` SIGKILL to those that remain. The job is over when
+    /// all have ended.
     pub fn stop(&mut self, job: JobId, grace: Duration) {
         if let Some(job) = self.jobs.get_mut(&job) {
             job.terminate(grace);
@@ -240,7 +241,7 @@ impl Supervisor {
         std::mem::take(&mut self.queue)
     }
 
-    /// For how long output accumulates before it is read again.
+    /// Time for which output accumulates before it is read again.
     fn pause(&self) -> Duration {
         self.read_at.saturating_duration_since(Instant::now())
     }
@@ -273,7 +274,7 @@ impl Supervisor {
         poll(&mut fds, PollTimeout::from(millis)).ok();
     }
 
-    /// Only progress is queued; what else a job tells may be followed by more for which someone waits.
+    /// Whether only progress is queued. After other events, more may follow for which someone waits.
     fn queue_is_quiet(&self) -> bool {
         let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
         self.queue.iter().all(quiet)
@@ -287,8 +288,8 @@ impl Supervisor {
             most = most.max(bytes);
         }
         let now = Instant::now();
-        // A job whose pipe is full waits for its reader. So a full pipe is read again at once, and at the rate just seen no
-        // other gets more than half full.
+        // A job whose pipe is full has to wait. So a full pipe is read again at once, and the pause is short enough
+        // that at the current rate no other pipe becomes more than half full.
         if most > 0 && most < CHUNK && self.queue_is_quiet() {
             let half = (now - self.last_read).mul_f64(CHUNK as f64 / 2.0 / most as f64);
             self.read_at = now + half.min(self.coalesce);
@@ -373,9 +374,9 @@ impl Supervisor {
         self.sweep();
     }
 
-    /// Treats the current children of this process as known, and from now on kills all others when the last job has
-    /// ended. This finds processes that have dropped the signs of their job and left its process group and control
-    /// group: this process adopts orphans, so they become its children. Only for a program that starts nothing else.
+    /// Treats the current children of this process as known, and from now on kills all other children when the last job
+    /// has ended. This finds processes that have dropped the signs of their job and left its process group and control
+    /// group, because this process adopts orphans. Use it only in a program that starts no other processes.
     pub fn sweep_strays(&mut self) {
         self.known = Some(process::children());
     }
@@ -386,10 +387,11 @@ impl Supervisor {
             return Vec::new();
         };
         let mut swept = Vec::new();
-        // Children of a killed process become ours, so one pass is not enough. Ten generations are more than was ever
-        // seen; without a limit, a process that forks faster than it is killed would keep this process here for ever.
+        // Children of a killed process become ours, so one pass is not enough. Ten generations are more than we have
+        // ever seen; without a limit, a process that forks faster than it is killed would keep this loop running for
+        // ever.
         for _ in 0..10 {
-            // A daemon that was started meanwhile is stopped by its owner.
+            // An MPS daemon that was started meanwhile is stopped by its owner.
             let mut strays = process::children();
             strays.retain(|p| !known.contains(p) && !mps::is_program(p.pid));
             if strays.is_empty() {

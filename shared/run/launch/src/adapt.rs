@@ -1,4 +1,4 @@
-//! Between rounds: corrects the model by measurements, and plans again.
+//! Corrects the model by measurements between rounds, and plans again.
 
 mod noise;
 
@@ -12,29 +12,29 @@ use units::{Batch, SamplesPerSec, Share};
 use crate::launch::Launch;
 pub(crate) use noise::{Hearing, LiveNoise};
 
-/// Repetitions of the correction. Each squares the remaining relative error, as the predictor is nearly proportional
-/// to the solo times.
+/// Iterations of the correction. Each one squares the remaining relative error, because the prediction is nearly
+/// proportional to the solo times.
 const REPETITIONS: usize = 8;
-/// Corrections beyond this factor are attributed to a fault in the round, not to the model: a job that stalled, or
-/// that counted in other units.
+/// Corrections beyond this factor are attributed to a fault in the round and not to the model: to a job that stalled,
+/// or that counted in other units.
 const LARGEST_FACTOR: f64 = 4.0;
 /// Minimum relative improvement of another plan: rates of one co-run repeat to one or two percent, so a smaller
 /// difference may be chance.
 const LEAST_GAIN: f64 = 0.02;
 
-/// The model of a launch as its rounds correct it.
+/// The model of a launch with the corrections from its rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Correction {
     /// Noise scales reported by the rounds.
     pub(crate) noise: LiveNoise,
-    /// The model with the corrections so far; absent: that of the plan.
+    /// The model with the corrections so far; absent: the model of the plan.
     model: Option<Model>,
 }
 
 /// Effect of a correction on a launch.
 #[derive(Debug)]
 pub(crate) enum Adapted {
-    /// Another plan, and how it differs.
+    /// A new plan, and a description of the changes.
     Anew(Box<Launch>, String),
     /// The plan is kept; the reason.
     Stays(String),
@@ -59,7 +59,8 @@ impl Correction {
         let plan = &launch.plan;
         let known = self.model.as_ref().or(plan.model.as_ref());
         let mut model = known.ok_or("the plan carries no model to correct")?.clone();
-        // The solver gives every task of the workload a share, even one that this plan leaves out.
+        // Such a plan cannot be solved again: the solver gives every task of the workload a share, even one that this
+        // plan leaves out.
         if plan.tasks.len() != model.workload.tasks.len() {
             return Err("the plan leaves out tasks of its workload".to_owned());
         }
@@ -99,9 +100,9 @@ impl Correction {
     }
 }
 
-/// Why a plan for a time to target is kept: by the corrected model the new plan is hardly faster, or is not faster at
-/// one end of the noise scales' intervals. Errors of throughputs are ignored: they come from one model and affect
-/// both plans alike. `None` if the new plan is faster, or if the objective is not a time to target.
+/// The reason why a plan for a time to target is kept: according to the corrected model, the new plan is hardly faster,
+/// or it is not faster at one end of the noise scales' intervals. Errors of throughputs are ignored: they come from one
+/// model and affect both plans alike. `None` if the new plan is faster, or if the objective is not a time to target.
 fn no_sooner(
     launch: &Launch,
     new: &Plan,
@@ -150,7 +151,7 @@ fn setting(task: usize, batch: Batch, share: Share) -> Setting {
 /// the way to the measured values.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
-    // They were measured earlier: the cause of the correction has changed them, too.
+    // The earlier measurements no longer apply, because the cause of the correction has changed them too.
     model.measured = Vec::new();
     let tasks: Vec<usize> = launch
         .assignments()
@@ -200,7 +201,7 @@ fn ordered(
     Ok((timeline.plan.clone(), Some(timeline)))
 }
 
-/// The changes, for people.
+/// The changes of the plan as text for users.
 fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> Vec<String> {
     let mut all = Vec::new();
     for (i, task) in old.tasks.iter().enumerate() {

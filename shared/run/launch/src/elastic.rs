@@ -1,9 +1,9 @@
-//! Trainings that move between GPUs while they run, as a controller decides.
+//! Elastic trainings: a controller decides on which GPUs they run, and they move while they run.
 //!
-//! The controller is any program that reads events of trainings (`mt.training/1`) and writes
-//! allocations of GPUs (`mt.allocation/1`), such as `mt-elastic`. The launcher starts each training
-//! with a process for every GPU, tells the controller what happens, and moves a training by
-//! stopping it (SIGTERM, checkpoint) and starting it with another number of processes.
+//! The controller is any program that reads events of trainings (`mt.training/1`) and writes allocations of GPUs
+//! (`mt.allocation/1`), such as `mt-elastic`. The launcher starts each training with one process per GPU, reports
+//! events to the controller, and moves a training by stopping it (SIGTERM, checkpoint) and starting it with another
+//! number of processes.
 //!
 //! Guarantees, whatever the controller does:
 //!
@@ -11,8 +11,7 @@
 //! - if it fails before its first decision, as on a usage error, the launch ends;
 //! - if it dies later or does not answer, the last allocation stays, and trainings that would otherwise
 //!   never get a GPU get free ones;
-//! - if programs can stand by, those of the next allocation load while their predecessors still
-//!   train;
+//! - if a program supports standby, its processes for the next allocation load while their predecessors still train;
 //! - a decision is carried out only after the previous reconfiguration has ended, so every training
 //!   makes a step between two of them; if several decisions wait, the newest counts;
 //! - a decision that is not a valid allocation of this machine's GPUs changes nothing.
@@ -55,7 +54,7 @@ pub struct Elastic {
     /// Number of equal parts of one device, at least 1, that are allocated instead of its GPUs: a training is one
     /// process under the share of its parts.
     pub parts: Option<u32>,
-    /// Policy for processes on the GPUs that are not under the controller.
+    /// Policy for other processes on the GPUs, which the controller does not manage.
     pub others: Others,
 }
 
@@ -91,7 +90,7 @@ pub fn run_elastic(
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
     let mut run = run_dir(&settings.supervision, console)?;
     let logs = log_folder(&settings.supervision, &run)?;
-    // Started before the host records which children are not strays.
+    // Must start before the host records the known children, or it would count as a stray.
     let controller = Controller::start(&elastic.controller, &mut run)?;
     let count = match elastic.parts {
         Some(_) => 1,
@@ -104,8 +103,8 @@ pub fn run_elastic(
     let (metrics, follow) = (settings.metrics.as_ref(), settings.supervision.follow);
     let mut recorder = Recorder::new(output, console, metrics, follow);
     let (parts, now) = (elastic.parts, host.now());
-    // Ended before the host, which removes the control groups of the run with everything in them: a controller may
-    // end by itself.
+    // The session ends before the host is dropped: the host removes the control groups of the run with all processes in
+    // them, but the controller may end by itself first.
     let session = ElasticLaunch::new(workload, settings, (controller, arrivals), logs, parts, now);
     let (played, broken) = session.play(host.as_mut(), &mut recorder, provenance);
     let written = recorder.finish();

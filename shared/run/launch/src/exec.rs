@@ -1,9 +1,8 @@
 //! One program under the share of a task, for engines that start processes themselves.
 //!
-//! [`exec`] puts this process under the share and then becomes the program, as nice(1) and
-//! taskset(1) do, so that an engine (a scheduler, a federated-learning server, a shell) keeps the
-//! process that it started. [`Placement`] says what the share is; its variables alone are what
-//! `mt-launch env` prints, for engines that start containers.
+//! [`exec`] puts this process under the share and then becomes the program, as nice(1) and taskset(1) do, so that an
+//! engine (a scheduler, a federated-learning server, a shell) keeps the process that it started. [`Placement`]
+//! describes the share; for engines that start containers, `mt-launch env` prints its variables alone.
 
 mod log;
 mod place;
@@ -34,24 +33,23 @@ pub struct Program {
     pub argv: Vec<OsString>,
     /// File to which a line with the result is appended.
     pub log: Option<PathBuf>,
-    /// Where run directories are.
+    /// Folder of run directories.
     pub runs: PathBuf,
 }
 
-/// Puts this process under the share and becomes the program. Returns only if that fails, or if
-/// there is a log: then this process stays the program's parent, passes signals on, and ends as
-/// the program did. `attendant` are the arguments that make this tool an attendant
-/// ([`jobs::attend`]).
+/// Puts this process under the share and becomes the program. Returns only if that fails, or if there is a log: then
+/// this process stays the program's parent, forwards signals, and returns the program's exit status. `attendant` are
+/// the arguments that make this tool an attendant ([`jobs::attend`]).
 ///
 /// # Errors
-/// [`Failure::Environment`] if the share cannot be applied, with what to do.
+/// [`Failure::Environment`] with advice if the share cannot be applied.
 pub fn exec(
     placement: &Placement,
     program: &Program,
     attendant: impl Fn(&Attended) -> Vec<OsString>,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    // An unwritable log is reported now, not after a day of training.
+    // Reports an unwritable log now, and not after a day of training.
     let mut record = match &program.log {
         Some(path) => Some(Record::open(path, placement, &program.argv)?),
         None => None,
@@ -60,7 +58,7 @@ pub fn exec(
     let attended = Attended::this(place.run(), place.shared_daemon()).map_err(environment)?;
     attended.start(&attendant(&attended)).map_err(environment)?;
     place.enter()?;
-    // Refused: the mark, which the program gets as a variable, remains.
+    // If the brand is refused, the mark remains, which the program gets as a variable.
     jobs::bear_sign(place.token()).ok();
     let mut command = command(placement, program, &place);
     let Some(record) = &mut record else {
@@ -70,9 +68,9 @@ pub fn exec(
     match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => {
             let exit = watch(child, record, &place, console);
-            // The program's status is more important than a line about it: a full disk must not turn a day of
-            // training into a failure. Nor may this return before the control group is handed over: removing it would
-            // kill this process, which is inside.
+            // The program's exit status is more important than its line in the log: a full disk must not turn a day of
+            // training into a failure. This function must also not return before the control group is handed over,
+            // because dropping it would kill this process, which is inside.
             if let Err(failure) = record.write() {
                 console.warn(&format!("--log has no line of this program: {failure}"));
             }
@@ -86,7 +84,7 @@ pub fn exec(
 fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
     let mut command = Command::new(&program.argv[0]);
     command.args(&program.argv[1..]);
-    // Settings of another daemon in our environment are not for this client.
+    // Settings in our environment belong to another daemon and must not reach this client.
     command.env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     command.envs(placement.variables());
     command.envs(place.variables());
@@ -98,7 +96,7 @@ fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
 fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Console) -> Exit {
     let name = program.argv[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
-    // This process is already inside the control group, and removing that would kill it.
+    // This process is already inside the control group, so removing the group would kill it.
     place.leave_to_the_attendant();
     Exit::Program(match error.kind() {
         std::io::ErrorKind::NotFound => 127,
@@ -106,14 +104,14 @@ fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Co
     })
 }
 
-/// How long output may take to arrive after the program's end, while a leftover process keeps the stream open; the
-/// attendant kills that process as soon as this one has ended.
+/// Time for output to arrive after the program's end if a leftover process keeps the stream open; the attendant kills
+/// that process as soon as this one has ended.
 const LATE_OUTPUT: Duration = Duration::from_millis(500);
 /// How often to check whether the program has ended while it prints nothing: 50 system calls per second, and a delay
 /// that users do not notice.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Stays with the program until its end.
+/// Waits for the end of the program, and reads its output for the log.
 fn watch(
     mut child: Child,
     record: &mut Record,
@@ -171,7 +169,7 @@ fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failu
     if let Some(stdout) = child.stdout.take() {
         let copy = move || {
             let copied = cli::pass_through(stdout, |bytes| {
-                // After the program has ended, nothing reads it.
+                // Fails after the program has ended, when nothing reads the channel.
                 sender.send(bytes.to_vec()).ok();
             });
             match copied {

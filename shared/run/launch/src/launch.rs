@@ -21,27 +21,27 @@ pub struct Launch {
     pub plan: Plan,
     /// The tasks and the device, which is never `replay`.
     pub workload: Workload,
-    /// Throughput of each task while all run, at the launched batch sizes.
+    /// Predicted throughput of each task while all run, at the launched batch sizes.
     predicted: Vec<Option<SamplesPerSec>>,
 }
 
 /// One task as it is launched.
 #[derive(Debug, Clone, Copy)]
 pub struct Assignment<'a> {
-    /// What the plan says.
+    /// The task in the plan.
     pub planned: &'a PlanTask,
-    /// What the workload says.
+    /// The task in the workload.
     pub task: &'a Task,
-    /// Samples of each step.
+    /// Batch size, samples per step.
     pub batch: Batch,
-    /// Part of the device.
+    /// Share of the device.
     pub share: Share,
     /// Predicted throughput while all tasks run.
     pub predicted: Option<SamplesPerSec>,
 }
 
 impl Launch {
-    /// The result of launching a plan, in the order of a timeline if there is one.
+    /// The launch of a plan, in the order of a timeline if there is one.
     ///
     /// # Errors
     /// [`PredictError`] if the timeline varies batch sizes and the plan's model is not valid.
@@ -76,8 +76,8 @@ impl Launch {
         Ok(launch)
     }
 
-    /// Predictions for every task by a predictor of `known`; nothing if it lacks one of them, and for a task without
-    /// a number.
+    /// Predictions for every task by a predictor of `known`. All are `None` if the predictor lacks one of the tasks; a
+    /// single one is `None` if the task has no prediction.
     fn predicted_by(&self, predictor: &Predictor, known: &Workload) -> Vec<Option<SamplesPerSec>> {
         let rates = self.rates_of(predictor, known);
         let number = |rate| SamplesPerSec::new(rate).ok();
@@ -126,10 +126,10 @@ impl Launch {
         }
     }
 
-    /// Only some of its tasks, with the batch sizes and shares of the whole plan, like a hand-written plan: the
-    /// results of the search do not hold for fewer tasks. Predictions are the model's for these tasks alone.
-    /// Transfers keep their order. The phases of a timeline are dropped, because their times depend on the other
-    /// tasks.
+    /// A launch of only some of its tasks, with the batch sizes and shares of the whole plan. It counts as a
+    /// hand-written plan, because the results of the search do not hold for fewer tasks. Predictions come from the
+    /// model for these tasks alone. Transfers keep their order. The phases of a timeline are dropped, because their
+    /// times depend on the other tasks.
     ///
     /// # Errors
     /// [`Failure::Usage`] names the tasks that the plan does not have; [`Failure::Input`] if its model is not valid.
@@ -187,7 +187,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// What is launched, as the events name it.
+    /// Description of the launched plan in the events.
     #[must_use]
     pub fn planned(&self) -> Planned {
         match &self.timeline {
@@ -228,7 +228,7 @@ impl Launch {
         self.rates_of(predictor, &self.plan.model.as_ref()?.workload)
     }
 
-    /// Like [`Launch::together`], for a predictor of `known`.
+    /// Like [`Launch::together`], for a predictor of the workload `known`.
     fn rates_of(&self, predictor: &Predictor, known: &Workload) -> Option<Vec<f64>> {
         let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
@@ -361,7 +361,7 @@ impl Assignment<'_> {
         self.planned.gpu.unwrap_or(0) as usize
     }
 
-    /// Maximum device memory for it: what its batch needs according to the workload.
+    /// Limit on its device memory: the need of its batch according to the workload.
     #[must_use]
     pub fn memory(&self) -> Option<Bytes> {
         // The workload's own check keeps the sum below 2^53.
@@ -369,7 +369,7 @@ impl Assignment<'_> {
         needed.and_then(|bytes| Bytes::new(bytes).ok())
     }
 
-    /// Samples of a round, where known.
+    /// Samples of a round, if known.
     #[must_use]
     pub fn samples(&self) -> Option<u64> {
         let samples = self.planned.samples.or(self.task.samples);

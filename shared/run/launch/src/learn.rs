@@ -1,8 +1,9 @@
-//! Which shares the next round gets, learnt from the rounds so far.
+//! Learns the shares of the next round from the rounds so far.
 //!
-//! Every round is real work and a measurement. A [`Learner`] keeps a `Belief` of how long each task trains under any
-//! shares, and weighs each candidate for the next round: what it may cost once against what it may save in all the
-//! rounds that remain. It starts no process and reads no clock, so it is judged on virtual time (examples/rounds).
+//! Every round is real work and a measurement. A [`Learner`] keeps a `Belief` about how long each task trains under any
+//! shares. For each candidate for the next round, it weighs the possible cost of one round against the possible savings
+//! in all remaining rounds. It starts no process and reads no clock, so it can be evaluated in virtual time
+//! (examples/rounds).
 
 mod belief;
 mod course;
@@ -15,53 +16,57 @@ use belief::{Belief, Standing};
 pub use course::Course;
 pub use lessons::Lessons;
 
-/// Smallest share that a round gives: below it tasks of the simulator slow down by more than the others gain.
+/// Smallest share in a round: below it, tasks of the simulator slow down by more than the others gain.
 const LEAST: u32 = 1_000;
-/// Candidates differ by this much: finer steps change a round by less than its noise.
+/// Step between candidate shares: finer steps change a round by less than its noise.
 const STEP: u32 = 1_000;
 /// Equal share of more than three tasks, in percent of the device. On 14 trial mixes of the simulator 70 % each was
 /// never behind 100 % each, and ahead by up to 12 %; `200/n` was behind by 20 to 45 %.
 const CROWD: u32 = 7_000;
-/// What trials may cost altogether, as a part of all rounds under the prior: the promise is 3 %, and a trial may cost
-/// more than its 95 % bound.
+/// Maximum total cost of trials, as a fraction of the time of all rounds under the prior. The promise is 3 %; the
+/// difference is for trials that cost more than their 95 % bound.
 const AT_RISK: f64 = 0.02;
-/// Part of what has been saved so far that trials may cost in addition.
+/// Fraction of the savings so far that trials may cost in addition.
 const REINVESTED: f64 = 0.5;
-/// Least gain of a change, in rounds: less is within the rounding of the belief.
+/// Minimum gain of a change, in units of a round: smaller gains are within the rounding error of the belief.
 const LEAST_GAIN: f64 = 2e-3;
-/// Least gain of a trial as a part of the remaining time. The best of a thousand candidates is promised more than it
-/// holds: without this, half of a hundred rounds were trials on the trial mixes.
+/// Minimum gain of a trial as a fraction of the remaining time. The expected gain of the best of a thousand candidates
+/// is too optimistic (a selection bias): without this threshold, half of a hundred rounds were trials on the trial
+/// mixes.
 const LEAST_PART: f64 = 1e-3;
-/// Weight of what a trial costs at once. With 2 instead of 1, a hundred rounds of the trial mixes took 0.3 % less.
+/// Weight of the immediate cost of a trial. With 2 instead of 1, a hundred rounds of the trial mixes took 0.3 % less
+/// time.
 const COST_WEIGHT: f64 = 2.0;
-/// Standard errors above the expectation at which a trial must still be affordable: 19 of 20.
+/// A trial must be affordable even at this many standard errors above its expected time, which 19 of 20 trials do not
+/// exceed.
 const BOUND: f64 = 1.645;
 /// Equal shares that are candidates in every round.
 const EQUAL: [u32; 4] = [10_000, 8_500, 7_000, 5_500];
-/// Sweeps over all tasks by which a candidate is improved.
+/// Sweeps over all tasks in which a candidate is improved.
 const SWEEPS: usize = 3;
 
-/// Standard normal quantiles at the middles of 16 equal parts, for expectations of a maximum over tasks.
+/// Standard normal quantiles at the midpoints of 16 intervals of equal probability, for the expectation of a maximum
+/// over tasks.
 const DRAWS: [f64; 16] = [
     -1.862_7, -1.318_0, -1.009_99, -0.776_42, -0.579_13, -0.402_25, -0.237_20, -0.078_41, 0.078_41,
     0.237_20, 0.402_25, 0.579_13, 0.776_42, 1.009_99, 1.318_0, 1.862_7,
 ];
 
-/// Why a round gets its shares.
+/// The reason for the shares of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Nothing is known yet.
     Prior,
-    /// The best so far.
+    /// The best shares so far.
     Best,
-    /// Not tried yet; expected to be worth it.
+    /// Shares that were not tried yet and whose trial is expected to pay off.
     Trial,
 }
 
 /// Shares of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// One for each task.
+    /// One share for each task.
     pub shares: Vec<Share>,
     /// Their reason.
     pub why: Why,
@@ -80,11 +85,12 @@ pub struct Learner {
     rounds: u32,
     done: u32,
     belief: Belief,
-    /// Seconds saved so far against the prior, by the belief of the time.
+    /// Seconds saved so far relative to the prior; the time of each round under the prior is estimated right after the
+    /// round.
     saved_s: f64,
 }
 
-/// Shares that are never bad: all of the device for each of up to three tasks, 70 % for each of more.
+/// Safe initial shares: 100 % each for up to three tasks, 70 % each for more.
 #[must_use]
 pub fn prior(tasks: usize) -> Vec<Share> {
     let each = if tasks <= 3 { 10_000 } else { CROWD };
@@ -92,7 +98,7 @@ pub fn prior(tasks: usize) -> Vec<Share> {
 }
 
 impl Learner {
-    /// For this many rounds; the first one has the prior's shares.
+    /// A learner for this many rounds; the first one gets the shares of the prior.
     #[must_use]
     pub fn new(prior: Vec<Share>, rounds: u32) -> Self {
         Self {
@@ -109,7 +115,7 @@ impl Learner {
         self.belief.learn(observed);
     }
 
-    /// Learns from the round that has just been done; returns how long it would have taken under the prior.
+    /// Learns from the round that has just ended; returns its estimated duration under the prior, in seconds.
     pub fn observe(&mut self, observed: Observed) -> Option<f64> {
         let took = observed.round_s();
         self.belief.learn(observed);
@@ -119,13 +125,13 @@ impl Learner {
         prior_s
     }
 
-    /// Standard deviations of noise and drift that are assumed now.
+    /// Current estimates of the standard deviations of noise and drift.
     #[must_use]
     pub fn noise_and_drift(&self) -> (f64, f64) {
         self.belief.noise_and_drift()
     }
 
-    /// Seconds saved so far against the prior, as far as known.
+    /// Seconds saved so far relative to the prior, as far as known.
     #[must_use]
     pub fn saved_s(&self) -> f64 {
         self.saved_s
@@ -178,7 +184,7 @@ impl Learner {
         }
     }
 
-    /// The shares that were tried and are expected to be fastest now, and their seconds.
+    /// The tried shares that are expected to be fastest now, and their expected seconds.
     fn best(&self) -> (Vec<Share>, f64) {
         let mut best = (self.prior.clone(), f64::INFINITY);
         for shares in self.belief.tried() {
@@ -190,7 +196,7 @@ impl Learner {
         best
     }
 
-    /// Seconds by which a round may be longer than the best.
+    /// Seconds by which a round may exceed the expected time of the best shares.
     fn allowance_s(&self, best_s: f64) -> f64 {
         let prior_s = self.belief.round(&self.prior);
         let all = f64::from(self.rounds) * prior_s * AT_RISK;
@@ -204,21 +210,21 @@ impl Learner {
     }
 }
 
-/// What candidates are weighed by.
+/// Data for weighing candidates.
 struct Weighing<'a> {
     belief: &'a Belief,
-    /// Each task under the best shares.
+    /// The state of each task under the best shares.
     at_best: Vec<Standing>,
     best_s: f64,
-    /// Rounds that remain.
+    /// Number of remaining rounds.
     left: f64,
-    /// Seconds by which a round may be longer than the best.
+    /// Seconds by which a round may exceed the expected time of the best shares.
     allowance_s: f64,
 }
 
 impl Weighing<'_> {
-    /// Expected seconds of a round, seconds that it exceeds once in twenty, and expected seconds of a later round if
-    /// it is kept only where it has turned out better.
+    /// Three durations in seconds: the expectation of a round, the bound that it exceeds once in twenty rounds, and the
+    /// expectation of a later round if these shares are kept only in case they turn out better than the best.
     fn seconds(&self, shares: &[Share]) -> (f64, f64, f64) {
         let n = shares.len();
         let each: Vec<_> = (0..n)
@@ -230,7 +236,7 @@ impl Weighing<'_> {
         for k in 0..draws {
             let (mut now, mut learnt) = (0.0f64, 0.0f64);
             for (i, e) in each.iter().enumerate() {
-                // Each task goes through the draws in an order of its own (a Latin hypercube).
+                // Each task uses the draws in a different order (a Latin hypercube).
                 let z = DRAWS[(k * STRIDES[i % STRIDES.len()] + 5 * i) % draws];
                 now = now.max(math::exp(e.at_best + e.ratio + e.sd * z) + more[i]);
                 learnt = learnt.max(math::exp(e.at_best + e.ratio + e.learnable * z) + more[i]);
@@ -243,7 +249,7 @@ impl Weighing<'_> {
         (mean, mean + BOUND * sd, later)
     }
 
-    /// Seconds saved in all remaining rounds; none if it may cost too much.
+    /// Weighted seconds saved in all remaining rounds; negative infinity if the trial could cost too much.
     fn gain(&self, shares: &[Share]) -> f64 {
         let (now, bound, later) = self.seconds(shares);
         if bound - self.best_s > self.allowance_s {
@@ -252,7 +258,7 @@ impl Weighing<'_> {
         COST_WEIGHT * (self.best_s - now) + (self.left - 1.0) * (self.best_s - later)
     }
 
-    /// A candidate improved by moves of single tasks.
+    /// Improves a candidate by changing the share of one task at a time.
     fn improve(&self, mut shares: Vec<Share>) -> (Vec<Share>, f64) {
         let mut gain = self.gain(&shares);
         for _ in 0..SWEEPS {
@@ -277,7 +283,7 @@ impl Weighing<'_> {
     }
 }
 
-/// Odd numbers: each permutes the sixteen draws.
+/// Odd strides, since each of them permutes the sixteen draws.
 const STRIDES: [usize; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Launching: a plan or a timeline becomes jobs under shares, round after round.
 //!
-//! A [`Rounds`] plays rounds on a [`host::Host`] and tells every event to a [`runner::Sink`]. A round is a policy of
-//! [`runner`]: the phase of each task, whose turn it is to transfer, when a failure is tried again. On the simulator
-//! the same code runs in virtual time, so everything that can be launched can be simulated first.
+//! A [`Rounds`] runs rounds on a [`host::Host`] and passes every event to a [`runner::Sink`]. A round is a policy of
+//! [`runner`]: it decides the phase of each task, the order of transfers, and the time of retries. On the simulator the
+//! same code runs in virtual time, so everything that can be launched can be simulated first.
 //!
 //! [`run`] is the launch from a command line: it opens the host that the workload names, with a
 //! guard that cleans up if this process is killed, and records the events.

@@ -1,4 +1,4 @@
-//! The host of a launch, and the launch on it from a command line.
+//! Opens the host of a launch, and runs the launch on it for a command line.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::session::{Played, Rounds, log_name};
 use crate::settings::LaunchSettings;
 
 /// Launches `rounds` of one plan or timeline as its workload says: on a device of this machine, or on the simulator,
-/// whose jitter depends on `seed`. With a course, what the rounds teach changes the shares of the next.
+/// whose jitter depends on `seed`. With a course, the results of each round change the shares of the next.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the device cannot be used or events could not be written;
@@ -50,7 +50,7 @@ pub fn run(
     }
 }
 
-/// Refuses options that need a GPU where jobs get none.
+/// Refuses options that need a GPU on a device without one.
 pub(crate) fn fits(kind: DeviceKind, settings: &LaunchSettings) -> Result<(), Failure> {
     let unfit = host::unfit(kind, settings.attach_mps, &settings.cpus);
     unfit.map_or(Ok(()), |why| Err(Failure::Usage(why)))
@@ -70,8 +70,8 @@ fn simulated(
     plan_instance(&launch.plan, link.map(|l| l.duplex)).map_err(|e| input(&e))?;
     let mut workload = host::complete(&launch.workload, DeviceKind::Sim).map_err(open_failure)?;
     for (task, known) in workload.tasks.iter_mut().zip(&launch.workload.tasks) {
-        // The round was ordered for the updates of its own workload. If they are unknown, those of the catalogue
-        // would be transfers that no timeline has.
+        // Restores the update sizes of the original workload, for which the round was ordered. If they are unknown, the
+        // sizes from the catalogue would add transfers that no timeline has.
         task.update_bytes = known.update_bytes;
     }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
@@ -81,7 +81,7 @@ fn simulated(
         ready: None,
         stall: None,
         progress_every: Duration::ZERO,
-        // It reports its samples whatever the programs of the jobs would do.
+        // A simulated job always reports its samples, even if the real program would not.
         no_progress: false,
         ..settings.clone()
     };
@@ -131,7 +131,7 @@ fn real(
         let neighbours = prepare(&mut host, &settings.supervision, console)?;
         (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
-    // The readers of events or notes may stall; the jobs are supervised even then.
+    // Output goes through queues, so that jobs are supervised even if a reader of events or notes stalls.
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
@@ -157,7 +157,7 @@ fn real(
     conclude(&played, written, console)
 }
 
-/// Reports failures, and returns how the tool ends; `written` is the result of writing the events.
+/// Reports failures, and returns the exit of the tool; `written` is the result of writing the events.
 pub(crate) fn conclude(
     played: &Played,
     written: Result<(), Failure>,
@@ -198,7 +198,7 @@ fn list(tasks: &[TaskId]) -> String {
     names.join(", ")
 }
 
-/// GPUs that the plan names: their number.
+/// Number of GPUs that the plan needs.
 fn gpus(launch: &Launch) -> usize {
     let last = launch.plan.tasks.iter().filter_map(|t| t.gpu).max();
     last.map_or(1, |last| last.saturating_add(1) as usize)

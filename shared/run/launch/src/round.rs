@@ -1,7 +1,7 @@
-//! One round: transfers in their order, compute beside them, every job supervised.
+//! One round: ordered transfers, concurrent compute, and supervision of every job.
 //!
-//! A round is a policy of [`runner`]: it says what may start, and knows neither the kind of host nor its clock. On the
-//! simulator the same code runs the same round in virtual time.
+//! A round is a policy of [`runner`]: it decides what may start, and is independent of the kind of host and its clock.
+//! On the simulator the same code runs the same round in virtual time.
 
 mod begin;
 mod job_events;
@@ -35,7 +35,7 @@ pub(crate) struct Context<'r> {
     pub(crate) settings: &'r LaunchSettings,
     /// Processors of each task.
     pub(crate) cpus: &'r [Vec<usize>],
-    /// Where logs are.
+    /// Folder of logs.
     pub(crate) logs: &'r Path,
 }
 
@@ -49,18 +49,18 @@ pub(crate) struct RoundRun<'r> {
     begun: Instant,
     /// End of the last phase, from the start of the round.
     last_end: Seconds,
-    /// Since when all tasks train.
+    /// Time since which all tasks train.
     opened: Option<Instant>,
 }
 
-/// What a round calls a process by: the index of its task. A task has one process at a time.
+/// Identifies a process in a round by the index of its task, which has one process at a time.
 pub(crate) type Key = usize;
 
 /// The runner of a round.
 type Run<'a> = Runner<'a, Key>;
 
-/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase held by a later
-/// kind of phase would wait for ever.
+/// Holds of a round. With `--no-overlap` all downloads come first and all uploads last, so a phase that is held by a
+/// later kind of phase would wait for ever; such holds are dropped.
 fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     let mut holds = with.launch.holds();
     if with.settings.no_overlap {
@@ -89,7 +89,7 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// The event of its end, and its result.
+    /// The event at the end of the round, and its result.
     pub(crate) fn outcome(self) -> (EventPayload, RoundOutcome) {
         let ok = self.tasks.iter().all(|t| t.stage == Stage::Done);
         let tasks = self.summaries();
@@ -162,7 +162,7 @@ impl<'r> RoundRun<'r> {
                     begun = true;
                 }
             }
-            // A phase without a program ends at once and may let the next begin.
+            // A phase without a program ends at once, after which another phase may begin.
             if !begun {
                 break;
             }
@@ -172,7 +172,7 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// The transfers that are not held; with `--no-overlap` no upload begins while a task has not computed.
+    /// The transfers that are not held; with `--no-overlap`, no upload begins before all tasks have computed.
     fn permitted(&self, transfers: Vec<Transfer>, stages: &[Stage]) -> Vec<Transfer> {
         let computed = stages.iter().all(|s| *s > Stage::Computing);
         transfers
@@ -239,7 +239,7 @@ impl<'r> RoundRun<'r> {
             }
             self.tasks[i].share = share;
             let mut reason = why.to_owned();
-            // A job that is not ready yet gets its share when it is.
+            // A job that is not ready yet gets its share when it becomes ready.
             if self.tasks[i].runs
                 && let Err(error) = run.regrant(i, share)
             {

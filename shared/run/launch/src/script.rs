@@ -1,4 +1,4 @@
-//! What would be started, as shell lines.
+//! Shows the commands that a launch would start, as shell lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::settings::LaunchSettings;
 #[must_use]
 pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &LaunchSettings) -> String {
     let mut text = String::new();
-    // A comment has no quoting; a line end would end it.
+    // A comment has no quoting, and a line end would terminate it.
     let name = one_line(launch.plan.id.as_deref().unwrap_or("plan"));
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -98,7 +98,7 @@ fn variable(name: &str, value: &str) -> String {
     }
 }
 
-/// The variables that a job gets in addition to those that are passed on.
+/// The variables that a job gets in addition to the inherited ones.
 #[must_use]
 pub fn environment(
     launch: &Launch,
@@ -123,7 +123,7 @@ pub fn environment(
     variables
 }
 
-/// Information for a job.
+/// The work of a job, as its environment describes it.
 fn assignment(
     launch: &Launch,
     task: &Assignment<'_>,

@@ -16,19 +16,19 @@ use crate::round::{Context, RoundRun};
 use crate::settings::LaunchSettings;
 use crate::task::rate;
 
-/// State that lasts over the rounds of a launch.
+/// State of a launch over all its rounds.
 pub struct Rounds<'a> {
     /// The launch as in its first round.
     pub launch: Launch,
     /// How jobs are supervised.
     pub settings: &'a LaunchSettings,
-    /// Host of the jobs. It is dropped, which ends everything that still runs, before the summary is reported.
+    /// Host of the jobs. It is dropped before the summary is reported, which ends everything that still runs.
     pub host: Box<dyn Host>,
     /// Processors of each task.
     pub cpus: Vec<Vec<usize>>,
-    /// Where the logs of tasks are.
+    /// Folder of the tasks' logs.
     pub logs: PathBuf,
-    /// What is learnt from the rounds, if shares are to follow it.
+    /// The learner, if the shares of rounds are learnt.
     pub course: Option<Course>,
 }
 
@@ -37,9 +37,9 @@ pub struct Rounds<'a> {
 pub struct Played {
     /// Whether every task finished in every round.
     pub ok: bool,
-    /// The signal that ended it.
+    /// The signal that ended the launch.
     pub signal: Option<i32>,
-    /// Tasks that did not finish, without interrupted ones.
+    /// Tasks that did not finish, except interrupted ones.
     pub failed: Vec<TaskId>,
     /// Tasks that had not ended when the launch was stopped from outside.
     pub interrupted: Vec<TaskId>,
@@ -101,7 +101,7 @@ impl Rounds<'_> {
                 break;
             }
             if rest && sink.is_closed() {
-                // Why rounds are missing although nothing prevented them.
+                // Explains why rounds are missing although no task failed.
                 let stop = EventPayload::Stop {
                     round: None,
                     task: None,
@@ -113,7 +113,7 @@ impl Rounds<'_> {
             }
         }
         let ended = self.host.now();
-        // Nothing must be running when the summary says so.
+        // No job may run any more when the summary is written.
         drop(self.host);
         let (interrupted, failed) = unfinished(&totals);
         sink.event(&journal.summary(ended, ok, totals));
@@ -151,7 +151,7 @@ impl Rounds<'_> {
         self.launch = *launch;
     }
 
-    /// Gives a round the shares that the rounds so far suggest.
+    /// Sets the shares of a round to those learnt from the rounds so far.
     fn learn(&mut self, (round, journal): (u32, Journal), sink: &mut dyn Sink) {
         let Some((choice, reason)) = self.course.as_mut().map(Course::next) else {
             return;

@@ -3,16 +3,16 @@ use std::time::Duration;
 use cli::Replaced;
 use jobs::Supervision;
 
-/// Checked settings of a launch. An absent deadline is never due.
+/// Checked settings of a launch. An absent time limit means no limit.
 #[derive(Debug, Clone)]
 pub struct LaunchSettings {
     /// Restarts, logs and how jobs are ended.
     pub supervision: Supervision,
-    /// From the start of a job until it is ready.
+    /// Time limit from the start of a job until it is ready.
     pub ready: Option<Duration>,
-    /// Between two steps.
+    /// Time limit between two steps.
     pub stall: Option<Duration>,
-    /// For a task in a round.
+    /// Time limit for a task in a round.
     pub total: Option<Duration>,
     /// Processors of jobs on a GPU.
     pub cpus: jobs::Cpus,
@@ -25,7 +25,7 @@ pub struct LaunchSettings {
     pub keep_shares: bool,
     /// Whether transfers and compute do not overlap.
     pub no_overlap: bool,
-    /// Between two progress events of a task.
+    /// Minimum time between two progress events of a task.
     pub progress_every: Duration,
     /// File of metrics.
     pub metrics: Option<Replaced>,

@@ -6,15 +6,15 @@ use cli::Failure;
 
 use crate::settings::LaunchSettings;
 
-/// Weight of the previous model without `--damping`: a round is one noisy measurement, and with a weight of one half
-/// it is forgotten after a few rounds.
+/// Default of `--damping`, the weight of the previous model: a round is one noisy measurement, and with a weight of one
+/// half its effect fades after a few rounds.
 const DAMPING: f64 = 0.5;
 
-/// Seconds until a job of a round is ready, and between two steps, without options: importing a framework on a busy
-/// machine takes half a minute, an evaluation between two steps some minutes.
+/// Default limits in seconds, until a job of a round is ready and between two steps: importing a framework on a busy
+/// machine takes half a minute, and an evaluation between two steps some minutes.
 const LIMITS: (f64, f64) = (120.0, 300.0);
 
-/// Seconds between two progress events without `--progress-every`: more cannot be read.
+/// Default of `--progress-every` in seconds: nobody can read more events.
 const PROGRESS_EVERY: f64 = 1.0;
 
 /// Supervision of jobs on real devices.
@@ -91,11 +91,11 @@ impl SupervisionArgs {
         })
     }
 
-    /// Options of rounds that mean nothing for a schedule: its tasks have whole GPUs, run once, and follow no order of
-    /// transfers.
+    /// Refuses options of rounds that have no meaning for a schedule, whose tasks have whole GPUs, run once, and follow
+    /// no order of transfers.
     ///
     /// # Errors
-    /// [`Failure::Usage`] with the names of those that were given.
+    /// [`Failure::Usage`] with the names of the given options.
     pub fn refuse_for_schedules(&self) -> Result<(), Failure> {
         let given = [
             ("--adapt", self.adapt),

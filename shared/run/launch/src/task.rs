@@ -15,30 +15,30 @@ use crate::turns::Stage;
 #[derive(Debug)]
 pub(crate) struct TaskRun {
     pub(crate) stage: Stage,
-    /// A process of the current phase runs.
+    /// Whether a process of the current phase runs.
     pub(crate) runs: bool,
     /// When the phase is tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Start of the first try of the current phase.
+    /// Start of the first attempt at the current phase.
     pub(crate) phase_began: Option<Instant>,
     /// Deadline of the task in this round.
     pub(crate) due: Option<Instant>,
-    /// Its job reports no progress: it counts as training from its start, and its exit status says whether its work
-    /// is done.
+    /// Whether its job reports no progress. Such a job counts as training from its start, and its exit status says
+    /// whether its work is done.
     pub(crate) silent: bool,
     pub(crate) ready: bool,
-    /// When the last step was read.
+    /// Time at which the last step was read.
     stepped: Instant,
-    /// Processes of the compute phase that were started.
+    /// Number of processes that were started for the compute phase.
     pub(crate) starts: u32,
     /// Samples since the start of the phase.
     pub(crate) samples: u64,
     /// Highest number of samples reported so far.
     pub(crate) most_samples: u64,
-    /// Progress according to the job itself.
+    /// Samples according to the job's own report that it is done.
     pub(crate) told_done: Option<u64>,
     pub(crate) loss: Option<f64>,
-    /// Gradients of all steps that reported norms.
+    /// Gradient norms of all steps that reported them.
     gradient: Moments,
     pub(crate) restarts: u32,
     pub(crate) restarts_of_phase: u32,
@@ -49,19 +49,19 @@ pub(crate) struct TaskRun {
     /// Throughput between the last two progress events.
     pub(crate) rate: Option<f64>,
     pub(crate) reported: Reported,
-    /// Progress events that did not fit into the reader's queue.
+    /// Number of progress events that did not fit into the reader's queue.
     dropped: u64,
 }
 
-/// Training of a task according to the events.
+/// Progress of a task as far as events have reported it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reported {
-    /// The last step of the current process that a progress event included, or would have.
+    /// Last step of the current process that was included in a progress event, even if the event was dropped.
     pub(crate) at: Option<Instant>,
     /// Time of that step, or when the process became ready.
     until: Option<Instant>,
-    /// When it was reported. Absent if the events do not say how many samples there were at the start of the
-    /// interval: before the first progress of a restarted process, which may or may not continue from a checkpoint.
+    /// Time of that report. Absent if the events do not define the number of samples at the start of the interval, that
+    /// is, before the first progress of a restarted process, which may or may not continue from a checkpoint.
     told: Option<Instant>,
     pub(crate) samples: u64,
     /// Sum over processes of the time from ready to the last reported step.
@@ -72,7 +72,7 @@ pub(crate) struct Reported {
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     gradient: Moments,
-    /// Progress since then that did not fit into the reader's queue.
+    /// Number of progress events since then that did not fit into the reader's queue.
     dropped: u64,
 }
 
@@ -83,9 +83,9 @@ struct Together {
     time: Duration,
 }
 
-/// Samples per second; none if no time has passed.
+/// Samples per second; `None` if no time has passed.
 pub(crate) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
-    // No rate either if a coarse clock makes it infinite.
+    // Also `None` if a coarse clock makes the rate infinite.
     SamplesPerSec::new(samples as f64 / seconds).ok()
 }
 
@@ -127,7 +127,7 @@ impl TaskRun {
         }
     }
 
-    /// Its state, in a word.
+    /// Name of its state, one word.
     pub(crate) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Done => "done",
@@ -147,7 +147,7 @@ impl TaskRun {
         self.stage == Stage::Computing && self.ready && self.runs
     }
 
-    /// A new process of the current phase.
+    /// Resets the state for a new process of the current phase.
     pub(crate) fn begin(&mut self) {
         self.runs = true;
         self.retry_at = None;
@@ -166,7 +166,7 @@ impl TaskRun {
         self.reported.told = Some(now).filter(|_| self.starts == 1);
     }
 
-    /// Statistics of the gradients of steps that reported norms.
+    /// Adds gradient norms of reported steps.
     pub(crate) fn gradients(&mut self, gradient: &Moments) {
         self.gradient.merge(gradient);
     }
@@ -178,7 +178,7 @@ impl TaskRun {
         self.loss = loss.or(self.loss);
     }
 
-    /// Whether nothing has been reported of its training since all tasks train.
+    /// Whether none of its progress has been reported since all tasks began to train together.
     pub(crate) fn is_untold(&self, opened: Option<Instant>) -> bool {
         opened.is_some_and(|opened| self.reported.told.is_none_or(|told| told < opened))
     }
@@ -192,8 +192,8 @@ impl TaskRun {
         }
         let until = self.reported.until.unwrap_or(self.stepped);
         let time = self.stepped.saturating_duration_since(until);
-        // A job that does not report that it is ready is so with its first step. That step took more than no time, so
-        // neither it nor what was read with it gives a rate.
+        // A job that never reports that it is ready counts as ready with its first step. The duration of that step is
+        // unknown, so neither it nor the steps read together with it give a rate.
         let rate = rate(new, time.as_secs_f64());
         let mut together = self.reported.together;
         if rate.is_some() && opened.is_some() && !self.is_untold(opened) {
@@ -227,8 +227,8 @@ impl TaskRun {
         })
     }
 
-    /// The report that [`TaskRun::tell`] made from `before` was dropped: the next one includes it, no earlier than it
-    /// would have come.
+    /// Undoes a report of [`TaskRun::tell`] that was dropped; `before` is the state before it. The next report includes
+    /// its progress, and comes no earlier than it would have.
     pub(crate) fn not_told(&mut self, before: Reported) {
         self.reported = Reported {
             at: self.reported.at,

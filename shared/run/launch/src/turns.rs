@@ -8,9 +8,9 @@ use overlap::{Order, Transfer};
 pub enum Stage {
     /// Its download has not begun.
     WaitDownload,
-    /// Its download runs (or waits for a retry: it keeps its turn).
+    /// Its download runs, or waits for a retry and keeps its turn.
     Downloading,
-    /// Compute may begin.
+    /// It waits for its compute phase.
     WaitCompute,
     /// It trains.
     Computing,
@@ -32,7 +32,7 @@ impl Stage {
     }
 }
 
-/// Whether a phase of a task is held until one of another task that has not ended. A task that was given up holds
+/// Whether a phase of a task must wait for a phase of another task that has not ended. A task that was given up holds
 /// nothing back.
 #[must_use]
 pub fn is_held(holds: &[Hold], task: usize, phase: PhaseKind, stages: &[Stage]) -> bool {
@@ -48,8 +48,8 @@ pub fn is_held(holds: &[Hold], task: usize, phase: PhaseKind, stages: &[Stage]) 
     own.any(runs)
 }
 
-/// The transfers that may begin now. As in the timeline, one begins as soon as it is next in the order and the link
-/// is free; a task that was given up loses its turn.
+/// The transfers that may begin now. As in the timeline, a transfer begins as soon as it is next in the order and the
+/// link is free; a task that was given up loses its turn.
 #[must_use]
 pub fn may_begin(order: &Order, stages: &[Stage]) -> Vec<Transfer> {
     let download_free = !stages.contains(&Stage::Downloading);

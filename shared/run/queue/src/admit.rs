@@ -1,4 +1,4 @@
-//! Waiting for admission, for programs that another program starts.
+//! Admission of programs that another program starts: they wait until the queue has room.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -19,8 +19,8 @@ use crate::others::{JOB, mark, own_job};
 use crate::speak::{failure, open};
 use crate::submit::group;
 
-/// How often it asks: short compared with the start-up of a training, while a hundred waiting programs cost the
-/// server a hundredth of a core.
+/// Polling interval: short compared with the start-up of a training, and a hundred waiting programs still cost the
+/// server only a hundredth of a core.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The name of the variable from which MPS reads the share of a client.
@@ -38,7 +38,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let gpu = lent.contains_key(VISIBLE) || lent.contains_key(MPS_SHARE);
     let percent = share.percent().to_string();
     let mut program;
-    // A part of the processors is a control group, created and removed as for any other program.
+    // A share of the processors needs a control group, which is created and removed as for any other program.
     if !gpu && share < Share::FULL {
         program = this_program("mt-launch");
         program.args(["exec", "--device", "cpu", "--share", &percent, "--"]);
@@ -50,15 +50,15 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let error = program.envs(lent).env(JOB, mark(queue.folder(), id)).exec();
     let name = args.command[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
-    // As env(1) and nice(1) say it.
+    // The same exit statuses as env(1) and nice(1).
     Ok(Exit::Program(match error.kind() {
         std::io::ErrorKind::NotFound => 127,
         _ => 126,
     }))
 }
 
-/// The process whose end also ends this one. `None` if SIGHUP is ignored, as nohup(1) does for programs that are to
-/// outlive their terminal, or if its parent has already gone.
+/// The parent, whose end also ends this process. `None` if SIGHUP is ignored (nohup(1) ignores it so that a program
+/// outlives its terminal), or if the parent has already gone.
 fn parent(process: Identity) -> Option<Identity> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;
@@ -68,8 +68,8 @@ fn parent(process: Identity) -> Option<Identity> {
     Identity::of(parent?)
 }
 
-/// The job, if this process runs in one of the queue: it has a place already, and waiting for another would be waiting
-/// for itself.
+/// The running job of this queue that contains this process, if there is one. Such a process already has a place; if it
+/// waited for another one, it would wait for itself.
 fn inside(queue: &Queue) -> Result<Option<Id>, Failure> {
     let Some(id) = own_job(queue.folder()) else {
         return Ok(None);
@@ -86,7 +86,7 @@ fn admit(
     console: &Console,
 ) -> Result<(Id, BTreeMap<String, String>), Failure> {
     if let Some(id) = inside(queue)? {
-        // It is the client of MPS that its job is, if that is one, and may ask for less.
+        // If the job is an MPS client, this program shares its MPS settings, and may request a smaller share.
         let share = args
             .job
             .share
@@ -113,8 +113,8 @@ fn admit(
         parent: parent(process),
     };
     let mut group = group(&args.job)?;
-    // This process is not started from the journal, so the journal need not contain what it has; only the choice of a
-    // GPU is to be granted.
+    // The server does not start this process from the journal, so the journal does not need its environment, except for
+    // its choice of GPUs.
     group.env.retain(|name, _| name == VISIBLE || name == ORDER);
     group.origin = None;
     let jobs = vec![job];

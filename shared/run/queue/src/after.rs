@@ -4,18 +4,19 @@ use std::ffi::OsString;
 
 use crate::book::{Book, Demand, Outcome};
 
-/// Whether the jobs that must come before one allow it to start.
+/// Whether a job may start, given the jobs that must come before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Turn {
     Now,
     Later,
-    /// Never, and why.
+    /// It will never start; the reason.
     Never(String),
 }
 
-/// Whether a job with these requirements may start. Jobs that are no longer known ended long ago.
+/// Whether a job with these requirements may start. Unknown jobs ended long ago and were forgotten.
 pub(crate) fn turn(book: &Book, demand: &Demand) -> Turn {
-    // From the last one, which usually ends last: this line is reached for every waiting job at every decision.
+    // Starts with the last job, which usually ends last, so that the loop stops early: it runs for every waiting job at
+    // every decision.
     for id in demand.after.iter().rev() {
         let Some(entry) = book.entries.get(id) else {
             continue;
@@ -34,7 +35,8 @@ pub(crate) fn turn(book: &Book, demand: &Demand) -> Turn {
     Turn::Now
 }
 
-/// Variables for a job that starts when others have ended: how many of them are done, and how many are not.
+/// Variables for a job that starts when others have ended: the number of them that are done, and the number that ended
+/// otherwise.
 pub(crate) fn counts(book: &Book, demand: &Demand) -> [(OsString, OsString); 2] {
     let ended = demand.after.iter().filter_map(|id| book.entries.get(id));
     let (done, other): (Vec<_>, Vec<_>) =

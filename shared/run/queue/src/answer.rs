@@ -8,7 +8,7 @@ use crate::message::{Reply, Request, ServerStatus, Status};
 use crate::server::Keeper;
 
 impl Keeper {
-    /// Carries out a request; what the reply confirms is on disk.
+    /// Carries out a request; changes are on disk before the reply confirms them.
     pub(crate) fn answer(&mut self, request: Request) -> Reply {
         let done = match request {
             Request::Add { group, jobs } => self.add(group, jobs),
@@ -41,7 +41,7 @@ impl Keeper {
     }
 
     fn add(&mut self, group: Group, mut jobs: Vec<QueuedJob>) -> Result<Reply, String> {
-        // Sent again by a client that did not get the answer.
+        // A client that got no answer has sent the request again.
         let known = self.book.of_token(&group.token);
         if !known.is_empty() {
             return Ok(Reply::Jobs(known));
@@ -87,7 +87,8 @@ impl Keeper {
         Ok(Reply::Jobs(ids))
     }
 
-    /// The jobs of a request in parts of which all may use the same devices: what they demand, and how many they are.
+    /// The jobs of a request in consecutive parts: the jobs of one part may use the same devices. For each part its
+    /// requirements and number of jobs.
     fn parts(&self, group: &Group, jobs: &[QueuedJob]) -> Result<Vec<(Demand, usize)>, String> {
         let mut parts: Vec<(Demand, usize)> = Vec::new();
         for job in jobs {
@@ -106,7 +107,7 @@ impl Keeper {
         Ok(parts)
     }
 
-    /// Refuses what no device that may be used has.
+    /// Refuses requirements that none of the allowed devices can ever meet.
     fn can_ever_run(&self, demand: &Demand) -> Result<(), String> {
         let may = |at: &usize| self.policy.may_use(demand, *at);
         let allowed: Vec<usize> = (0..self.place.devices.len()).filter(may).collect();
@@ -131,7 +132,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Refuses numbers that no job has.
+    /// Refuses numbers of unknown jobs.
     fn known(&self, ids: &[Id]) -> Result<(), String> {
         let unknown = ids.iter().filter(|id| !self.book.entries.contains_key(id));
         let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
@@ -171,7 +172,7 @@ impl Keeper {
 
     fn retry(&mut self, ids: &[Id]) -> Result<Reply, String> {
         self.known(ids)?;
-        // Programs that others start are theirs to start again.
+        // Admitted programs are started by other programs, which must also restart them.
         let may = |id: &&Id| {
             let entry = self.book.entries.get(id);
             entry.is_some_and(|entry| entry.is_ended() && entry.job.process.is_none())
@@ -211,7 +212,7 @@ impl Keeper {
         self.seen(Status::of(&self.book, ids))
     }
 
-    /// With what only the server sees: itself, shares, progress, reasons to wait.
+    /// Adds what only the server knows: its own state, shares, progress, reasons to wait.
     fn seen(&self, mut status: Status) -> Status {
         for job in &mut status.jobs {
             let running = self.book.entries.get(&job.id).filter(|e| e.is_running());

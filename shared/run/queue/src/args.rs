@@ -189,7 +189,7 @@ impl Ids {
         all(&self.ids)
     }
 
-    /// Those that were named alone, and those of ranges.
+    /// Numbers that were given individually, and numbers from ranges.
     #[must_use]
     pub(crate) fn single_and_ranges(&self) -> (Vec<Id>, Vec<Id>) {
         let (single, ranges): (Vec<Range>, Vec<Range>) = self.ids.iter().partition(|range| range.2);

@@ -1,6 +1,6 @@
 //! The state of the queue's jobs, exactly as its journal defines it.
 //!
-//! Every change is a [`Record`], which is tried on the state, written to the journal, and then applied here. So the
+//! Every change is a [`Record`]: it is checked against the state, written to the journal, and then applied here. So the
 //! state after a crash equals the state before it, and a record that contradicts the state means a corrupt journal.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,11 +28,11 @@ pub struct Book {
     pub wishes: Wishes,
     /// The last number in use.
     pub last: u64,
-    /// What runs and what comes next, derived from the jobs.
+    /// Running jobs and the order of the waiting ones, derived from `entries`.
     pub(crate) index: Index,
 }
 
-/// No queue adds this many jobs; a larger number is damage.
+/// No queue ever has this many jobs; a larger number comes from a damaged record.
 pub(crate) const MOST_ID: u64 = 1 << 40;
 
 impl Book {
@@ -48,13 +48,13 @@ impl Book {
         self.asked(entry).cloned().unwrap_or_default()
     }
 
-    /// Requirements of a job, in the book.
+    /// Requirements of a job, without a copy.
     #[must_use]
     pub fn asked(&self, entry: &Entry) -> Option<&Demand> {
         self.groups.get(&entry.group).map(|group| &group.demand)
     }
 
-    /// Share of the device that a job runs under: the one that it was started with, or will at most have.
+    /// Share of the device: for a running job the share it was started with, otherwise the maximum that it may get.
     #[must_use]
     pub fn share(&self, entry: &Entry) -> Share {
         let placed = entry.placed.as_ref().filter(|_| entry.is_running());
@@ -63,7 +63,7 @@ impl Book {
         requested.map_or(Share::FULL, Share::from_hundredths)
     }
 
-    /// Jobs of a request that was sent before.
+    /// Jobs of the request with this token; empty if it has not been sent before.
     #[must_use]
     pub fn of_token(&self, token: &str) -> Vec<Id> {
         let of_it = self.groups.iter().filter(|(_, g)| g.token == token);
@@ -99,7 +99,7 @@ impl Book {
     /// Applies a change.
     ///
     /// # Errors
-    /// [`Contradiction`]; nothing has changed then.
+    /// [`Contradiction`]; the state is then unchanged.
     pub fn apply(&mut self, record: &Record) -> Result<(), Contradiction> {
         match record {
             Record::Book(snapshot) => {
@@ -165,17 +165,17 @@ impl Book {
         Ok(())
     }
 
-    /// Applies a record of a damaged journal as far as it makes sense though others are missing. What is certain wins: a
-    /// job that ended is not started again for want of the record of its start.
+    /// Applies a record of a damaged journal as far as possible although other records are missing. It trusts what the
+    /// record proves: a job with a record of its end is not started again only because the record of its start is lost.
     ///
     /// # Errors
-    /// [`Contradiction`] if it says nothing about the jobs that are known; only the last number may have changed then.
+    /// [`Contradiction`] if it concerns no known job; then at most the last number has changed.
     pub(crate) fn salvage(&mut self, record: &Record) -> Result<(), Contradiction> {
         let Err(wrong) = self.apply(record) else {
             return Ok(());
         };
-        // Numbers are not used again, even those of jobs that are lost.
-        // A damaged digit may make a number that leaves none for later jobs.
+        // Numbers are never reused, even those of lost jobs. A damaged digit could give a number so large that none
+        // would be left for later jobs.
         let used = record.job().map_or(0, |id| id.0);
         self.last = self.last.max(if used < MOST_ID { used } else { 0 });
         match record {
@@ -185,9 +185,9 @@ impl Book {
                 self.add(group, jobs, *at_s);
                 return Ok(());
             }
-            // The end of its previous run is missing.
+            // The record of the end of its previous run is missing.
             Record::Started { id, .. } => self.change(&Record::Lost(*id))?,
-            // Its start is missing.
+            // The record of its start is missing.
             Record::Ended { id, .. } | Record::Cancelled(id) => {
                 let at_s = self.entries.get(id).map_or(0.0, |entry| entry.added_s);
                 self.change(&Record::Started {
@@ -201,11 +201,11 @@ impl Book {
         self.change(record)
     }
 
-    /// Checks that records could be applied, one after another. Only what they concern is copied: a book of a hundred
-    /// thousand jobs changes hundreds of times a second.
+    /// Checks that records can be applied, one after another. Only the jobs that they change are copied: a book of a
+    /// hundred thousand jobs changes hundreds of times a second.
     ///
     /// # Errors
-    /// [`Contradiction`] of the first that could not.
+    /// [`Contradiction`] of the first record that cannot be applied.
     pub fn rehearse(&self, records: &[Record]) -> Result<(), Contradiction> {
         let mut part = Self {
             last: self.last,
@@ -253,7 +253,7 @@ impl Book {
         }
     }
 
-    /// The records from which this state can be read again.
+    /// Records that reproduce this state.
     pub fn records(&self) -> impl Iterator<Item = Record> {
         let head = Snapshot {
             boot: self.boot.clone(),

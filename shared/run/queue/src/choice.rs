@@ -1,36 +1,36 @@
-//! A job's own choice of GPUs, as CUDA reads it.
+//! A job's own choice of GPUs, interpreted as CUDA does.
 
-/// The variable by which a program is told which GPUs it sees.
+/// The variable that lists the GPUs visible to a program.
 pub(crate) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// The variable that says in which order GPUs are numbered.
 pub(crate) const ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// What the numbers of GPUs mean to the server.
+/// The GPU numbers of the server: which GPU has which number.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// UUIDs of the GPUs that it sees, in CUDA's order.
+    /// UUIDs of the GPUs that the server sees, in CUDA's order.
     seen: Vec<String>,
-    /// Its own [`VISIBLE`], which hides others.
+    /// The server's own value of [`VISIBLE`], which hides other GPUs.
     told: Option<String>,
-    /// Its own [`ORDER`].
+    /// The server's own value of [`ORDER`].
     order: Option<String>,
 }
 
-/// What a job says about its GPUs.
+/// A job's own variables about GPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'a> {
     visible: Option<&'a str>,
     order: Option<&'a str>,
 }
 
-/// Whether a value of [`VISIBLE`] shows no GPU: it ends at the first number that no GPU has.
+/// Whether a value of [`VISIBLE`] selects no GPU: CUDA ignores everything from the first invalid number on.
 pub(crate) fn is_none(choice: &str) -> bool {
     let first = choice.split(',').next().unwrap_or_default().trim();
     first.is_empty() || first.starts_with('-') || first == "NoDevFiles"
 }
 
 impl Numbers {
-    /// Of this process, which sees the GPUs `seen`.
+    /// The numbers of this process, which sees the GPUs `seen`.
     pub(crate) fn of_this_process(seen: Vec<String>) -> Self {
         Self {
             seen,
@@ -39,11 +39,11 @@ impl Numbers {
         }
     }
 
-    /// The GPU with a number, as a program sees it that nothing hides from.
+    /// UUID of the GPU with this number, for a program that sees all GPUs of the machine.
     fn numbered(&self, number: usize) -> Option<&str> {
         let at = match &self.told {
             None => number,
-            // Only the numbers that the server was given itself are known.
+            // The server knows only the GPUs that its own variable names.
             Some(told) => told
                 .split(',')
                 .position(|one| one.trim().parse() == Ok(number))?,
@@ -53,7 +53,7 @@ impl Numbers {
 }
 
 impl<'a> Choice<'a> {
-    /// From the variables of a job.
+    /// Reads the choice from the variables of a job.
     pub(crate) fn of(variable: impl Fn(&str) -> Option<&'a String>) -> Self {
         let text = |name| variable(name).map(String::as_str);
         Self {
@@ -62,17 +62,17 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Positions among the GPUs `uuids` of those that the job chooses, ascending; none if it is to see none; `None` if
-    /// it says nothing.
+    /// Positions in `uuids` of the GPUs that the job chooses, ascending; empty if it chooses none; `None` if it makes
+    /// no choice.
     ///
     /// # Errors
-    /// Which of them the queue does not have, and why.
+    /// Names the GPU that the queue does not have, and why.
     pub(crate) fn among(
         &self,
         uuids: &[&str],
         numbers: &Numbers,
     ) -> Result<Option<Vec<usize>>, String> {
-        // With the server's own value, the job sees what the server does.
+        // The same value as the server's is no choice: the job sees the same GPUs as the server.
         let Some(visible) = self.visible.filter(|v| Some(*v) != numbers.told.as_deref()) else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ impl<'a> Choice<'a> {
         }
         let mut all = Vec::new();
         for one in visible.split(',').map(str::trim) {
-            // CUDA stops at the first that is none.
+            // CUDA ignores everything from the first invalid entry on.
             if is_none(one) {
                 break;
             }
@@ -117,7 +117,7 @@ impl<'a> Choice<'a> {
                 "{one} is a part of a GPU, which this queue does not share"
             ));
         }
-        // The beginning of a name is enough if it is that of one GPU.
+        // The beginning of a UUID suffices if it is unique.
         let mut named = numbers.seen.iter().filter(|uuid| uuid.starts_with(one));
         match (named.next(), named.next()) {
             (Some(uuid), None) => {
@@ -135,7 +135,7 @@ mod tests {
 
     const SEEN: [&str; 3] = ["GPU-ab", "GPU-cd", "GPU-ce"];
 
-    /// What a queue of the last two GPUs grants.
+    /// The choice in a queue that has the last two GPUs of the machine.
     fn among(visible: &str, told: Option<&str>) -> Result<Option<Vec<usize>>, String> {
         let numbers = Numbers {
             seen: SEEN.map(str::to_owned).to_vec(),

@@ -16,7 +16,7 @@ use crate::socket::ask;
 /// Why a server was not reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It refused.
+    /// The server refused the request; its message.
     #[error("{0}")]
     Refused(String),
     /// The folder or the server's program failed.
@@ -27,7 +27,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The server does not start.
+    /// The server did not start; its message.
     #[error("the server of the queue does not start: {0}")]
     Start(String),
 }
@@ -42,19 +42,19 @@ pub struct Queue {
 const LONGEST_PATH: usize = 107;
 /// How long a client tries: a killed server is started again within a second.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Number of jobs that are asked for at once: with commands of some kilobytes each, a reply stays below the longest.
+/// Jobs per request of a long list: with commands of some kilobytes each, a reply stays below its maximum length.
 const PART: usize = 2000;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Message of a server when it can be reached.
+/// Line that a server prints once clients can connect.
 pub const READY: &str = "ready";
 
 impl Queue {
-    /// The queue in a folder; absent: that of this user on this machine, in `$XDG_STATE_HOME/mt-tools/queue-HOST`, so
-    /// that a home directory shared by many machines has one for each.
+    /// The queue in a folder. Absent: the queue of this user on this machine, in `$XDG_STATE_HOME/mt-tools/queue-HOST`,
+    /// so that a home directory shared by many machines holds one queue for each.
     ///
     /// # Errors
-    /// [`ClientError`] if others could exchange what is in the folder, or its path is too long for a socket.
+    /// [`ClientError`] if other users could replace files in the folder, or its path is too long for a socket.
     pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
         // A variable that is set to nothing, as in a script or a compose file, counts as unset.
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
@@ -70,7 +70,7 @@ impl Queue {
                 folder.display()
             )));
         }
-        // It is created when there is something to write.
+        // A missing folder is created only when there is something to write.
         match safe::check(&folder, false) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(Self { folder }),
@@ -96,7 +96,7 @@ impl Queue {
         }
     }
 
-    /// Why jobs wait, and what was learnt, in lines for people; empty: all jobs. A server is started if there is none.
+    /// Why jobs wait, and what was learnt, as lines of text; `ids` empty: all jobs. Starts a server if there is none.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -132,7 +132,7 @@ impl Queue {
         self.state(&Request::Status(ids.to_vec()), |book| Status::of(book, ids))
     }
 
-    /// How many jobs are in which state, and those that a screen has room for.
+    /// The number of jobs in each state, and as many jobs as fit on a screen.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -140,7 +140,8 @@ impl Queue {
         self.state(&Request::Overview, Status::overview)
     }
 
-    /// The state of every job that is known. It is asked for in parts: the whole may be longer than a reply.
+    /// The state of every job that is known. It is requested in parts, because the whole may exceed the maximum length
+    /// of a reply.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -177,7 +178,8 @@ impl Queue {
         lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
     }
 
-    /// Asks the server as long as there is one, which may be starting, hang or end; `None` if there is none.
+    /// Asks the server, and tries again while a server exists (it may be starting, hang or end); `None` if there is
+    /// none.
     fn reply_of_one(&self, request: &Request) -> Result<Option<Reply>, ClientError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -193,7 +195,7 @@ impl Queue {
         }
     }
 
-    /// The same from a server, which is started if there is none and something is left to do.
+    /// The state according to a server, which is started if there is none and jobs are still left to run.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -215,7 +217,8 @@ impl Queue {
     pub fn stop(&self) -> Result<bool, ClientError> {
         match ask(&self.folder, &Request::Stop) {
             Err(error) if is_absent(&error) => return Ok(false),
-            // The server may end before the thread that answers has written: the lock shows that it has gone.
+            // The server may end before its answering thread has written the reply; the lock then shows that it has
+            // gone.
             Err(error)
                 if !matches!(
                     error.kind(),
@@ -238,7 +241,7 @@ impl Queue {
         })
     }
 
-    /// The state that the next server will find: what ran under the last one runs no more.
+    /// The state that the next server will find: jobs that ran under the last server no longer run.
     fn book(&self) -> Result<Book, ClientError> {
         let path = self.folder.join(journal::FILE);
         let read = journal::read(&path);
@@ -275,11 +278,11 @@ impl Queue {
             what: format!("cannot start {}", program.display()),
             source,
         };
-        // A file: a pipe would have to be read as long as the server lives.
+        // A file and not a pipe, which somebody would have to read as long as the server lives.
         let log = self.folder.join("server.log");
         let mut command = Command::new(&program);
         command.env_remove(DEVICE);
-        // It opens its device before it reads any request.
+        // The server opens its device before it reads the request, so it gets the device in a variable.
         if let Request::Wishes(Wishes {
             device: Some(device),
             ..
@@ -287,7 +290,7 @@ impl Queue {
         {
             command.env(DEVICE, device.name());
         }
-        // It outlives whoever starts it, whose locks it must not hold.
+        // The server outlives this process, so it must not inherit its locks.
         let mut child = jobs::seal(&mut command)
             .arg("--serve")
             .arg(&self.folder)
@@ -314,7 +317,7 @@ impl Queue {
             return Ok(());
         }
         if said.trim().is_empty() {
-            // It was killed before it could say why it does not start: the caller tries again.
+            // The server was killed before it could report why it does not start, so the caller tries again.
             return Ok(());
         }
         Err(ClientError::Start(
@@ -323,9 +326,9 @@ impl Queue {
     }
 }
 
-/// Warns on standard error, where no result is.
+/// Warns on standard error, since results go to standard output.
 fn tell(text: &str) {
-    // Nobody may read it.
+    // Standard error may be closed.
     writeln!(io::stderr(), "mt: warning: {text}").ok();
 }
 
@@ -371,7 +374,7 @@ fn default_folder() -> PathBuf {
 mod tests {
     use super::*;
 
-    /// A server that is killed while it starts or hangs holds its lock until then.
+    /// A server that hangs, or that is still starting, holds its lock until it is killed.
     #[test]
     fn when_the_server_that_was_asked_has_gone_the_journal_answers() {
         let above = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ pub enum Refused {
 pub struct TemplatedCommand {
     /// The command with placeholders instead of values.
     pub template: String,
-    /// What is run.
+    /// The command that runs, with the values filled in.
     pub command: Command,
     /// Names and values of its placeholders.
     pub values: Vec<(String, String)>,
@@ -45,8 +45,8 @@ pub struct TemplatedCommand {
 /// Separator between a template and the values of its placeholders, as in GNU parallel.
 const VALUES: &str = ":::";
 
-/// A single command, or, if the words contain `:::`, one for every combination of values, with the last placeholder
-/// changing fastest.
+/// A single command. If the words contain `:::`, one command for every combination of values; the last placeholder
+/// changes fastest.
 ///
 /// # Errors
 /// [`Refused`]; all missing commands are named.
@@ -186,7 +186,7 @@ fn checked(
     })
 }
 
-/// The template of a plain command: numbers count as values, everything else as the command.
+/// The template of a plain command: its numbers become placeholders, the rest stays.
 #[must_use]
 pub fn template_of(command: &Command) -> String {
     let value = |text: &str| text.parse::<f64>().is_ok();

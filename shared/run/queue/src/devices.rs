@@ -12,25 +12,25 @@ use crate::book::{Id, Placed};
 pub struct Device {
     /// UUID of a GPU, or [`CPU`].
     pub id: String,
-    /// Name of its model. What is learnt holds for all devices of a kind.
+    /// Name of its model. Measurements apply to all devices of a kind.
     pub kind: String,
     /// Bytes of memory.
     pub total: u64,
     /// Maximum number of jobs at once.
     pub clients: usize,
-    /// Number of processors, if it is the processors.
+    /// Number of processors; `None` for a GPU.
     pub cores: Option<usize>,
 }
 
 /// [`Device::id`] of the processors.
 pub const CPU: &str = "cpu";
 
-/// What is seen of a device at a moment.
+/// Observation of a device at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Bytes free now: what the jobs of the queue and all others leave.
+    /// Bytes free now, after the jobs of the queue and all other processes.
     pub free: u64,
-    /// Processes that are not the queue's.
+    /// Processes on the device that do not belong to the queue.
     pub strangers: Vec<Stranger>,
     /// Bytes that running jobs of the queue use now, as far as known.
     pub used: BTreeMap<Id, u64>,
@@ -38,7 +38,7 @@ pub struct Sight {
     pub lost: Option<String>,
 }
 
-/// A process on a device that is not the queue's.
+/// A process on a device that does not belong to the queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stranger {
@@ -50,7 +50,7 @@ pub struct Stranger {
     pub bytes: u64,
 }
 
-/// Where a job runs and under which share.
+/// The devices that a job runs on, and its share of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
     /// Positions in the list of devices.
@@ -70,7 +70,7 @@ impl Placed {
         }
     }
 
-    /// The spot among these devices; those that are no longer there are left out.
+    /// The spot with positions in `devices`; devices that no longer exist are left out.
     #[must_use]
     pub fn spot(&self, devices: &[Device]) -> Spot {
         let at = |id: &String| devices.iter().position(|device| device.id == *id);
@@ -82,7 +82,7 @@ impl Placed {
 }
 
 impl Device {
-    /// What users call it.
+    /// Its name for users; `at` is its position.
     #[must_use]
     pub fn label(&self, at: usize) -> String {
         match self.cores {

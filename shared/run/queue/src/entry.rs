@@ -30,19 +30,19 @@ pub struct Demand {
     /// Maximum share of the device, in hundredths of a percent; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u32>,
-    /// It is not started again if the server was killed while it ran.
+    /// It is never started twice, for example after the server was killed while it ran.
     #[serde(default)]
     pub once: bool,
     /// Milliseconds that each start may run; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Milliseconds from SIGTERM to SIGKILL; absent: the queue's.
+    /// Milliseconds from SIGTERM to SIGKILL; absent: the setting of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
     /// It starts when these jobs are done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Id>,
-    /// It starts when the jobs of `after` have ended, however they did.
+    /// It starts when the jobs of `after` have ended, even if they failed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_any: bool,
     /// It starts although other jobs of its template have failed.
@@ -70,11 +70,11 @@ const fn is_false(on: &bool) -> bool {
     !*on
 }
 
-/// What the jobs of one request have in common.
+/// Common part of the jobs of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Random name of the request, so that repeating it adds nothing.
+    /// Random name of the request, so that sending it again does not add the jobs twice.
     pub token: String,
     /// Working directory.
     pub cwd: String,
@@ -85,7 +85,8 @@ pub struct Group {
     /// Number of its first job, by which users name a sweep; set when it is added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Id>,
-    /// What else a process has from whoever starts it, of the one that added them; absent: what the server has.
+    /// Other inherited attributes (such as limits and priority) of the process that added the jobs; absent: those of
+    /// the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Box<Origin>>,
 }
@@ -125,7 +126,7 @@ pub enum Outcome {
     Failed(i32),
     /// A signal.
     Killed(i32),
-    /// It was ended because it ran longer than it may.
+    /// It was ended because it exceeded its time limit.
     TimedOut,
     /// It was cancelled, before or while it ran.
     Cancelled,
@@ -172,7 +173,7 @@ pub struct Entry {
     pub held: bool,
     /// It was cancelled while it ran, but has not ended yet.
     pub cancelled: bool,
-    /// It must run alone: beside others it ran out of memory.
+    /// It must run alone, because it ran out of memory beside others.
     pub alone: bool,
     /// Number of starts during which the server died.
     #[serde(default)]
@@ -180,21 +181,21 @@ pub struct Entry {
     /// Most bytes of memory that it was seen to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
-    /// Percent by which its last run was slower than alone, if that was promised to be little and was measured.
+    /// Percent by which its last run was slower than alone; only for jobs with `at_most_slower`, and if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower: Option<u32>,
-    /// Where its last start was.
+    /// Devices and share of its last start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<Placed>,
 }
 
-/// Where a job was started: devices by name, because their order may differ after a restart of the machine.
+/// Devices and share of a start. Devices are named, because their order may change when the machine restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placed {
     /// UUID of each GPU, or `cpu`.
     pub devices: Vec<String>,
-    /// Share of each, in hundredths of a percent.
+    /// Share of each device, in hundredths of a percent.
     pub share: u32,
 }
 
@@ -209,7 +210,7 @@ pub enum On {
 }
 
 impl On {
-    /// As users write it.
+    /// Its name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -231,7 +232,7 @@ pub struct Wishes {
     /// Where jobs run; absent: on a GPU if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<On>,
-    /// Milliseconds from SIGTERM to SIGKILL for jobs that say nothing themselves.
+    /// Milliseconds from SIGTERM to SIGKILL for jobs without a `grace_ms` of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
     /// Maximum number of jobs at once of each named group.
@@ -239,7 +240,7 @@ pub struct Wishes {
     pub groups: BTreeMap<String, usize>,
 }
 
-/// The state of a queue apart from the records that follow it.
+/// The state of a queue at one moment; later records change it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
@@ -259,23 +260,23 @@ pub struct Snapshot {
     pub last: u64,
 }
 
-/// One change.
+/// A change of the queue's state, as one line of its journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Record {
-    /// The state when the journal was rewritten; its groups and jobs follow in records of their own, so that damage to
-    /// one line costs one of them.
+    /// The state when the journal was rewritten. Its groups and jobs follow in separate records, so that a damaged line
+    /// loses only one of them.
     Book(Box<Snapshot>),
-    /// A group of that state.
+    /// A group of the rewritten state.
     Group {
         /// Its number.
         number: u64,
         /// The group.
         group: Group,
     },
-    /// A job of that state.
+    /// A job of the rewritten state.
     Entry(Box<Entry>),
-    /// A server has begun, in this boot of the machine.
+    /// A server has started; the value identifies the boot of the machine.
     Opened(String),
     /// Jobs were added.
     Added {
@@ -292,20 +293,20 @@ pub enum Record {
         id: Id,
         /// Seconds since 1970.
         at_s: f64,
-        /// Where; absent: on the one device that older queues had.
+        /// Devices and share; absent in journals of older versions, which had one device.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         placed: Option<Placed>,
     },
-    /// A job that was about to be started could not be, for a temporary lack of resources.
+    /// A job could not be started because resources were temporarily short; it waits again.
     Unstarted(Id),
-    /// A job that ran is waiting again.
+    /// A running job returned to the waiting jobs.
     Returned {
         /// Which.
         id: Id,
         /// It must run alone.
         alone: bool,
     },
-    /// The server died while a job ran, which is waiting again.
+    /// The server died while this job ran; it waits again.
     Lost(Id),
     /// A job has ended.
     Ended {
@@ -316,9 +317,9 @@ pub enum Record {
         /// How.
         outcome: Outcome,
     },
-    /// A running job is to be ended.
+    /// A user cancelled a running job, which has not ended yet.
     Cancelled(Id),
-    /// A job that has ended waits again, because a user wants it to.
+    /// A user restarted a job that had ended; it waits again.
     Retried(Id),
     /// Most bytes of memory that a job was seen to use.
     Peak {
@@ -327,18 +328,18 @@ pub enum Record {
         /// Bytes.
         bytes: u64,
     },
-    /// By how much a job with a promise was slower than alone, as far as it was measured.
+    /// Measured slow-down of a job with `at_most_slower`.
     Slower {
         /// Which.
         id: Id,
-        /// Percent of its time alone.
+        /// Percent by which it was slower than alone.
         percent: u32,
     },
     /// A job is held, or released.
     Held {
         /// Which.
         id: Id,
-        /// Which of the two.
+        /// `true`: held; `false`: released.
         on: bool,
     },
     /// The queue is paused, or resumed.
@@ -353,7 +354,7 @@ pub enum Record {
 pub struct Contradiction(pub(crate) String);
 
 impl Record {
-    /// The one job that it changes.
+    /// The job that it changes; `None` if it changes several or none.
     #[must_use]
     pub const fn job(&self) -> Option<Id> {
         match self {
@@ -376,7 +377,7 @@ impl Entry {
     /// Applies a change of this job.
     ///
     /// # Errors
-    /// [`Contradiction`]; nothing has changed then.
+    /// [`Contradiction`]; the job is then unchanged.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Contradiction> {
         let waits = self.state == State::Waiting;
         match (record, &self.state) {
@@ -397,7 +398,7 @@ impl Entry {
                 self.state = State::Waiting;
                 self.lost += 1;
             }
-            // A waiting job can only end without having run.
+            // A waiting job can only end with an outcome that needs no run.
             (Record::Ended { outcome, .. }, _)
                 if waits && !matches!(outcome, Outcome::Cancelled | Outcome::Skipped(_)) =>
             {

@@ -1,16 +1,17 @@
-//! How many jobs to run together on a kind of device, under which cap, by what they lose beside each other.
+//! How many jobs to run at once on a kind of device, and under which cap, from measurements of their contention.
 //!
-//! With `n` jobs each progresses at `r(n)` times its rate alone, so all together achieve `n r(n)`. `fit.rs`
-//! compares situations by the jobs that were seen in several. A job that starts up does not use the device yet, so
-//! `n` counts the jobs that have reported progress. Jobs whose output shows no progress are compared by whole runs.
+//! With `n` jobs each progresses at `r(n)` times its rate alone, so their total throughput is `n r(n)`. `fit.rs`
+//! compares situations through the jobs that were measured in several of them. A job that is still starting does not
+//! use the device yet, so `n` counts the jobs that have reported progress. Jobs that print no progress are compared by
+//! the durations of whole runs.
 //!
-//! The cap of an MPS client is fixed when it starts. So caps are tried by what starts next anyway, and never by
-//! starting a job again.
+//! The cap of an MPS client is fixed when it starts. So a cap is tried on jobs that start next anyway; no job is
+//! restarted for it.
 //!
-//! What is learnt holds for a mix, the set of templates that run together. A mix that is new begins with the levels of
-//! its templates: a copy of a template takes `1 / level` of the device, and all together at most all of it.
+//! Results apply to a mix, the set of templates that run together. A new mix starts from the levels of its templates: a
+//! copy of a template takes `1 / level` of the device, and these fractions add up to at most 1.
 //!
-//! On processors no experiment is needed: `processors` observes the load.
+//! Processors need no experiments: `processors` measures their load.
 
 mod promise;
 
@@ -23,22 +24,22 @@ use crate::meter::{At, Meter};
 use crate::processors::{Look, Processors};
 use crate::search::{self, Aim, START, Table};
 
-/// A job without a mark for this long after its start is assumed to print no progress, and is not waited for:
-/// starting Python with a framework takes up to 10 s.
+/// A job that has reported nothing this many seconds after its start is assumed to print no progress, and measurements
+/// no longer wait for it: starting Python with a framework takes up to 10 s.
 const SILENT: f64 = 15.0;
-/// Number of ended jobs whose rates are kept: the rates of a few tens are enough, and each fit reads them.
+/// Number of ended jobs whose rates are kept: the rates of a few tens of jobs suffice, and every fit reads them all.
 const KEPT: usize = 80;
-/// Seconds between two fits: rates need two seconds themselves.
+/// Seconds between two fits; a rate itself takes two seconds to measure.
 const PAUSE: f64 = 1.0;
-/// The same while nothing is tried.
+/// Seconds between two fits while no trial is under way.
 const LONG_PAUSE: f64 = 5.0;
-/// Seconds that a whole run counts as, when runs are compared because there are no rates.
+/// Weight of a whole run in a fit, as seconds of measurement, where runs are compared because there are no rates.
 const RUN: f64 = 20.0;
 /// Weight of the last run in the mean duration of a template's jobs.
 const LAST: f64 = 0.3;
-/// Least part of its life that a job is taken to use the device.
+/// A job is assumed to use the device for at least this fraction of its life.
 const LEAST_WORK: f64 = 0.75;
-/// Between the templates of a mix, in its name.
+/// Separator of the templates in the name of a mix.
 const AND: &str = " + ";
 
 /// A running job.
@@ -51,7 +52,7 @@ struct Runner {
     /// Whether it has reported progress since it was started.
     begun: bool,
     meter: Meter,
-    /// What ran on its device since its start, itself included, if that was always the same.
+    /// The situation on its device (including itself), if that has not changed since its start.
     beside: Beside,
 }
 
@@ -67,15 +68,15 @@ enum Beside {
 struct Past {
     template: String,
     meter: Meter,
-    /// Its whole run, if it was done and the situation was always the same.
+    /// Situation and duration of its whole run, if it succeeded and the situation never changed.
     run: Option<(At, f64)>,
 }
 
-/// Finds numbers and caps.
+/// Finds the best number of jobs at once and the best cap for each mix.
 #[derive(Debug, Clone, Default)]
 pub struct Explorer {
     learnt: BTreeMap<String, Learnt>,
-    /// Mixes whose number was settled by an earlier server.
+    /// Mixes whose number is settled, by an earlier server or because more jobs ran out of memory.
     fixed: BTreeSet<String>,
     runners: BTreeMap<Id, Runner>,
     ended: VecDeque<Past>,
@@ -83,22 +84,22 @@ pub struct Explorer {
     startups: BTreeMap<String, f64>,
     /// Names of mixes; their positions are in [`At::mix`].
     mixes: Vec<String>,
-    /// What is run of each mix, and whether that is a trial.
+    /// The number and cap in use for each mix, and whether they are a trial.
     aims: BTreeMap<String, (Aim, bool)>,
     tables: BTreeMap<usize, Table>,
     /// Mean logarithm of the rate of each template.
     means: BTreeMap<String, f64>,
-    /// When the last fit was made, and whether something was measured since.
+    /// Time of the last fit, and whether anything was measured since.
     fitted: f64,
     stale: bool,
     /// Largest level.
     most: usize,
-    /// Observations of the processors, if jobs run on them.
+    /// Load of the processors, if jobs run on them.
     processors: Option<Processors>,
 }
 
 impl Explorer {
-    /// Starts from what was learnt; no level exceeds `most`.
+    /// Starts from earlier results; no level exceeds `most`.
     #[must_use]
     pub fn new(learnt: BTreeMap<String, Learnt>, most: usize) -> Self {
         let settled = learnt.iter().filter(|(_, learnt)| learnt.step == 0);
@@ -122,7 +123,7 @@ impl Explorer {
         &self.learnt
     }
 
-    /// What has been learnt of a template.
+    /// What has been learnt about a template.
     pub(crate) fn learnt_mut(&mut self, template: &str) -> &mut Learnt {
         let level = self.first();
         let first = || Learnt {
@@ -132,12 +133,12 @@ impl Explorer {
         self.learnt.entry(template.to_owned()).or_insert_with(first)
     }
 
-    /// Level of an unknown template.
+    /// Level of a template without measurements.
     fn first(&self) -> usize {
         (self.processors.as_ref()).map_or(START, Processors::first_level)
     }
 
-    /// Copies of a template, or jobs of a mix, that fill the device.
+    /// Number of copies of a template, or of jobs of a mix, that fill the device.
     #[must_use]
     pub fn level(&self, mix: &str) -> usize {
         let aim = self.aims.get(mix).map(|(aim, _)| aim.number);
@@ -145,7 +146,7 @@ impl Explorer {
         level.unwrap_or(self.first()).clamp(1, self.most.max(1))
     }
 
-    /// Cap, percent, of a job of a template that starts now on a device, where at most `most` jobs can run together.
+    /// Cap, in percent, for a job of a template that starts now on a device where at most `most` jobs can run together.
     #[must_use]
     pub fn cap(&self, device: usize, template: &str, most: usize) -> u32 {
         if self.processors.is_some() {
@@ -160,7 +161,7 @@ impl Explorer {
             },
             None => Aim::of(self.fill(device, template)),
         });
-        // Where fewer can run than would be best, each may have more.
+        // If fewer jobs can run than would be best, each may have a larger share.
         let most = most.min(self.most);
         match aim.number <= most {
             true => aim.cap,
@@ -168,37 +169,37 @@ impl Explorer {
         }
     }
 
-    /// The number of jobs that a device will hold with this one, if more like it follow.
+    /// Number of jobs on the device once it is filled with this job and further copies.
     fn fill(&self, device: usize, template: &str) -> usize {
         let running = self.on(device).count();
         let rest = 1.0 - self.parts(device);
         running + ((rest * self.level(template) as f64).floor().max(1.0) as usize)
     }
 
-    /// The trials under way: the mix and what is tried of it.
+    /// The trials under way: mix, number of jobs, and cap in percent.
     pub fn testing(&self) -> impl Iterator<Item = (&str, usize, u32)> {
         let trials = self.aims.iter().filter(|(_, (_, trial))| *trial);
         trials.map(|(mix, (aim, _))| (&**mix, aim.number, aim.cap))
     }
 
-    /// Jobs run on this many processors, and [`Explorer::look`] reports their load.
+    /// Declares that jobs run on this many processors; [`Explorer::look`] must then report the load.
     #[must_use]
     pub fn on_processors(mut self, cores: usize) -> Self {
         self.processors = Some(Processors::new(cores));
-        // An unsuccessful rise may have met a disk that was busy for another reason.
+        // An earlier rise may have failed only because the disk was busy for another reason, so levels may rise again.
         for learnt in self.learnt.values_mut() {
             learnt.step = 1;
         }
         self
     }
 
-    /// Fraction of the processors, above all of them, that jobs may begin to use, according to measured idle time.
+    /// Fraction of the processors by which jobs may overcommit them, according to measured idle time.
     #[must_use]
     pub fn spare(&self) -> f64 {
         self.processors.as_ref().map_or(0.0, Processors::spare)
     }
 
-    /// The highest level that is known.
+    /// The highest level of any template or mix.
     #[must_use]
     pub fn highest(&self) -> usize {
         let aims = self.aims.keys().map(|mix| self.level(mix));
@@ -209,7 +210,7 @@ impl Explorer {
             .max(self.first().min(self.most.max(1)))
     }
 
-    /// Whether a job of a template is too much beside those that run on a device, `parts` of it.
+    /// Whether a device has no room for a job of this template. `running` jobs take `parts` of the device.
     pub(crate) fn is_full(
         &self,
         device: usize,
@@ -225,10 +226,11 @@ impl Explorer {
         running >= self.places(&mix, template) || reporting > self.level(&mix)
     }
 
-    /// Jobs that may run so that as many as the level says use the device: those that start up do not yet.
+    /// Jobs that may run so that the number using the device reaches the level; jobs that are starting do not use it
+    /// yet.
     fn places(&self, mix: &str, template: &str) -> usize {
         let level = self.level(mix);
-        // Fewer are only seen if no more run than that.
+        // A trial of fewer jobs is only measured if no more than that number run.
         let trial = self.aims.get(mix).is_some_and(|(_, trial)| *trial);
         if trial
             && self
@@ -246,7 +248,7 @@ impl Explorer {
         ((level as f64 / works).round() as usize).min(self.most.max(1))
     }
 
-    /// More jobs than any level lets run on a device.
+    /// Upper bound on the number of jobs that any level allows on a device.
     pub(crate) fn highest_places(&self) -> usize {
         (self.highest() as f64 / LEAST_WORK).ceil() as usize
     }
@@ -270,7 +272,7 @@ impl Explorer {
         all.into_iter().collect::<Vec<_>>().join(AND)
     }
 
-    /// Progress, in jobs alone, that one more job adds to those that run.
+    /// Throughput that one more job adds, in units of a job alone.
     pub(crate) fn gain(&self, running: usize, mix: &str) -> f64 {
         let total = |number: usize| {
             let tried = self.learnt.get(mix)?.tried.iter();
@@ -284,7 +286,8 @@ impl Explorer {
         }
     }
 
-    /// Work per second of a job of a template in a mix of so many, as far as known: by the nearest number measured.
+    /// Work per second of a job of a template when `number` jobs of the mix run, taken from the nearest number that was
+    /// measured; `None` if unknown.
     pub(crate) fn rate_in(&self, mix: &str, number: usize, template: &str) -> Option<f64> {
         let usual = |from: usize| (number.max(1) as f64 / from as f64).powf(USUAL - 1.0);
         let table = self.mixes.iter().position(|name| name == mix);
@@ -301,14 +304,15 @@ impl Explorer {
         }
     }
 
-    /// Jobs that a device will hold with one of this template: more, while that is still tried.
+    /// Expected number of jobs on the device with one of this template: its level, or twice that while a trial is under
+    /// way.
     pub(crate) fn outlook(&self, device: usize, template: &str) -> usize {
         let mix = self.mix(device, Some(template));
         let trial = self.aims.get(&mix).is_none_or(|(_, trial)| *trial);
         self.level(&mix) * if trial { 2 } else { 1 }
     }
 
-    /// Work per second of a job of a template at the best number, if known.
+    /// Work per second of a job of a template at the best number of jobs, if known.
     pub(crate) fn rate(&self, template: &str) -> Option<f64> {
         self.learnt.get(template)?.rate
     }
@@ -319,7 +323,7 @@ impl Explorer {
         self.on(device).count()
     }
 
-    /// Whether a running job reports progress by now, or will report none.
+    /// Whether a running job has reported progress, or is assumed to report none.
     pub(crate) fn has_begun(&self, id: Id, now: f64) -> bool {
         let runner = self.runners.get(&id);
         runner.is_some_and(|runner| !Self::is_starting(runner, now))
@@ -373,7 +377,7 @@ impl Explorer {
         self.runners.insert(id, runner);
     }
 
-    /// A job had done this much of its work, in its own unit, at a time.
+    /// A job had done `work` (in its own unit) at time `at`.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
         if self.processors.is_some() {
             return;
@@ -396,7 +400,7 @@ impl Explorer {
         self.stale = true;
     }
 
-    /// What uses a device: those of its jobs that count.
+    /// The situation on a device, formed by the jobs for which `counts` is true.
     fn situation(&mut self, device: usize, counts: impl Fn(&Runner) -> bool) -> At {
         let (mut templates, mut caps, mut number) = (BTreeSet::new(), BTreeSet::new(), 0);
         for runner in self.on(device).filter(|r| counts(r)) {
@@ -421,7 +425,7 @@ impl Explorer {
         })
     }
 
-    /// A job has ended; `done`: it did all of its work.
+    /// A job has ended; `done`: it succeeded.
     pub fn ended(&mut self, id: Id, done: bool, now: f64) {
         let Some(runner) = self.runners.remove(&id) else {
             return;
@@ -451,7 +455,7 @@ impl Explorer {
         }
     }
 
-    /// A job ran out of memory with `number - 1` others: this many copies are too many.
+    /// A job ran out of memory beside `number - 1` others, so the level becomes at most `number - 1`.
     pub fn too_many(&mut self, template: &str, number: usize) {
         let level = number.saturating_sub(1).max(1).min(self.level(template));
         self.aims.remove(template);
@@ -460,7 +464,8 @@ impl Explorer {
         self.fixed.insert(template.to_owned());
     }
 
-    /// The number of jobs that report progress on a device changes.
+    /// The number of jobs that report progress on a device changes, so measurements of all its jobs start a new
+    /// interval.
     fn cut(&mut self, device: usize) {
         for runner in self.runners.values_mut().filter(|r| r.device == device) {
             runner.meter.cut();
@@ -472,8 +477,9 @@ impl Explorer {
         !runner.begun && now - runner.started < SILENT
     }
 
-    /// All decided starts on a device have been made; `blocked`: how many jobs wait, and whether one of them does only
-    /// because of the number. Else they wait for memory: then no larger number can be tried, but another cap can.
+    /// All decided starts on a device have been made. `blocked`: the number of waiting jobs, and whether one of them
+    /// waits only because of the number of jobs at once. Otherwise they wait for memory; then no larger number can be
+    /// tried, but another cap can.
     pub fn settle(&mut self, device: usize, now: f64, blocked: Option<(usize, bool)>) {
         if let Some(processors) = &mut self.processors {
             processors.settle(blocked.is_some_and(|(_, rises)| rises));
@@ -501,7 +507,7 @@ impl Explorer {
         }
     }
 
-    /// Compares all situations again.
+    /// Fits all situations again.
     fn refit(&mut self, now: f64) {
         (self.fitted, self.stale) = (now, false);
         let (seen, templates) = self.seen();
@@ -520,7 +526,7 @@ impl Explorer {
         }
     }
 
-    /// Everything that was measured, and the templates by number.
+    /// All measurements, and the templates that their numbers refer to.
     fn seen(&self) -> (Vec<Seen>, Vec<String>) {
         let running = self.runners.values().map(|r| (&r.template, &r.meter, None));
         let ended = self.ended.iter().map(|p| (&p.template, &p.meter, p.run));
@@ -546,7 +552,7 @@ impl Explorer {
         (all, templates)
     }
 
-    /// What to run of a mix from now on.
+    /// Chooses number and cap of a mix from now on. `left`: waiting jobs; `most`: largest number.
     fn aim(&mut self, here: At, left: usize, most: usize) {
         let Some(mix) = self.mixes.get(here.mix).cloned() else {
             return;
@@ -554,7 +560,7 @@ impl Explorer {
         if self.fixed.contains(&mix) {
             return;
         }
-        // A mix begins with as many as its parts allow.
+        // A new mix starts with the number of jobs that runs now.
         let first = match self.learnt.get(&mix) {
             Some(learnt) => Aim {
                 number: learnt.level,
@@ -573,7 +579,7 @@ impl Explorer {
         let cap = (!trial && next.number > 2).then_some(next.cap);
         let learnt = self.learnt_mut(&mix);
         learnt.level = best;
-        // What is not settled when the last jobs run is tried again by the next sweep.
+        // While the last jobs run, `step` is left alone: what is not settled by then is tried again in the next sweep.
         if left > 0 {
             learnt.step = usize::from(trial);
         }
@@ -585,16 +591,17 @@ impl Explorer {
     }
 }
 
-/// Throughput of so many jobs is about this power of their number, if nothing is known: two do 1.6 times as much.
+/// Without measurements, throughput is assumed to grow as this power of the number of jobs: two jobs give 1.6 times the
+/// throughput of one.
 const USUAL: f64 = 0.7;
 
-/// What was tried, for people and for the store.
+/// The trials with their results, for display and for the store.
 fn tried(table: &Table) -> Vec<Tried> {
     let known = table
         .iter()
         .filter(|((number, _), worth)| search::is_known(*number, worth));
     let known: Vec<_> = known.collect();
-    // Without a job alone, the least number counts as the usual throughput of so many.
+    // If no job ran alone, the smallest measured number is assumed to have the usual throughput ([`USUAL`]).
     let base = known.first().map_or(0.0, |((number, _), worth)| {
         worth.log - (USUAL - 1.0) * (*number as f64).ln()
     });

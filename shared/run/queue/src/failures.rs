@@ -1,7 +1,7 @@
-//! When the other jobs of a template that only fails are given up.
+//! When to give up the remaining jobs of a template that has only failed.
 //!
-//! A mistake in the command fails with every value, a bad value only with itself; so the values that are tried after the
-//! first failures lie far from them. A job of the template that has run for longer than the failed ones shows that the
+//! A mistake in the command makes every value fail; a bad value fails alone. So after the first failures, values far
+//! from the failed ones are tried. A job of the template that has run for longer than the failed ones shows that the
 //! command works.
 
 use std::collections::BTreeMap;
@@ -11,21 +11,22 @@ use crate::index::Kind;
 
 /// Number of failures of a template without a success after which its jobs are no longer started in their order.
 pub const MOST_FAILURES: u32 = 3;
-/// Number of failures without a success after which no more of its jobs are started. The nine after [`MOST_FAILURES`]
-/// include the last, the middle and the first of those that wait: of a sweep from large to small batches the ones that
-/// fit, of twelve values all. A mistake costs nine more starts than if the first three decided.
+/// Number of failures without a success after which no more of its jobs are started. The nine starts after
+/// [`MOST_FAILURES`] include the last, the middle and the first of the waiting jobs. So a sweep from large to small
+/// batch sizes reaches the sizes that fit in memory, and a sweep of twelve values is tried completely. A mistake in the
+/// command costs nine more starts than a limit of three would.
 pub const GIVEN_UP: u32 = 12;
-/// A job that runs for this many times as long as the longest that failed, and for a second more (whole seconds of
-/// loading a framework differ by that), works.
+/// A job counts as working once it has run for this many times the longest failed run plus one second (the time to load
+/// a framework varies by about a second).
 const OUTLIVES: f64 = 2.0;
 
 /// Failures of a template without a success since jobs were last added.
 #[derive(Debug, Clone, Copy, Default)]
 struct Failed {
     number: u32,
-    /// Seconds of the longest run that failed.
+    /// Longest run that failed, in seconds.
     longest_s: f64,
-    /// One was done.
+    /// One job of the template succeeded.
     works: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Failures(BTreeMap<String, Failed>);
 pub(crate) enum Verdict {
     /// Start it.
     Go,
-    /// Start only this one.
+    /// Start only this job, as a probe.
     Try(Id),
     /// Wait for the running ones: they may show that the command works.
     Hold,
@@ -62,7 +63,7 @@ impl Failures {
                     failed.longest_s = failed.longest_s.max(now - at);
                 }
             }
-            // A job that takes too long is not wrong: with other values it may be faster.
+            // A timeout does not show a mistake in the command: other values may be faster.
             Outcome::TimedOut | Outcome::Cancelled | Outcome::Skipped(_) | Outcome::Left => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a situation is worth, from the rates of jobs that differ in size.
+//! Compares situations (mix, number, cap) by the rates of jobs that differ in size.
 //!
 //! Job `j` of template `t` has in situation `s` the rate
 //!
@@ -6,21 +6,22 @@
 //! ln rate = m_t + a_j + b_s + noise
 //! ```
 //!
-//! with `a_j` how much smaller its model is than the template's mean, and `b_s` what the situation does to everybody in
-//! it. Minimised are the squared residuals, weighted by seconds, plus `a_j^2 / (spread^2)`: a job that was seen in two
-//! situations compares them by itself, and jobs that were seen in one compare them as far as copies are alike. `spread`
-//! follows from the data.
+//! where `m_t` is the mean of the template, `a_j` the effect of the job (a smaller model is faster), and `b_s` the
+//! effect of the situation on all jobs in it. The fit minimises the sum of squared residuals, weighted by seconds, plus
+//! `a_j^2 / (spread^2)`. A job that ran in two situations compares them directly; jobs that ran in one situation each
+//! compare them as far as copies are alike. `spread` is estimated from the data.
 
 use std::collections::BTreeMap;
 
 use crate::meter::At;
 
-/// Standard deviation of the logarithm of a rate measured for [`FULL`] seconds: windows of one job on a virtual machine
-/// differ by some percent, and longer ones by no less, because rates drift.
+/// Standard deviation of the logarithm of a rate measured for [`FULL`] seconds. Rates of one job on a virtual machine
+/// vary by some percent from window to window; longer windows do not reduce this, because rates drift.
 const NOISE: f64 = 0.04;
-/// Seconds after which a longer measurement counts no more.
+/// Maximum weight of a measurement, in seconds; longer ones count the same.
 const FULL: f64 = 20.0;
-/// Bounds of the standard deviation of `a_j`: seeds of one model, and models of quite different widths.
+/// Bounds of the standard deviation of `a_j`: the lower one for seeds of one model, the upper one for models of quite
+/// different widths.
 const SPREAD: (f64, f64) = (0.02, 0.5);
 /// Rounds of alternating least squares; the values change by less than a thousandth after some ten.
 const ROUNDS: usize = 12;
@@ -36,19 +37,19 @@ pub(crate) struct Seen {
     pub(crate) seconds: f64,
 }
 
-/// What is known of a situation.
+/// Estimate for a situation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Worth {
     /// `b_s`: logarithm of a job's rate, relative to other situations of the same mix.
     pub(crate) log: f64,
-    /// Jobs that were measured in it, and for how many seconds together.
+    /// Number of jobs measured in it, and their total seconds.
     pub(crate) jobs: usize,
     pub(crate) seconds: f64,
-    /// Standard error of `log` as far as the jobs of other situations are others: `spread / sqrt(jobs)`.
+    /// Standard error of `log` for a comparison with situations of other jobs: `spread / sqrt(jobs)`.
     pub(crate) doubt: f64,
 }
 
-/// The worth of each situation, and the mean logarithm of the rate of each template.
+/// The estimate for each situation, and the mean logarithm of the rate of each template.
 pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
     let templates = seen.iter().map(|s| s.template + 1).max().unwrap_or(0);
     let jobs = seen.iter().map(|s| s.job + 1).max().unwrap_or(0);
@@ -107,7 +108,7 @@ pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
 mod tests {
     use super::*;
 
-    /// Jobs of unlike sizes, of which only one was seen in both situations.
+    /// Jobs of different sizes; only one of them ran in both situations.
     #[test]
     fn a_job_in_two_situations_compares_them_whatever_others_are() {
         let at = |number| At {

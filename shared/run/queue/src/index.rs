@@ -1,5 +1,5 @@
-//! Which jobs run and which come next, kept up to date record by record: a decision looks at the few jobs that it
-//! concerns, however many wait or have ended.
+//! Index of running and waiting jobs, updated with every record, so that the cost of a decision does not depend on how
+//! many jobs wait or have ended.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use crate::entry::{Demand, Entry, Id, State};
 /// Seconds of waiting that raise the priority by one, so that no job waits for ever behind later jobs.
 const AGE: f64 = 600.0;
 
-/// What decides whether a waiting job may start. If one of a kind does not fit, no later one of it does.
+/// Waiting jobs with equal requirements. If one job of a kind does not fit, no later one of that kind does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind {
-    /// Its request, which decides what it demands.
+    /// Number of its request, which determines its requirements.
     pub(crate) group: u64,
     pub(crate) template: String,
     /// Bytes of memory that it requires.
@@ -36,8 +36,8 @@ impl Kind {
     }
 }
 
-/// Position in the order of starting: less starts first. Both terms of `priority + age / AGE` grow alike for all
-/// jobs, so that the order of two jobs never changes.
+/// Position in the order of starting; lower positions start first. In `priority + age / AGE` the age of all jobs grows
+/// equally, so the order of two jobs never changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position(f64, Id);
 
@@ -53,7 +53,7 @@ impl Position {
 }
 
 impl Ord for Position {
-    // Jobs of one request have the same age: then their numbers decide.
+    // Jobs of one request have the same age, so their numbers decide.
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
     }
@@ -73,7 +73,7 @@ impl PartialEq for Position {
 
 impl Eq for Position {}
 
-/// The jobs of a book that have not ended, by what is asked about them.
+/// The jobs of a book that have not ended, in the sets that decisions need.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Index {
     /// Running jobs.
@@ -89,7 +89,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// A job has got its state.
+    /// Inserts a job that has just entered its state.
     pub(crate) fn add(&mut self, entry: &Entry, demand: &Demand) {
         let id = entry.job.id;
         match entry.state {
@@ -108,7 +108,7 @@ impl Index {
         }
     }
 
-    /// A job is about to leave its state.
+    /// Removes a job that is about to leave its state.
     pub(crate) fn remove(&mut self, entry: &Entry, demand: &Demand) {
         let id = entry.job.id;
         self.running.remove(&id);
@@ -141,7 +141,7 @@ impl Index {
         self.ready.values().map(BTreeSet::len).sum()
     }
 
-    /// The last waiting job of a kind, the one about half way to it, and the first.
+    /// The last, the middle and the first waiting job of a kind.
     pub(crate) fn spread(&self, kind: &Kind) -> Option<[Id; 3]> {
         let all = self.ready.get(kind)?;
         let (first, last) = (all.first()?, all.last()?);
@@ -162,7 +162,7 @@ impl Index {
     }
 }
 
-/// The first jobs of all kinds in their order; later ones of a kind follow if that is asked for.
+/// Iterates over the first job of each kind, in the order of starting; [`Walk::go_on`] asks for later jobs of a kind.
 pub(crate) struct Walk<'a> {
     index: &'a Index,
     heads: Peekable<std::collections::btree_map::Iter<'a, Position, Kind>>,
@@ -170,7 +170,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The job after `at` of the same kind is to come, too.
+    /// Also yields the next job of this kind after `at`.
     pub(crate) fn go_on(&mut self, at: Position, kind: &'a Kind) {
         use std::ops::Bound::{Excluded, Unbounded};
         let later = self.index.ready.get(kind);

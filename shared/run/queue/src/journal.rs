@@ -1,4 +1,4 @@
-//! The journal of the queue: one JSON line per change, on disk before anybody is notified.
+//! The journal of the queue: one JSON line per change, written to disk before the change is announced.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,26 +10,27 @@ use crate::book::{Book, MOST_ID, Record};
 
 /// Name of the file in the queue's folder.
 pub const FILE: &str = "journal.ndjson";
-/// Beginning of the names of files with records that could not be read; a number follows.
+/// Prefix of the names of files that hold unreadable records; a number follows.
 const ASIDE: &str = "journal-unreadable-";
 
-/// Number of ended jobs that the journal keeps, however old: some days of trials.
+/// Number of ended jobs that the journal keeps, however old they are: enough for some days of trials.
 const KEPT: usize = 2000;
-/// Seconds for which every ended job is kept, for somebody who waits for it or asks for its result: a sweep over a
-/// weekend and the days after it. What a user adds in that time bounds the journal; its logs take more space.
+/// Seconds for which every ended job is kept, so that users can wait for it or ask for its result: long enough for a
+/// sweep over a weekend and the days after it. So the jobs that a user adds in this time bound the size of the journal;
+/// their logs take more space.
 const AGE: f64 = 14.0 * 86_400.0;
 
-/// A journal that was read.
+/// Content of a journal.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The state that it describes.
     pub book: Book,
-    /// Lines that describe nothing, each with its number from 1, its text, and what is wrong.
+    /// Unreadable lines, each with its number from 1, its text, and the error.
     pub unreadable: Vec<(usize, Vec<u8>, String)>,
 }
 
-/// Reads the journal of a folder and rewrites it with the current state, so that it does not grow for ever. Lines that
-/// cannot be read are put aside in a file beside it first. Only the one server of the folder may call this.
+/// Reads the journal of a folder and rewrites it with the current state, so that it does not grow for ever. Unreadable
+/// lines are first saved to a separate file in the same folder. Only the one server of the folder may call this.
 ///
 /// # Errors
 /// [`RecordsError`] if the file cannot be read or written.
@@ -42,7 +43,7 @@ pub fn open(folder: &Path, now_s: f64) -> Result<(Records, Book), RecordsError> 
     book.prune(KEPT, now_s - AGE);
     let kept = put_aside(folder, &unreadable, now_s);
     if let Some((line, _, problem)) = unreadable.first() {
-        // The client that started this server shows it.
+        // The client that started this server prints this message.
         let (count, file) = (unreadable.len(), path.display());
         let said = match &kept {
             Ok(aside) => format!("they are in {}", aside.display()),
@@ -54,7 +55,7 @@ pub fn open(folder: &Path, now_s: f64) -> Result<(Records, Book), RecordsError> 
         )
         .ok();
     }
-    // A full disk: the existing file is intact, and can be appended to when the disk has room.
+    // If the disk is full, the existing file is intact, and can be appended to once there is room.
     let records = match kept.is_ok() {
         true => Records::begin_anew(&path, book.records()).or_else(|_| Records::resume(&path))?,
         false => Records::resume(&path)?,
@@ -76,12 +77,13 @@ fn put_aside(
         text.extend(line);
         text.push(b'\n');
     }
-    // Another file of the same second is of a server that died between this and the rewriting: it had the same lines.
+    // An existing file of the same second comes from a server that died between here and the rewriting; it has the same
+    // lines.
     jobs::write_private(&path, &text)?;
     Ok(path)
 }
 
-/// Files with records that could not be read, until somebody removes them.
+/// Files with unreadable records; they stay until somebody removes them.
 #[must_use]
 pub fn aside(folder: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -91,7 +93,7 @@ pub fn aside(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// What is to be said about such files; `None` if there are none.
+/// Message about such files; `None` if there are none.
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let all = aside(folder);
     let names: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
@@ -103,7 +105,7 @@ pub(crate) fn told(folder: &Path) -> Option<String> {
     })
 }
 
-/// Reads a journal. A line that contradicts the ones before it, or that is no record, is left out.
+/// Reads a journal. A line that is no record, or that contradicts earlier ones, goes to [`Found::unreadable`].
 ///
 /// # Errors
 /// [`RecordsError::Io`].
@@ -134,7 +136,7 @@ pub fn read(path: &Path) -> Result<Found, RecordsError> {
     Ok(found)
 }
 
-/// The largest number of a job in a line that is no record, so that no other job gets it, nor its log.
+/// The largest job number in an unreadable line, so that no new job gets this number and the log of the lost job.
 fn largest_number(line: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(line);
     let numbers = text.split("\"id\":").skip(1).filter_map(|rest| {

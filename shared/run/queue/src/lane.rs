@@ -1,4 +1,4 @@
-//! A device with the jobs that run on it.
+//! A device with its running jobs, and whether another job fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub enum Wait {
     Paused,
     /// It is held.
     Held,
-    /// More jobs at once would not increase throughput, according to measurements so far.
+    /// More jobs at once would not increase throughput according to the measurements so far.
     Turn,
     /// The maximum number of jobs is running.
     Most,
@@ -27,70 +27,74 @@ pub enum Wait {
     Alone,
     /// An earlier job has waited so long that its place is reserved.
     Reserved,
-    /// Another job must be done before.
+    /// Another job must succeed first.
     After,
-    /// As many jobs of its group run as may.
+    /// The limit of its group is reached.
     Group,
-    /// The devices that it may use are lost, or it needs more of them than there are.
+    /// The devices that it may use are lost, or it needs more devices than there are.
     Device,
-    /// A job beside it, or it itself, would be slowed down by more than was promised.
+    /// It, or a job beside it, would be slowed down by more than `at_most_slower` allows.
     Promise,
 }
 
 /// Tolerance for sums of fractions.
 pub(crate) const SLACK: f64 = 1e-9;
-/// Seconds without growth after which a running job's peak is believed: a training allocates in its first steps, and
-/// what an evaluation adds later is learnt when it happens.
+/// Seconds without growth after which the memory of a running job counts as its peak. A training allocates in its first
+/// steps; memory that an evaluation adds later is recorded when it happens.
 const FLAT: f64 = 3.0;
-/// Growth that does not count as such.
+/// Growth by up to this factor does not count.
 const GROWTH: f64 = 1.02;
-/// Margin above the peak of jobs that have ended, and above one that was only believed: copies of a sweep differ by the
-/// size of their models, and allocators round up.
+/// Factor on the peak of ended jobs, and on a peak that was only observed while a job ran: jobs of a sweep differ in
+/// model size, and allocators round up.
 const MARGINS: (f64, f64) = (1.05, 1.1);
-/// Factor by which a figure grows when a job ran out of memory: the allocation that failed is not in its peak.
+/// Factor by which the memory of a template is raised when a job ran out of memory: its peak does not include the
+/// allocation that failed.
 const SHORTAGE: f64 = 1.25;
 
-/// Each job that ends takes this part of what it did not need from a figure that a shortage has raised.
+/// After a shortage has raised the memory of a template, each job that ends lowers it by one over this number of the
+/// part it did not need.
 const RELAXES: u64 = 3;
 
-/// Factor by which a job of a new template may exceed the largest known one, where others run beside it: they would lack
-/// what it takes. With 1, a new job of 11 GB ended two of 7 GB on a card of 24 GB.
+/// A job of a new template starts beside others only if this many times the memory of the largest known template is
+/// free, because they would run out of memory if it needed more. With a factor of 1, a new job of 11 GB ended two jobs
+/// of 7 GB on a card of 24 GB.
 const NEW: u64 = 2;
 
 /// Resources of a device in use while decisions are made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room {
     pub(crate) jobs: usize,
-    /// Bytes that its jobs need, and bytes of these that they do not use yet.
+    /// Bytes that its jobs need, and the part of these that they do not use yet.
     memory: u64,
     growth: u64,
     pub(crate) parts: f64,
     /// One of them must run alone.
     pub(crate) alone: bool,
-    /// Nothing is known of the memory of one of them, which runs alone until it is.
+    /// One of the jobs has unknown memory needs, and runs alone until they are known.
     unknown: bool,
-    /// Templates of whose memory nothing is known yet: one job shows it, and of two both might lack it.
+    /// Running templates with unknown memory needs. Only one job of such a template runs at a time: it shows the need,
+    /// while two could both run out of memory.
     new: BTreeSet<String>,
-    /// Percent by which the jobs may be slowed down, of the strictest promise.
+    /// The smallest `at_most_slower` of its jobs, in percent.
     promise: Option<u32>,
 }
 
-/// A device and what is known of it.
+/// A device and its last observation.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) device: Device,
     /// Position of its kind.
     pub(crate) kind: usize,
     sight: Option<Sight>,
-    /// Most bytes that each running job was seen to use, and when that last grew.
+    /// Peak memory of each running job so far, in bytes, and the time of its last growth.
     held: BTreeMap<Id, (u64, f64)>,
 }
 
-/// How much memory a job needs.
+/// Memory that a job needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Bytes(u64),
-    /// Nothing is known of its template; the largest template needs this, if any is known.
+    /// Its template is unknown; the value is the need of the largest known template, if there is one.
     Unknown(Option<u64>),
 }
 
@@ -104,7 +108,7 @@ impl Lane {
         }
     }
 
-    /// Why nothing can start on it, if it cannot be used.
+    /// The reason why the device cannot be used; `None` if it can.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.sight.as_ref()?.lost.as_deref()
     }
@@ -119,7 +123,7 @@ impl Lane {
         sight.is_some_and(|sight| !sight.strangers.is_empty())
     }
 
-    /// Bytes that are free and that no running job will grow into.
+    /// Bytes that are free and that running jobs will not need when they grow.
     pub(crate) fn spare(&self, room: &Room) -> u64 {
         let free = self
             .sight
@@ -128,8 +132,9 @@ impl Lane {
         free.saturating_sub(room.growth)
     }
 
-    /// What is seen of it, the number `at`, now. Believes the memory of jobs that no longer grow. A job of which nothing is
-    /// seen, as in a container with process numbers of its own, counts as one that needs none: others would wait for ever.
+    /// Takes a new observation of this device, which has position `at`. Memory of jobs that no longer grow becomes the
+    /// known need of their templates. A job whose memory cannot be observed, as in a container with its own process
+    /// numbers, counts as needing none; otherwise other jobs would wait for ever.
     pub(crate) fn sees(&mut self, at: usize, sight: Sight, explorer: &mut Explorer, now: f64) {
         let ids: Vec<Id> = explorer.ids(at).collect();
         for id in &ids {
@@ -152,8 +157,8 @@ impl Lane {
         self.sight = Some(sight);
     }
 
-    /// A job has gone from it, however it ended. Its memory is free from now on, and not only from the next look: with two
-    /// looks a second, trainings of a second that need half of the memory each took 10 % longer.
+    /// A job has left the device. Its memory counts as free at once, without waiting for the next observation: with two
+    /// observations a second, that wait made one-second trainings that each need half of the memory take 10 % longer.
     pub(crate) fn gone(&mut self, id: Id) {
         self.held.remove(&id);
         if let Some(sight) = &mut self.sight
@@ -163,7 +168,7 @@ impl Lane {
         }
     }
 
-    /// A job that is about to go had enough memory, and used this much at most.
+    /// Records the peak of a job that ends and did not run out of memory.
     pub(crate) fn remember(
         &self,
         id: Id,
@@ -176,7 +181,7 @@ impl Lane {
         if self.sight.is_some() {
             let learnt = explorer.learnt_mut(template);
             learnt.peak = match learnt.peak {
-                // What a shortage added was a guess.
+                // The increase after a shortage was a guess, so it is reduced step by step.
                 Some(known) if learnt.short && known > peak => {
                     Some(known - (known - peak) / RELAXES)
                 }
@@ -186,7 +191,8 @@ impl Lane {
         }
     }
 
-    /// A job ran out of memory: its template needs more than was known. Whether that is the first time.
+    /// Raises the memory of a template after one of its jobs ran out of memory. Returns whether that was the first
+    /// time.
     pub(crate) fn short(
         &self,
         id: Id,
@@ -217,7 +223,7 @@ impl Lane {
         }
     }
 
-    /// Number of jobs that could run together if more like this one followed, as far as memory goes.
+    /// Number of jobs that fit in memory together if only jobs like this one are added.
     pub(crate) fn holds(&self, room: &Room, kind: &Kind, explorer: &Explorer) -> usize {
         let need = match self.need(kind, explorer) {
             Need::Bytes(bytes) => bytes,
@@ -227,13 +233,14 @@ impl Lane {
         room.jobs.saturating_add(more.max(1) as usize)
     }
 
-    /// Bytes that must be there for a job of a new template beside others; `None`: nothing is known, so it runs alone.
+    /// Bytes that must be free before a job of a new template starts beside others; `None`: no template is known, so it
+    /// runs alone.
     fn beside(&self, largest: Option<u64>) -> Option<u64> {
         let known = largest.or(self.guess());
         known.map(|bytes| bytes.saturating_mul(NEW))
     }
 
-    /// Counts a job, one that runs or one that will be started.
+    /// Adds a job, running or about to start, to the resources in use.
     pub(crate) fn take(
         &self,
         room: &mut Room,
@@ -256,7 +263,7 @@ impl Lane {
         room.memory = room.memory.saturating_add(need.max(used));
         room.growth = room.growth.saturating_add(need.saturating_sub(used));
         room.parts += self.part(&kind.template, explorer);
-        // A job that was promised whole GPUs shares none of them.
+        // A job that gets whole GPUs shares none of them.
         room.alone |= kind.alone || kind.gpus > 0;
         room.promise = match (room.promise, promise) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -264,8 +271,8 @@ impl Lane {
         };
     }
 
-    /// On processors, what a job is assumed to need before any was seen: half of what each processor has. Jobs there
-    /// often take a second, so waiting until the first one's memory is known would cost more than it saves.
+    /// Assumed need of a job on processors before any was measured: half of the memory per processor. Such jobs often
+    /// take a second, so waiting until the memory of the first one is known would cost more than it saves.
     fn guess(&self) -> Option<u64> {
         self.device
             .cores
@@ -332,7 +339,7 @@ impl Lane {
         if room.memory.saturating_add(kind.memory) > most {
             return Err(Wait::Memory);
         }
-        // A device that nothing else uses gives all that there is: what does not fit there fits nowhere.
+        // On a device that nothing else uses, the job may start in any case: if it does not fit there, it fits nowhere.
         let is_free = room.jobs == 0 && !self.has_strangers();
         if self.sight.is_some() && need > self.spare(room) && !is_free {
             return Err(Wait::Memory);
@@ -340,7 +347,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Whether no job at all could be started beside the running ones, and why.
+    /// The reason why no job at all can start beside the running ones; `None` if one might.
     pub(crate) fn is_closed(&self, room: &Room, explorer: &Explorer) -> Option<Wait> {
         if room.jobs >= self.device.clients {
             return Some(Wait::Most);
@@ -352,13 +359,13 @@ impl Lane {
         (room.jobs > 0 && full).then_some(Wait::Turn)
     }
 
-    /// Whether a job of this template is too much beside the running ones.
+    /// Whether the device has no room for a job of this template beside the running ones.
     ///
-    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than that:
-    /// otherwise a training on all processors would wait until every small job has ended. Beyond that, jobs begin only
-    /// as far as measured idle time says ([`Explorer::spare`]): jobs that compute all the time would only take turns,
-    /// and each would end later. But none begins beside a training on all processors: threads that spin while waiting
-    /// for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
+    /// Processors can be shared in time, so a job may start while some processor time is free, even if it needs more
+    /// than that: otherwise a training on all processors would wait until every small job has ended. Overcommitment
+    /// beyond that is limited by measured idle time ([`Explorer::spare`]), because jobs that compute all the time would
+    /// only take turns and each would end later. A training on all processors never starts on overcommitted ones:
+    /// threads that spin while they wait for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
     fn is_full(&self, at: usize, room: &Room, template: &str, explorer: &Explorer) -> bool {
         if !explorer.is_on_processors() {
             return room.jobs > 0 && explorer.is_full(at, room.jobs, room.parts, template);
@@ -370,7 +377,7 @@ impl Lane {
         room.parts > most - SLACK
     }
 
-    /// What a user must know of its memory when a job waits for that. `most`: bytes that jobs may request.
+    /// Explanation for users when a job waits for memory. `most`: bytes that jobs may request.
     pub(crate) fn told(&self, at: usize, kind: &Kind, most: u64, explorer: &Explorer) -> String {
         let name = self.device.label(at);
         if let Some(why) = self.lost() {

@@ -1,4 +1,4 @@
-//! What the previous server left behind.
+//! Cleaning up after the previous server.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,10 +19,10 @@ pub fn leave(folder: &Path, run: &Path) -> io::Result<()> {
     fs::write(folder.join(RUN), run.as_os_str().as_bytes())
 }
 
-/// Ends what a previous server has left running, or waits until its guard has done so.
+/// Ends the processes that a previous server left running, or waits until its guard has done so.
 ///
 /// # Errors
-/// A description, if something does not end.
+/// A description, if a process does not end.
 pub fn put_away(folder: &Path) -> Result<(), String> {
     match fs::read(folder.join(RUN)) {
         Ok(path) => RunDir::put_away(Path::new(OsStr::from_bytes(&path))),

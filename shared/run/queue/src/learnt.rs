@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Learnt {
     /// Number of copies that fill the device.
     pub level: usize,
-    /// The next step up; 0: the number is settled, and is not tried again.
+    /// The next step up; 0: the number is settled and no longer explored.
     pub step: usize,
-    /// A step has gained nothing, so each further one is half as long.
+    /// A step gained nothing, so each further step is halved.
     pub halving: bool,
     /// Throughput at this level relative to one job alone, if measured.
     pub speedup: f64,
@@ -20,53 +20,53 @@ pub struct Learnt {
     /// Cap of each job at this level, percent; absent: none was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// Most bytes of memory that a job was seen to use, with what a shortage has added.
+    /// Peak memory of a job in bytes, including the increase after a job ran out of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
-    /// The peak is that of jobs that have ended: it was not only believed while one ran.
+    /// The peak comes from jobs that have ended, and not only from one that still runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ended: bool,
-    /// A job has run out of memory, and its figure was raised.
+    /// A job ran out of memory, so `peak` was raised.
     #[serde(default, skip_serializing_if = "is_false")]
     pub short: bool,
     /// Work per second of a job at this level, in the unit that jobs report; compares kinds of device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Seconds that a job of it took from start to end, the last ones weighing most.
+    /// Duration of its jobs from start to end, in seconds; a moving average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// What was tried, and what it gave.
+    /// The numbers and caps that were tried, with their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
 }
 
-/// A number at once and a cap that were tried.
+/// Result of running a number of jobs at once under a cap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tried {
     /// Jobs at once.
     pub at_once: usize,
-    /// Cap of each, percent; 0 if they had different ones.
+    /// Cap of each job, percent; 0 if the jobs had different caps.
     pub cap: u32,
-    /// Throughput relative to one job alone. If none ran alone, the smallest number `n` that was measured counts as
-    /// `n^0.7`, which is usual.
+    /// Throughput relative to one job alone. If none ran alone, the smallest measured number `n` is assumed to give
+    /// `n^0.7`, a typical value.
     pub gives: f64,
     /// Jobs that were measured.
     pub jobs: usize,
-    /// Seconds of all of them together.
+    /// Total seconds of measurement of these jobs.
     pub seconds: f64,
 }
 
 impl Learnt {
-    /// Throughput at the best number relative to one job alone; `None`: none ran alone.
+    /// Throughput at the best number relative to one job alone; `None` if no job ran alone.
     #[must_use]
     pub fn over_alone(&self) -> Option<f64> {
         let is_relative = self.tried.is_empty() || self.tried.iter().any(|t| t.at_once == 1);
         is_relative.then_some(self.speedup)
     }
 
-    /// What was tried, as sentences for people: compared with one job alone if that was measured, else with the smallest
-    /// number that was.
+    /// The trials as sentences for users, compared with one job alone if that was measured, else with the smallest
+    /// measured number.
     #[must_use]
     pub fn tried(&self) -> Vec<String> {
         let Some(least) = self.tried.iter().min_by_key(|tried| tried.at_once) else {

@@ -1,15 +1,15 @@
 //! Jobs that come and go on the devices of a machine.
 //!
 //! A [`book::Book`] holds the state of every job, a [`journal`] keeps it on disk, a [`policy::Policy`] decides which
-//! jobs run under which shares, and an [`explore::Explorer`] finds how many together give the highest throughput.
-//! None of them starts a process or reads a clock; tests run them in virtual time.
+//! jobs run under which shares, and an [`explore::Explorer`] finds how many together give the highest throughput. None
+//! of them starts a process or reads a clock, so tests run them in virtual time.
 //!
 //! [`server::Server`] carries out the decisions, [`client::Queue`] talks to it, and [`verbs`] are the commands for
 //! users and programs.
 //!
 //! Invariants:
 //!
-//! - a job whose addition was confirmed is on disk, and is either done once or ended with a reason;
+//! - a job whose addition was confirmed is on disk, and either succeeds exactly once or ends with a reason;
 //! - a job that runs is started again only after its processes have gone;
 //! - the number of running jobs, their requested memory and the sum of their shares never exceed the
 //!   limits;

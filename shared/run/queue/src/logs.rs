@@ -1,4 +1,4 @@
-//! Logs of jobs: parts of a rotated one together, and what comes while a job runs.
+//! Logs of jobs: joins the parts of a rotated log, and follows a log while its job runs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::book::Id;
 use crate::message::LOGS;
 
-/// The log of a job in a queue's folder; `.1` behind the name is the part before it.
+/// Path of a job's log in a queue's folder; the suffix `.1` marks the previous part of a rotated log.
 #[must_use]
 pub fn path(folder: &Path, id: Id) -> PathBuf {
     folder.join(LOGS).join(format!("{id}.log"))
@@ -25,7 +25,7 @@ fn parts(path: &Path) -> Vec<PathBuf> {
     all.filter(|part| part.exists()).collect()
 }
 
-/// What is kept of a log, and whether earlier parts may have been removed.
+/// The log as far as it was kept, and whether earlier parts may have been removed.
 ///
 /// # Errors
 /// [`io::Error`]: not found if the job has written nothing.
@@ -44,7 +44,7 @@ pub fn whole(path: &Path) -> io::Result<(Vec<u8>, bool)> {
     ))
 }
 
-/// At most the last `bytes` of a log; nothing of a job without one.
+/// At most the last `bytes` of a log; empty if there is none.
 #[must_use]
 pub fn end(path: &Path, bytes: u64) -> Vec<u8> {
     let mut all: Vec<Vec<u8>> = Vec::new();
@@ -58,7 +58,7 @@ pub fn end(path: &Path, bytes: u64) -> Vec<u8> {
             file.take(left).read_to_end(&mut text)?;
             io::Result::Ok(text)
         };
-        // A part that was renamed or removed meanwhile is missed.
+        // A part that was renamed or removed in the meantime is skipped.
         let text = read(File::open(part)).unwrap_or_default();
         left = left.saturating_sub(text.len() as u64);
         all.push(text);
@@ -78,13 +78,13 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Begins at the beginning of what is kept.
+    /// Starts at the oldest part that was kept.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, file: None }
     }
 
-    /// What was written since the last call.
+    /// Output written since the last call.
     ///
     /// # Errors
     /// [`io::Error`] of reading.
@@ -96,7 +96,7 @@ impl Follower {
             }
         }
         loop {
-            // A log that is full is renamed, and a new file takes its name: the old one is read to its end first.
+            // A full log is renamed, and a new file takes its name; the old file is read to its end first.
             let moved = match (&self.file, fs::metadata(&self.path)) {
                 (_, Err(_)) => return Ok(text),
                 (None, Ok(_)) => true,

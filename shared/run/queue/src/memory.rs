@@ -1,4 +1,4 @@
-//! How much memory jobs use: of the machine, and of their GPUs.
+//! Memory use of jobs: RAM of the machine and memory of their GPUs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use jobs::MemoryMeter;
 
 use crate::book::Id;
 
-/// What was seen of a job.
+/// Peak memory of a job.
 #[derive(Debug, Default)]
 struct Seen {
     meter: MemoryMeter,
@@ -17,13 +17,13 @@ struct Seen {
     gpu: Option<u64>,
 }
 
-/// Most memory that each job was seen to use.
+/// Peak memory of each job.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks(BTreeMap<Id, Seen>);
 
 impl Peaks {
-    /// Observes the memory of the machine that a job uses, from its first process and the list of its processes if it has
-    /// a control group; returns the bytes that it uses now.
+    /// Measures the RAM that a job uses, from its first process (`pid`), and from the list of its processes (`procs`)
+    /// if it has a control group; returns the bytes in use now.
     pub(crate) fn look(&mut self, id: Id, pid: i32, procs: Option<&Path>) -> u64 {
         let seen = self.0.entry(id).or_default();
         let used = seen.meter.look(pid, procs);
@@ -31,14 +31,14 @@ impl Peaks {
         used.now
     }
 
-    /// A job holds these bytes of its GPUs' memory.
+    /// Records that a job uses this many bytes of its GPUs' memory now.
     pub(crate) fn holds(&mut self, id: Id, bytes: u64) {
         let seen = self.0.entry(id).or_default();
         seen.gpu = seen.gpu.max(Some(bytes));
     }
 
-    /// Takes what is known of a job that has ended, of its GPUs and of the machine. `kernel`: what the kernel knows of
-    /// its processes.
+    /// Removes a job that has ended and returns its peaks, of GPU memory and of RAM. `kernel`: peak RAM according to
+    /// the kernel.
     pub(crate) fn take(&mut self, id: Id, kernel: Option<u64>) -> (Option<u64>, Option<u64>) {
         let seen = self.0.remove(&id).unwrap_or_default();
         let ram = Some(seen.ram).filter(|bytes| *bytes > 0);

@@ -13,11 +13,11 @@ use crate::policy::Wait;
 pub const SOCKET: &str = "socket";
 /// Name of the folder of logs.
 pub const LOGS: &str = "logs";
-/// Beginning of the line in a log before the output of a second or later start; its number follows.
+/// Prefix of the line in a log that separates the output of a second or later start; the number of the start follows.
 pub const START: &str = "--- mt: start ";
-/// File that the server of a folder locks.
+/// Name of the file that the server of a folder locks.
 pub(crate) const LOCK: &str = "lock";
-/// Variable by which a client tells the server that it starts where jobs run.
+/// Variable with which a client that starts a server passes the device for jobs ([`On`](crate::entry::On)).
 pub(crate) const DEVICE: &str = "MT_QUEUE_DEVICE";
 
 /// A client's request.
@@ -33,15 +33,15 @@ pub enum Request {
     },
     /// Report on jobs; empty: on all.
     Status(Vec<Id>),
-    /// Report how many jobs are in which state, and list those that a screen has room for.
+    /// Report the number of jobs in each state, and list as many jobs as fit on a screen.
     Overview,
-    /// Say why jobs wait and what was learnt of their templates; empty: all.
+    /// Explain why jobs wait and what was learnt about their templates; empty: all.
     Why(Vec<Id>),
     /// Cancel jobs.
     Cancel {
         /// Which.
         ids: Vec<Id>,
-        /// Milliseconds from SIGTERM to SIGKILL; absent: those of each job.
+        /// Milliseconds from SIGTERM to SIGKILL; absent: the setting of each job.
         grace_ms: Option<u64>,
     },
     /// Let jobs that have ended run again.
@@ -50,7 +50,7 @@ pub enum Request {
     Pause {
         /// Which.
         ids: Vec<Id>,
-        /// Which of the two.
+        /// `true`: hold or pause; `false`: release or resume.
         on: bool,
     },
     /// A user's settings.
@@ -67,9 +67,9 @@ pub enum Reply {
     Jobs(Vec<Id>),
     /// The state of the queue.
     Status(Box<Status>),
-    /// Lines for people.
+    /// Lines of text for users.
     Told(Vec<String>),
-    /// It was not done, and why.
+    /// The request was refused; the reason.
     Refused(String),
 }
 
@@ -114,7 +114,7 @@ pub struct JobStatus {
     /// Share of the device, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// Variables that a running program gets which another one starts.
+    /// Variables for an admitted program, once it may run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Its progress.
@@ -131,22 +131,22 @@ pub struct JobStatus {
     /// Names and values of its placeholders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, String)>,
-    /// First job of the sweep that it belongs to, if that is another one.
+    /// First job of its sweep, if that is another job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Id>,
     /// Name of its group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Most bytes of memory that it was seen to use.
+    /// Peak memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Percent by which jobs beside it may slow it down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most_slower: Option<u32>,
-    /// Percent by which it was slower than alone, as far as that was measured.
+    /// Percent by which it was slower than alone, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower: Option<u32>,
-    /// Where it runs, or ran last: UUIDs of GPUs, or `cpu`.
+    /// Devices of its current or last start: UUIDs of GPUs, or `cpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     /// Number of starts.
@@ -175,7 +175,7 @@ pub enum Word {
     Failed,
     /// A signal.
     Killed,
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     TimedOut,
     /// Cancelled by a user.
     Cancelled,
@@ -208,7 +208,7 @@ impl Word {
         !matches!(self, Self::Running | Self::Waiting)
     }
 
-    /// Whether it ended otherwise than it should have, and no user wanted that.
+    /// Whether it failed without a user's request: failed, killed, timed out or skipped.
     #[must_use]
     pub const fn is_bad(self) -> bool {
         matches!(
@@ -230,7 +230,7 @@ impl Word {
 pub struct DeviceStatus {
     /// UUID of a GPU, or `cpu`.
     pub id: String,
-    /// What users call it: `gpu0`.
+    /// Its name for users, such as `gpu0`.
     pub name: String,
     /// Its model.
     pub kind: String,
@@ -241,7 +241,7 @@ pub struct DeviceStatus {
     pub free: Option<u64>,
     /// The jobs that run on it.
     pub jobs: Vec<Id>,
-    /// Processes on it that are not the queue's.
+    /// Processes on it that do not belong to the queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
     /// Why it cannot be used, if it cannot.
@@ -249,13 +249,13 @@ pub struct DeviceStatus {
     pub lost: Option<String>,
 }
 
-/// The server.
+/// The server in a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerStatus {
-    /// Its process.
+    /// Its process number.
     pub pid: u32,
-    /// What jobs run on.
+    /// The devices that jobs run on, as text.
     pub device: String,
     /// Maximum number of jobs at once.
     pub most: usize,
@@ -264,10 +264,10 @@ pub struct ServerStatus {
     /// The current experiment, as a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries: Option<String>,
-    /// What it cannot do at the moment, and why.
+    /// What it currently cannot do, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// What was learnt of each template, by the kind of device.
+    /// What was learnt about each template, by kind of device and then by template.
     pub learnt: BTreeMap<String, BTreeMap<String, Learnt>>,
     /// Its devices.
     #[serde(default)]
@@ -278,7 +278,7 @@ pub struct ServerStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// The server; absent if none runs, so that nothing is started.
+    /// The server; absent if none runs, which also means that no jobs are started.
     pub server: Option<ServerStatus>,
     /// The queue is paused.
     pub paused: bool,
@@ -286,17 +286,17 @@ pub struct Status {
     pub jobs: Vec<JobStatus>,
     /// Requested numbers without a job.
     pub unknown: Vec<Id>,
-    /// Number of jobs in each state, if `jobs` are not all of them.
+    /// Number of jobs in each state; empty if `jobs` contains all requested jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<Word, usize>,
-    /// The last number in use, with the counts.
+    /// The last number in use; present together with `counts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Id>,
 }
 
-/// Number of jobs that an overview lists of those that wait, of those that are not done, and of those that are done.
+/// Number of jobs that an overview lists in each of three groups: waiting, ended with an error, and done.
 pub const LISTED: usize = 5;
-/// Number of running jobs that an overview lists: more than the screens that people have.
+/// Number of running jobs that an overview lists: more than fit on any screen.
 const RUNNING: usize = 200;
 
 impl Status {
@@ -317,8 +317,8 @@ impl Status {
         }
     }
 
-    /// How many jobs are in which state, and those that a screen has room for: the first to start of those that wait,
-    /// and the last of those that have ended.
+    /// The number of jobs in each state, and as many jobs as fit on a screen: of the waiting jobs those that start
+    /// first, of the ended jobs those that ended last.
     #[must_use]
     pub fn overview(book: &Book) -> Self {
         let mut counts = BTreeMap::new();

@@ -1,21 +1,21 @@
-//! Rates of jobs by what runs beside them, from what they report.
+//! Rates of jobs in each situation on their device, from the progress that they report.
 
 use std::collections::BTreeMap;
 
-/// Seconds of progress for a rate: trainings report between several times a second and once in a few seconds, and a
-/// longer window would cost more than it reveals while the device is only partly used.
+/// Minimum seconds of progress for a rate. Trainings report between several times a second and once in a few seconds; a
+/// longer window would leave the device partly idle for longer than the better estimate is worth.
 const WINDOW: f64 = 2.0;
-/// Number of intervals between reports for a rate: one of them may contain a checkpoint.
+/// Minimum number of intervals between reports for a rate: one of them may contain a checkpoint.
 const INTERVALS: u32 = 2;
 
-/// What uses a device: which templates, how many jobs, and under which cap.
+/// The situation on a device: which templates run, how many jobs, and under which cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
     /// Number of the set of templates.
     pub(crate) mix: usize,
-    /// Jobs that have reported progress.
+    /// Number of jobs that have reported progress.
     pub(crate) number: usize,
-    /// The cap of each, percent; 0 if they have different ones.
+    /// The cap of each job, percent; 0 if they have different caps.
     pub(crate) cap: u32,
 }
 
@@ -37,7 +37,8 @@ impl Progress {
 /// Progress of a job by situation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
-    /// While no other job started, and while one did: it may warm up on the device before its first report.
+    /// Progress while no other job was starting (`quiet`), and while one was (`starting`): a starting job may already
+    /// load the device before its first report.
     quiet: BTreeMap<At, Progress>,
     starting: BTreeMap<At, Progress>,
     /// Time and work of the last report, if the situation has not changed since.
@@ -45,8 +46,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// It had done this much of its work at a time, and the situation has been this since its last report; `quiet`: no
-    /// other job is starting.
+    /// The job had done `work` at time `at`, and the situation has been `now` since its last report. `quiet`: no other
+    /// job is starting.
     pub(crate) fn mark(&mut self, now: At, quiet: bool, at: f64, work: f64) {
         if let Some((then, before)) = self.last {
             let all = if quiet {
@@ -62,13 +63,13 @@ impl Meter {
         self.last = Some((at, work));
     }
 
-    /// The situation changes: an interval between reports must not contain both.
+    /// The situation changes, so the interval between two reports that contains the change must not count.
     pub(crate) const fn cut(&mut self) {
         self.last = None;
     }
 
-    /// Rate in each situation in which it is known, with the seconds that it was measured for: of those while no other
-    /// started, if they suffice.
+    /// The known rates: situation, work per second, and seconds of measurement. Uses the times when no other job was
+    /// starting, if they suffice.
     pub(crate) fn rates(&self) -> impl Iterator<Item = (At, f64, f64)> {
         let both = self.starting.iter().filter_map(|(at, starting)| {
             let quiet = self.quiet.get(at).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The numbers that a job printed: scores, losses, whatever has a name.
+//! The named numbers that a job printed, such as scores and losses.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,18 +17,18 @@ pub struct Metrics {
     last: BTreeMap<String, f64>,
 }
 
-/// Number of names that are kept: a table has no room for more, and a name that contains a counter is a new one on
-/// each line.
+/// Maximum number of names that are kept: a table has no room for more, and a name that contains a counter would be new
+/// on each line.
 const MOST: usize = 64;
-/// Fields of the worker protocol that say how far a job is, not how good.
+/// Fields of the worker protocol that report progress, which are no metrics.
 const COUNTS: [&str; 8] = [
     "steps", "samples", "step", "sms", "grad_sq", "grads", "norms", "mps",
 ];
 /// Words that loggers put before a message.
 const LEVELS: [&str; 6] = ["INFO", "DEBUG", "WARNING", "ERROR", "root", "TRACE"];
 
-/// `name=0.5`, `name: 0.5`, `'name': 0.5`, also with up to three words before: `Test accuracy: 0.5`. Without a blank
-/// behind the colon only a fraction counts: `localhost:8080` and `12:30` are no metrics.
+/// Matches `name=0.5`, `name: 0.5`, `'name': 0.5`, and names of several words: `Test accuracy: 0.5`. Without a blank
+/// after the colon, only a number with a fraction counts: `localhost:8080` and `12:30` are no metrics.
 static PAIR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf)";
     let name = r"(?P<name>[A-Za-z_][\w./@-]*)";
@@ -38,7 +38,7 @@ static PAIR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A field of a JSON line. The line is another program's, so its fields carry no tags.
+/// A field of a JSON line. The format belongs to other programs, so the enum is untagged.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Field {
@@ -48,7 +48,7 @@ enum Field {
 }
 
 impl Metrics {
-    /// The metrics of a log. Only its last start counts.
+    /// The metrics in a log, of the last start only.
     #[must_use]
     pub fn of(log: &[u8]) -> Self {
         let mut all = Self::default();
@@ -72,7 +72,7 @@ impl Metrics {
     fn line(&mut self, line: &[u8]) {
         let plain = without_colours(line);
         let text = String::from_utf8_lossy(&plain);
-        // A progress bar overwrites its line; only what is seen last counts.
+        // A progress bar overwrites its line; only the final text counts.
         let text = text.trim().rsplit('\r').next().unwrap_or_default();
         if text.starts_with('{')
             && let Ok(fields) = serde_json::from_str::<BTreeMap<String, Field>>(text)

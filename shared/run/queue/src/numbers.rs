@@ -1,4 +1,4 @@
-//! `mt numbers`: what was learnt of a command template, in the form that another system takes.
+//! `mt numbers`: what was learnt about a command template, as configuration for another system.
 
 mod amount;
 pub mod forms;
@@ -37,14 +37,14 @@ pub struct NumbersArgs {
 /// Prints what was learnt.
 ///
 /// # Errors
-/// [`Failure::Usage`] if no template has this text, or nothing that was learnt can be said in the form.
+/// [`Failure::Usage`] if no template contains this text, or the form can express nothing of what was learnt.
 pub fn print(args: &NumbersArgs, console: &Console) -> Result<Exit, Failure> {
     let queue = open(&args.queue.dir)?;
     let jobs = queue.everything().map_err(failure)?.jobs;
     let mut all = found::of(store::all(queue.folder()), &jobs);
     if let Some(part) = &args.template {
         let known: Vec<String> = all.iter().map(|found| found.template.clone()).collect();
-        // A whole template may be the beginning of another.
+        // A complete template takes precedence: it may also be a prefix of another.
         let whole = known.contains(part);
         all.retain(|found| match whole {
             true => found.template == *part,
@@ -76,7 +76,7 @@ fn unknown(part: &str, mut known: Vec<String>) -> Failure {
     })
 }
 
-/// Prints a block for each template and device, and says which have none and why.
+/// Prints a block for each template and device, and reports those without a block, with the reason.
 fn print_form(form: Form, all: &[Found], console: &Console) -> Result<Exit, Failure> {
     let mut blocks = Vec::new();
     let mut refused = Vec::new();

@@ -1,4 +1,4 @@
-//! Processes that another program started and that were admitted, with everything that they have started.
+//! Admitted programs (started by another program, as with `mt exec`) and all their descendants.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use jobs::process::{Identity, family, with_variable};
 
 use crate::book::{Entry, Id};
 
-/// Variable of every job and every admitted program: its number and the queue's folder. A program that is admitted
-/// below it has its place already.
+/// Variable in every job and every admitted program: its number and the queue's folder. A program below it that asks
+/// for admission already has its place.
 pub(crate) const JOB: &str = "MT_QUEUE_JOB";
 
 /// The value of [`JOB`].
@@ -31,24 +31,24 @@ pub(crate) fn is_alive(folder: &Path, entry: &Entry) -> bool {
     entry.job.process.is_some_and(Identity::is_alive) || !carriers(folder, entry.job.id).is_empty()
 }
 
-/// Live processes that have the mark of a job.
+/// Live processes with a job's mark in their environment.
 fn carriers(folder: &Path, id: Id) -> Vec<Identity> {
     let wanted = format!("{JOB}={}", mark(folder, id));
     with_variable(|variable| variable == wanted.as_bytes())
 }
 
-/// What the server has seen of them.
+/// What the server knows about admitted programs.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// When a program was asked to end, and which of its processes were.
+    /// When a program was asked to end, and which of its processes got the signal.
     asked: BTreeMap<Id, (Instant, Vec<Identity>)>,
-    /// Processes of a program when it was last looked at.
+    /// Processes of a program at the last look.
     seen: BTreeMap<Id, Vec<Identity>>,
 }
 
 impl Others {
-    /// Whether a program, or anything that it has started, is alive. A wrapper may end before what it wraps: its
-    /// children are known from earlier looks or have the mark.
+    /// Whether a program or one of its descendants is alive. A wrapper may end before the program that it wraps; its
+    /// children are known from earlier looks or by their mark.
     pub(crate) fn look(&mut self, folder: &Path, entry: &Entry) -> bool {
         let (id, process) = (entry.job.id, entry.job.process);
         let seen = self.seen.entry(id).or_default();
@@ -69,13 +69,13 @@ impl Others {
         !seen.is_empty()
     }
 
-    /// Asks all processes of a program to end, each once, and kills those that are left after `grace`.
+    /// Asks all processes of a program to end, each once, and kills the remaining ones after `grace`.
     pub(crate) fn end(&mut self, folder: &Path, entry: &Entry, grace: Duration) {
         let id = entry.job.id;
         let seen = self.seen.get(&id).into_iter().flatten().copied();
         let mut all: Vec<Identity> = seen.chain(entry.job.process).collect();
         let (since, asked) = self.asked.entry(id).or_insert_with(|| {
-            // Those that have left its family, too: nobody else would give them the grace.
+            // Includes processes that were reparented away from the program: nothing else would ask them to end first.
             all.extend(carriers(folder, id));
             (Instant::now(), Vec::new())
         });

@@ -19,18 +19,18 @@ pub struct Place {
     gpus: Vec<Gpu>,
     /// The GPUs, then the processors.
     pub devices: Vec<Device>,
-    /// What the numbers of GPUs mean here.
+    /// The GPU numbers of this server.
     numbers: Numbers,
-    /// What jobs run on, for messages.
+    /// Name of the devices in messages.
     pub name: String,
 }
 
-/// Maximum number of jobs per processor: if trainings wait for data or for a disk nine tenths of the time, this many
+/// Maximum number of jobs per processor. If trainings wait for data or for a disk nine tenths of the time, this many
 /// keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
 impl Place {
-    /// Finds the GPUs that MPS can share if `cpu` is not set, and the processors.
+    /// Finds the processors and, unless `cpu` is set, the GPUs that MPS can share.
     #[must_use]
     pub fn find(cpu: bool) -> Self {
         let gpus = match cpu {
@@ -68,7 +68,7 @@ impl Place {
     /// Opens the devices.
     ///
     /// # Errors
-    /// If processes cannot be supervised, or MPS not be controlled.
+    /// If processes cannot be supervised, or MPS cannot be controlled.
     pub fn open(&self, look: Duration, run: RunDir) -> Result<WholeMachine, String> {
         let setup = match self.gpus.is_empty() {
             true => None,
@@ -80,11 +80,11 @@ impl Place {
         WholeMachine::open(setup, look, run).map_err(|e| e.to_string())
     }
 
-    /// The devices that a job may use, by their names, if it says so: the GPUs of its own choice, or the processors if it
-    /// is to see no GPU.
+    /// The devices that a job restricts itself to: the GPUs that it chooses, or the processors if it chooses no GPU;
+    /// `None` if it makes no choice.
     ///
     /// # Errors
-    /// What it asks for, and what the queue has.
+    /// A message with the choice of the job and the devices of the queue.
     pub(crate) fn only(
         &self,
         group: &Group,
@@ -102,7 +102,7 @@ impl Place {
         }))
     }
 
-    /// Limits of all devices.
+    /// Limits for all devices, from the user's settings.
     #[must_use]
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let clients = self.devices.iter().map(|device| device.clients).sum();
@@ -113,7 +113,7 @@ impl Place {
     }
 }
 
-/// The models of the GPUs, or the processors where there are none: jobs that say nothing run on the GPUs.
+/// The models of the GPUs, or the processors if there is no GPU: jobs that make no choice run on GPUs.
 fn name(devices: &[Device]) -> String {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for device in devices {

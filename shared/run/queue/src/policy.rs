@@ -1,7 +1,8 @@
-//! Which jobs run.
+//! Decides which jobs run.
 //!
 //! The policy sees the [`Book`], the progress of jobs, the state of devices and the current time; it starts no process
-//! and reads no clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
+//! and reads no clock. The server carries out its decisions and writes them to the journal, so the book contains them
+//! at the next call.
 
 mod choose;
 mod place;
@@ -30,27 +31,28 @@ pub struct Limits {
 /// Actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Start a job there.
+    /// Start a job at this spot.
     Start(Id, Spot),
     /// End a running job.
     Stop(Id),
-    /// Report that a waiting job will not be started, and why.
+    /// A waiting job will never be started; the reason.
     Skip(Id, String),
 }
 
-/// A fault of the device in which a job ended.
+/// The GPU fault with which a job ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fault {
     /// None is known.
     #[default]
     None,
-    /// Its own: it was the first client of its MPS server that died of one.
+    /// The job caused it: it was the first client of its MPS server that died of a fault.
     Own,
-    /// Another's: the fatal fault of another client, the death of the daemon, or the loss of the device.
+    /// The job did not cause it: a fatal fault of another client, the death of the MPS daemon, or the loss of the
+    /// device.
     Foreign,
 }
 
-/// How the processes of a job have gone.
+/// How a run of a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// How it ended.
@@ -59,12 +61,12 @@ pub struct Gone {
     pub out_of_memory: bool,
     /// A fault of its device.
     pub fault: Fault,
-    /// Most bytes of its device's memory that it was seen to use.
+    /// Peak memory on its device, in bytes.
     pub peak: Option<u64>,
 }
 
 impl From<Outcome> for Gone {
-    /// An end without a shortage of memory and without a fault.
+    /// An end that was caused neither by a lack of memory nor by a fault.
     fn from(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -80,23 +82,23 @@ impl From<Outcome> for Gone {
 pub struct Policy {
     limits: Limits,
     lanes: Vec<Lane>,
-    /// What is learnt of each kind of device, with its name.
+    /// Name of each kind of device, with what is learnt about it.
     kinds: Vec<(String, Explorer)>,
-    /// Where the running jobs are.
+    /// Devices and shares of running jobs.
     spots: BTreeMap<Id, Spot>,
-    /// Since when later jobs have overtaken it.
+    /// Since when later jobs have overtaken a waiting job.
     passed: BTreeMap<Id, f64>,
     failures: Failures,
     stopped: BTreeSet<Id>,
-    /// Running jobs that at some time ran beside another.
+    /// Running jobs that ran beside another job at some time.
     beside: BTreeSet<Id>,
-    /// Why the jobs of these kinds wait, and those of all others.
+    /// Why the jobs of each kind wait; `rest` applies to all other kinds.
     waits: BTreeMap<Kind, Wait>,
     rest: Wait,
 }
 
 impl Policy {
-    /// A policy for these devices, with limits, and with what was learnt before of each kind of device.
+    /// A policy for these devices with limits, and with earlier results for each kind of device.
     #[must_use]
     pub fn new(
         devices: Vec<Device>,
@@ -137,7 +139,7 @@ impl Policy {
         self.lanes.iter().map(|lane| &lane.device)
     }
 
-    /// What it has learnt of templates, by kind of device.
+    /// What it has learnt about templates, by kind of device.
     pub fn learnt(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, Learnt>)> {
         let all = self.kinds.iter();
         all.map(|(kind, explorer)| (kind, explorer.learnt()))
@@ -163,7 +165,7 @@ impl Policy {
         &self.limits
     }
 
-    /// Other limits, from now on.
+    /// Changes the limits.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
         for lane in &self.lanes {
@@ -179,7 +181,7 @@ impl Policy {
         self.limits.memory.unwrap_or(total)
     }
 
-    /// What is seen of a device now.
+    /// Takes a new observation of a device.
     pub fn sees(&mut self, device: usize, sight: Sight, now: f64) {
         if let Some(lane) = self.lanes.get_mut(device) {
             lane.sees(device, sight, &mut self.kinds[lane.kind].1, now);
@@ -187,7 +189,8 @@ impl Policy {
         }
     }
 
-    /// A job needs about as much memory on another kind of GPU: that holds until it is seen there.
+    /// Copies known memory needs to other kinds of GPUs, where a job needs about as much; a measurement there replaces
+    /// the copy.
     fn spread(&mut self) {
         let mut gpus: Vec<&mut Explorer> = self.kinds.iter_mut().map(|(_, e)| e).collect();
         gpus.retain(|explorer| !explorer.is_on_processors());
@@ -205,7 +208,7 @@ impl Policy {
         }
     }
 
-    /// Where a running job is.
+    /// Devices and share of a running job.
     #[must_use]
     pub fn spot(&self, id: Id) -> Option<&Spot> {
         self.spots.get(&id)
@@ -253,7 +256,7 @@ impl Policy {
         fixed.to_owned()
     }
 
-    /// What is learnt of the kind of a device.
+    /// What is learnt about the kind of a device.
     fn explorer(&self, at: usize) -> &Explorer {
         &self.kinds[self.lanes[at].kind].1
     }
@@ -267,7 +270,7 @@ impl Policy {
 
     /// Positions of the devices that a job may use.
     fn allowed<'a>(&'a self, only: Option<&'a [String]>) -> impl Iterator<Item = usize> + 'a {
-        // Jobs that say nothing run on GPUs if there are any.
+        // Jobs that make no choice run on GPUs if there are any.
         let has_gpu = self.lanes.iter().any(|lane| lane.device.cores.is_none());
         let may = move |lane: &Lane| match only {
             Some(only) => only.contains(&lane.device.id),
@@ -277,7 +280,7 @@ impl Policy {
         all.filter(move |(_, lane)| may(lane)).map(|(at, _)| at)
     }
 
-    /// Why a job waits, by the last decision.
+    /// Why a job waits, according to the last decision.
     #[must_use]
     pub fn wait(&self, book: &Book, id: Id) -> Option<Wait> {
         let entry = book.entries.get(&id)?;
@@ -299,7 +302,7 @@ impl Policy {
         self.failures.forget(template);
     }
 
-    /// A job is running there: started now, or found running by a new server.
+    /// A job runs at this spot: it was just started, or a new server found it running.
     pub fn started(&mut self, entry: &Entry, spot: &Spot, now: f64) {
         let (id, template) = (entry.job.id, &entry.job.template);
         self.passed.remove(&id);
@@ -317,7 +320,7 @@ impl Policy {
         }
     }
 
-    /// A job had done this much of its work at a time.
+    /// A job had done `work` (in its own unit) at time `at`.
     pub fn progress(&mut self, id: Id, at: f64, work: f64) {
         for kind in self.kinds_of(id) {
             self.kinds[kind].1.progress(id, at, work);
@@ -331,19 +334,21 @@ impl Policy {
         }
     }
 
-    /// Percent by which a running job is slower than alone so far, by measured ratios of its mix; `None`: not measured.
+    /// Percent by which a running job has been slower than alone so far, estimated from the measured ratios of its mix;
+    /// `None` if not measured.
     #[must_use]
     pub fn slower(&self, id: Id) -> Option<f64> {
         let at = *self.spots.get(&id)?.devices.first()?;
         self.explorer(at).slower(id)
     }
 
-    /// The processes of a running job have gone; returns the record for the journal. That it ran out of memory is not
-    /// its fault the first time: it waits again, and its template is given more. From the second time on, and where
-    /// memory is not observed, a job that was not alone all the time waits again to run alone: the other may have ended
-    /// between the allocation that failed and the exit. A job that may be started only once has failed.
+    /// All processes of a running job have ended; returns the record for the journal. If a job runs out of memory for
+    /// the first time, that is not its fault: it waits again, and the known need of its template is raised. From the
+    /// second time on, and where memory is not observed, a job that shared its device at any time waits again to run
+    /// alone; "at any time" because the other job may have ended between the failed allocation and the exit. A job that
+    /// may be started only once has failed.
     ///
-    /// Of jobs that a fault of their MPS server ended, the one that caused it runs alone from then on, and all others
+    /// If a fault of an MPS server ended several jobs, the one that caused it runs alone from then on, and all others
     /// wait again as if they had not been started.
     pub fn exited(&mut self, book: &Book, entry: &Entry, gone: Gone, now: f64) -> Record {
         let id = entry.job.id;
@@ -388,7 +393,7 @@ impl Policy {
             };
             let explorer = &mut self.kinds[lane.kind].1;
             let is_first = lane.short(id, template, gone.peak, explorer);
-            // With a stranger beside it, it was not alone either.
+            // A process from outside the queue also means that the job was not alone.
             if is_first && (was_beside || lane.has_strangers()) {
                 return Some(false);
             }
@@ -399,7 +404,7 @@ impl Policy {
         was_beside.then_some(true)
     }
 
-    /// Keeps what a job that has gone used of the memory of its device.
+    /// Records the peak memory of an ended job on its device.
     fn remember(&mut self, entry: &Entry, peak: Option<u64>) {
         let spot = self.spots.get(&entry.job.id);
         for &at in spot.into_iter().flat_map(|spot| &spot.devices) {
@@ -416,7 +421,7 @@ impl Policy {
         self.failures.ended(entry, outcome, now);
     }
 
-    /// A job could not be started as decided.
+    /// A decided start failed.
     pub fn unstarted(&mut self, entry: &Entry, now: f64) {
         self.gone(entry, false, now);
     }

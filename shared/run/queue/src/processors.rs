@@ -1,17 +1,17 @@
-//! How many jobs fill the processors, from how much processor time each job can use.
+//! Number of jobs that fill the processors, from the processor time that each job can use.
 //!
-//! On a GPU, the gain of one more job must be tried. On processors it is visible: an idle processor while jobs wait
-//! is wasted, and if none is idle, more jobs gain nothing. A job demands
+//! On a GPU, only a trial shows the gain of one more job. On processors the load shows it: a processor that is idle
+//! while jobs wait is wasted, and if none is idle, more jobs gain nothing. A job demands
 //!
 //! ```text
 //! wants = (seconds on a processor + seconds ready to run, of all its threads) / seconds since its start
 //! ```
 //!
 //! processors, independent of its co-runners: 1 for a training that always computes on one thread, a quarter for one
-//! that waits for data three quarters of the time. So `cores / demand` copies fill the machine. Jobs wait at
-//! different moments, so sometimes fewer are runnable than there are processors. While more than `WASTED` of the
-//! processors are idle and jobs wait, levels rise further. A rise that leaves as many idle is undone: then the jobs
-//! wait for something shared, such as a disk.
+//! that waits for data three quarters of the time. So `cores / demand` copies fill the machine. But jobs wait at
+//! different moments, so at times there are fewer runnable jobs than processors. While more than `WASTED` of the
+//! processors are idle and jobs wait, levels rise further. A rise that leaves as many processors idle is undone: it
+//! shows that the jobs wait for a shared resource, such as a disk.
 
 use std::collections::BTreeMap;
 
@@ -25,44 +25,46 @@ pub struct Look {
     pub seconds: f64,
     /// Mean number of busy processors, including load from other programs.
     pub busy: f64,
-    /// For each running job, seconds since its start, and processor seconds that it demanded in them.
+    /// For each running job, seconds since its start, and the processor seconds that it demanded in this time.
     pub wanted: BTreeMap<Id, (f64, f64)>,
 }
 
-/// Fraction of the processors that the first estimate of a level leaves idle: jobs of a second lose a tenth to their
-/// start and end.
+/// Fraction of the processors that the first estimate of a level leaves idle: one-second jobs lose a tenth of their
+/// time to start and end.
 const IDLE: f64 = 0.1;
 /// Fraction of the processors that may be idle while jobs wait. With a tenth, 60 trainings of three templates took 5 %
 /// longer than with 0.04 (means of three runs each, in turns).
 const WASTED: f64 = 0.04;
-/// Minimum rise of the demand, as a fraction of it, that is judged: a smaller one is less than what jobs of different
-/// sizes differ by.
+/// Minimum relative rise of the demand that is judged: a smaller rise is lost in the differences between jobs of
+/// different sizes.
 const LEAST_MORE: f64 = 0.1;
-/// A rise is kept if the idle fraction falls by at least this part of itself for each doubling of the demand: with jobs
-/// that wait at random it falls by more, and with jobs that share a disk it stays.
+/// A rise is kept if the idle fraction falls by at least this fraction of its value for each doubling of the demand.
+/// With jobs that wait at random it falls by more; with jobs that share a disk it does not fall.
 const LEAST_FALL: f64 = 0.15;
-/// Seconds of observation that are averaged before levels rise: a job that waits for its data does so several times
-/// within them.
+/// Seconds of observation that are averaged before levels rise; a job that waits for its data waits several times in
+/// this period.
 const STEADY: f64 = 0.5;
-/// Seconds of a job's life before its demand counts: the first hundredths belong to the loader.
+/// Age in seconds from which the demand of a job counts: the first hundredths of a second belong to the loader.
 const YOUNG: f64 = 0.15;
-/// Levels exceed `cores / wants` by at most this factor: with this many jobs that wait at random, a processor is idle
-/// one moment in e^3 = 20.
+/// Levels exceed `cores / wants` by at most this factor: with so many jobs that wait at random, a processor is idle one
+/// moment in e^3 = 20.
 const BEYOND: f64 = 3.0;
-/// Demand above which a job counts as always computing, so that its level is not raised: one-second trainings spend a
-/// tenth of it on their start and end, which more of them would not improve.
+/// Demand above which a job counts as always computing, so that its level is not raised. One-second trainings spend a
+/// tenth of their time on start and end, and more of them at once would not change that.
 const COMPUTES: f64 = 0.75;
-/// Maximum demand of a single-threaded job: its age and its use are read at slightly different moments.
+/// Maximum measured demand of a single-threaded job; it may exceed 1 because age and processor time are read at
+/// slightly different moments.
 const ONE_THREAD: f64 = 1.05;
-/// Most computing jobs that may run beside as many as fill the processors, less the half that is always started. Of 1, 2
-/// and 4 jobs, two gave the best makespans of a mix of three templates; with one, 14 % of two processors stayed idle.
+/// Maximum number of computing jobs beyond those that fill the processors, minus the half job that is started in any
+/// case. Of 1, 2 and 4 such jobs, two gave the best makespans for a mix of three templates; with one, 14 % of two
+/// processors stayed idle.
 const MOST_SPARE: f64 = 1.5;
 /// Minimum demand of a job, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
-/// A job counts as at most this many mean ones that have ended. With twice the mean, ten that compute and one that hangs
-/// still count as computing.
+/// The duration of a job counts up to this many times the mean of the ended jobs of its template. With twice the mean,
+/// a template with ten computing jobs and one that hangs still counts as computing.
 const LONGEST: f64 = 2.0;
-/// Weight of the previous value when a job ends: about ten jobs are remembered, of any size.
+/// Factor on the previous sums when a job ends, so that about the last ten jobs count, regardless of their size.
 const FADES: f64 = 0.9;
 
 /// Sums of the last observations of jobs.
@@ -80,7 +82,8 @@ impl Sums {
         self.wanted *= FADES;
     }
 
-    /// Adds seconds of a job and its demand in them, as those of at most `longest` seconds.
+    /// Adds the duration of a job and its demand in this time; a duration above `longest` seconds is scaled down to
+    /// `longest`.
     fn add(&mut self, (seconds, wanted): (f64, f64), longest: f64) {
         let part = (longest / seconds).min(1.0);
         self.jobs += 1.0;
@@ -88,8 +91,8 @@ impl Sums {
         self.wanted += wanted * part;
     }
 
-    /// How long a job may count: one that hangs for hours would otherwise make all of its template look idle, and all
-    /// that wait would start at once.
+    /// Maximum duration with which a job counts. A job that hangs for hours would otherwise make its whole template
+    /// look idle, and all waiting jobs would start at once.
     fn longest(&self) -> f64 {
         match self.jobs > 0.0 {
             true => LONGEST * self.seconds / self.jobs,
@@ -103,7 +106,7 @@ impl Sums {
 struct Rise {
     /// Levels before it.
     levels: BTreeMap<String, usize>,
-    /// Demand of a job of each template then.
+    /// Demand of a job of each template at that time.
     wants: BTreeMap<String, f64>,
     /// Sum of all demands.
     wanted: f64,
@@ -118,7 +121,7 @@ impl Rise {
     }
 }
 
-/// Observations.
+/// What is known about the load of the processors and the demand of jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processors {
     cores: usize,
@@ -126,12 +129,12 @@ pub(crate) struct Processors {
     last: BTreeMap<Id, (f64, f64)>,
     /// Ended jobs, by template.
     ended: BTreeMap<String, Sums>,
-    /// A job waits only because of its level.
+    /// At least one job waits only because of its level.
     blocked: bool,
-    /// Seconds of observation since jobs wait and the last rise, and busy processor seconds in them.
+    /// Seconds of observation since jobs wait and since the last rise, and busy processor seconds in this time.
     steady: (f64, f64),
     rise: Option<Rise>,
-    /// Computing jobs that may run beside as many as fill the processors.
+    /// Number of computing jobs that may run beyond those that fill the processors.
     spare: f64,
 }
 
@@ -143,12 +146,12 @@ impl Processors {
         }
     }
 
-    /// Level of an unknown template: each job keeps one processor busy.
+    /// Level of an unknown template, which assumes that each job keeps one processor busy.
     pub(crate) const fn first_level(&self) -> usize {
         self.cores
     }
 
-    /// Fraction of the processors that may be taken above all of them.
+    /// Allowed overcommitment, as a fraction of the processors.
     pub(crate) fn spare(&self) -> f64 {
         self.spare / self.cores as f64
     }
@@ -195,7 +198,7 @@ impl Processors {
             let wants = (sums.wanted / sums.seconds).max(LEAST_WANTED);
             let before = learnt.wants.map_or(self.cores, |wants| self.fills(wants));
             learnt.wants = Some(wants);
-            // Levels were raised above those that fill the processors.
+            // A level that was raised above the number that fills the processors is kept.
             let fills = self.fills(wants).min(most);
             if learnt.level <= before.max(fills) {
                 learnt.level = fills;
@@ -215,18 +218,18 @@ impl Processors {
         self.raise(busy, active, learnt, most);
     }
 
-    /// Least number of copies that leave at most [`IDLE`] of the processors idle: a training of two threads that
-    /// wait for each other a third of the time needs a second one beside it.
+    /// Minimum number of copies that leave at most [`IDLE`] of the processors idle. For example, a training of two
+    /// threads that wait for each other a third of the time needs a second training beside it.
     fn fills(&self, wants: f64) -> usize {
-        // A job that always computes demands less only at its start and end.
+        // A job that always computes has a lower demand only at its start and end.
         if (COMPUTES..=ONE_THREAD).contains(&wants) {
             return self.cores;
         }
         ((self.cores as f64 * (1.0 - IDLE) / wants).ceil() as usize).max(1)
     }
 
-    /// Of a mix of jobs that compute and jobs that wait, more may run. Where all jobs compute, what is idle is their
-    /// starts and ends, which more jobs would not improve.
+    /// A mix of computing and waiting jobs may overcommit the processors. If all jobs compute, processors are idle only
+    /// during starts and ends, and more jobs would not improve that.
     fn spare_of(active: &BTreeMap<Id, &str>, learnt: &BTreeMap<String, Learnt>) -> f64 {
         let wants = |t: &str| learnt.get(t).and_then(|l| l.wants);
         let mixed = |t: &&str| wants(t).is_some_and(|w| !(COMPUTES..=ONE_THREAD).contains(&w));
@@ -236,7 +239,7 @@ impl Processors {
         }
     }
 
-    /// Undoes a rise that left as many processors idle.
+    /// Undoes a rise that did not reduce the number of idle processors enough.
     fn judge(
         &mut self,
         busy: f64,
@@ -244,7 +247,7 @@ impl Processors {
         learnt: &mut BTreeMap<String, Learnt>,
     ) {
         let Some(rise) = &self.rise else { return };
-        // Other jobs than before may run by now, with a smaller demand: that says nothing about the rise.
+        // By now other jobs may run, with a smaller demand; then nothing can be concluded about the rise.
         let more = rise.wanted_by(active) / rise.wanted - 1.0;
         let idle = |busy: f64| self.cores as f64 - busy;
         if more >= LEAST_MORE && idle(busy) > idle(rise.busy) * (1.0 - LEAST_FALL * more) {

@@ -1,17 +1,16 @@
-//! What becomes of jobs when a server ends, and which ended ones are kept.
+//! What happens to jobs when a server ends, and which ended jobs are kept.
 
 use std::collections::BTreeSet;
 
 use crate::book::{Book, Entry, Id, Outcome, Record, State};
 
-/// A job is given up after this many starts during which the server ended: if it crashed the machine, it would do so
-/// again.
+/// A job is given up after this many starts during which the server died: it may be the job that crashes the machine.
 pub const MOST_STARTS: u32 = 3;
 
 impl Book {
-    /// Records for a new server about the jobs that ran when the last one died. Those of the queue died with it,
-    /// and wait again or are given up. Processes that others started are checked with `is_alive`, unless the machine
-    /// was restarted.
+    /// Records for a new server about the jobs that ran when the last one died. Jobs that the queue started died with
+    /// the server; they wait again or are given up. Programs that others started are checked with `is_alive`, unless
+    /// the machine was restarted.
     #[must_use]
     pub fn recover(
         &self,
@@ -42,8 +41,8 @@ impl Book {
         records
     }
 
-    /// Records for the jobs of the queue that a server has ended in order to end itself. That it was asked to is not
-    /// the jobs' fault, so it does not count among the starts after which they are given up.
+    /// Records for the jobs that a server ended because it was asked to end itself. This is not the jobs' fault, so
+    /// these starts do not count towards `MOST_STARTS`.
     #[must_use]
     pub fn stopped(&self, now_s: f64) -> Vec<Record> {
         let own = self.running().filter(|entry| entry.job.process.is_none());
@@ -54,8 +53,8 @@ impl Book {
         .collect()
     }
 
-    /// What becomes of a job whose processes have gone before it was done: it waits again by the record `again`, if it
-    /// may.
+    /// The record for a job whose processes ended with the server: `again` if the job may be started again, otherwise
+    /// its end.
     fn returned(&self, entry: &Entry, at_s: f64, again: Record) -> Record {
         let once = "the server ended while it ran, and --once forbids a second start";
         let outcome = match (entry.cancelled, self.demand(entry).once) {
@@ -70,8 +69,8 @@ impl Book {
         }
     }
 
-    /// Forgets ended jobs, except the last `keep` of them, those that ended after `since`, and those of requests of which
-    /// some job has not ended, and those that such jobs come after: somebody may wait for them.
+    /// Forgets ended jobs, except the last `keep` of them, those that ended after `since`, those of requests with
+    /// unfinished jobs, and those that unfinished jobs come `after`: somebody may wait for them.
     pub fn prune(&mut self, keep: usize, since: f64) {
         let open: BTreeSet<u64> = (self.running().chain(self.waiting()))
             .map(|entry| entry.group)

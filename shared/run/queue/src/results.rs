@@ -1,4 +1,4 @@
-//! What jobs have come to: a table with their parameters, how they ended, and the numbers that they printed.
+//! Results of jobs: a table with their parameters, how they ended, and the numbers that they printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::message::{JobStatus, Word};
 use crate::metrics::Metrics;
 use crate::show;
 
-/// Bytes at the end of a log that are searched for metrics: an hour of a chatty training. A hundred thousand logs are
-/// then read in seconds.
+/// Bytes at the end of a log that are searched for metrics: an hour of a verbose training. So a hundred thousand logs
+/// can be read in seconds.
 const SEARCHED: u64 = 4 << 20;
 
-/// A job and what it has come to.
+/// A job and its results.
 #[derive(Debug, Serialize)]
 pub struct Row {
     id: Id,
@@ -27,16 +27,16 @@ pub struct Row {
     /// Exit status.
     exit: Option<i32>,
     signal: Option<i32>,
-    /// Seconds of its last start.
+    /// Duration of its last start, in seconds.
     seconds: Option<f64>,
     /// Number of starts.
     attempts: u32,
-    /// Bytes.
+    /// Peak memory in bytes.
     peak_memory: Option<u64>,
-    /// Percent by which jobs beside it were promised to slow it down at most.
+    /// Promised maximum slow-down by jobs beside it, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     at_most_slower: Option<u32>,
-    /// Percent by which it was slower than alone, as far as that was measured.
+    /// Percent by which it was slower than alone, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     slower: Option<u32>,
     /// Last value of each metric; null if it is not finite.
@@ -50,7 +50,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Of a job whose log is in a queue's folder.
+    /// The row of a job; `folder` is the queue's folder with its log.
     #[must_use]
     pub fn of(job: &JobStatus, folder: &Path) -> Self {
         let path = logs::path(folder, job.id);
@@ -80,7 +80,7 @@ impl Row {
 }
 
 impl Row {
-    /// How its promise was kept: `12 % of 15 %`; `not measured`; nothing without one.
+    /// Measured and promised slow-down: `12 % of 15 %`, or `not measured`; empty without a promise.
     fn promise(&self) -> String {
         match (self.at_most_slower, self.slower) {
             (None, _) => String::new(),
@@ -91,7 +91,7 @@ impl Row {
     }
 }
 
-/// Columns that every table has, before and behind the metrics.
+/// Columns of every table: [`BEFORE`] stand before the metrics, [`BEHIND`] after them.
 const BEFORE: [&str; 5] = ["state", "exit", "seconds", "attempts", "peak_mb"];
 const BEHIND: [&str; 2] = ["log", "command"];
 
@@ -99,7 +99,7 @@ const BEHIND: [&str; 2] = ["log", "command"];
 fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     let names = distinct(rows.iter().flat_map(|row| &row.names));
     let metrics = distinct(rows.iter().flat_map(|row| &row.metric_names));
-    // A training may print its learning rate.
+    // A training may print one of its parameters, such as the learning rate.
     let is_taken = |name: &str| {
         let fixed = BEFORE.iter().chain(&BEHIND).chain(&["id", "slower"]);
         names.contains(&name) || fixed.clone().any(|known| *known == name)
@@ -150,7 +150,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
         .collect()
 }
 
-/// The table for people. The command is left out: its values are columns, unless a job has none.
+/// The table for users. It leaves out the command, whose values are columns, unless a job has no values.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut lines = cells(rows);
@@ -205,8 +205,8 @@ fn folder_of(job: &JobStatus) -> PathBuf {
         .collect()
 }
 
-/// Writes what a job printed and its number below a folder: `stdout`, which holds both streams as the log does, and
-/// `seq`.
+/// Writes the output of a job to `stdout` (both streams, as in the log) and its number to `seq`, in its folder below
+/// `results`.
 ///
 /// # Errors
 /// [`io::Error`] of the folder or of a file.

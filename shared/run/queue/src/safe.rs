@@ -1,4 +1,5 @@
-//! Folders in which nobody else can exchange the queue's files: its journal names the commands that are run.
+//! Checks that no other user can replace the queue's files. This matters because its journal names the commands that
+//! are run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,27 +11,28 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat, mkdirat};
 
-/// Links that are followed, as the kernel does, path_resolution(7).
+/// Maximum number of symbolic links in a path, as in the kernel, path_resolution(7).
 const MOST_LINKS: usize = 40;
-/// Others, and members of the group, may write.
+/// Mode bits: write access for members of the group, and for other users.
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
-/// Only the owner of a file removes or renames it.
+/// Mode bit: only its owner may remove or rename a file in the folder.
 const STICKY: u32 = 0o1000;
 
-/// A walk along a path from `/`. Each folder is opened in the one before, which was checked, so that no name is looked
-/// up twice.
+/// A walk along a path from `/`. Each folder is opened relative to its checked parent, so that no name is looked up
+/// twice.
 struct Walk {
     at: OwnedFd,
-    /// Where that is, for messages.
+    /// Path of `at`, for messages.
     path: PathBuf,
-    /// What is left of the path, the next name last.
+    /// Remaining names of the path in reverse order.
     left: Vec<OsString>,
     links: usize,
 }
 
-/// Checks a queue's folder and every folder above it: each belongs to root or this user, and others cannot rename what
-/// is in it. The last is this user's alone. `create`: what is missing is created, mode 0700.
+/// Checks a queue's folder and every folder above it: each must belong to root or this user, and other users must not
+/// be able to rename entries in it. The queue's folder itself must be accessible to this user only. `create`: creates
+/// missing folders with mode 0700.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] names the folder and what is wrong; [`io::ErrorKind::NotFound`] without
@@ -63,7 +65,7 @@ fn own() -> u32 {
 }
 
 impl Walk {
-    /// The names of a path come next.
+    /// Puts the names of a path before the remaining ones.
     fn enter(&mut self, path: &Path) {
         let names = path.components().rev().filter_map(|part| match part {
             Component::Normal(name) => Some(name.to_owned()),
@@ -101,7 +103,7 @@ impl Walk {
         }
     }
 
-    /// Goes where a link leads that nobody else could have made.
+    /// Follows a symbolic link, and refuses one that another user could have made.
     fn follow(&mut self, name: &OsStr, before: &FileStat) -> io::Result<()> {
         let path = self.path.join(name);
         let refused = |why: &str| {
@@ -129,7 +131,7 @@ impl Walk {
         Ok(())
     }
 
-    /// `shared`: everybody may create files in the folder above.
+    /// Checks owner and mode of a folder. `shared`: all users may create files in its parent.
     fn check(&self, found: &FileStat, shared: bool) -> io::Result<()> {
         let (owner, mode) = (found.st_uid, found.st_mode);
         let known = owner == 0 || owner == own() || (!shared && is_unmapped(owner));
@@ -138,7 +140,7 @@ impl Walk {
                 "belongs to user {owner}, who could exchange what is in it"
             )));
         }
-        // Many systems give each user a group of that user's own, of the same number, that may write.
+        // Many systems give each user a private group with the same number as the user; write access for it is safe.
         let group = mode & GROUP_WRITES != 0 && found.st_gid != owner;
         if mode & STICKY == 0 && (mode & OTHERS_WRITE != 0 || group) {
             return Err(self.refused("is writable by others, who could exchange what is in it"));
@@ -154,8 +156,8 @@ impl Walk {
 
 const ADVICE: &str = "name another folder with --queue DIR or MT_QUEUE (under sudo, use sudo -H)";
 
-/// Whether an owner is shown in place of one that this user namespace does not have: in a container without root, the
-/// folders of the system belong to such a one.
+/// Whether this owner stands for one that the user namespace cannot represent: in a rootless container, the folders of
+/// the system have such owners.
 fn is_unmapped(owner: u32) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     if read("/proc/sys/kernel/overflowuid").trim().parse() != Ok(owner) {
@@ -207,7 +209,7 @@ mod tests {
         refused("loop/queue", "too many symbolic links");
         fs::write(at("file"), "").unwrap();
         refused("file/queue", "is no folder");
-        // Only root can make a folder that belongs to somebody else.
+        // Only root can create a folder that belongs to another user.
         if own() == 0 {
             std::os::unix::fs::chown(at("a/b"), Some(65_533), None).unwrap();
             refused("a/b/queue", "belongs to user 65533");

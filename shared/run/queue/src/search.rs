@@ -1,39 +1,42 @@
-//! Which number at once, and which cap, to run next, from what was measured of others.
+//! Chooses the number of jobs at once and the cap to run next, from the measurements so far.
 
 use std::collections::BTreeMap;
 
 use crate::fit::Worth;
 
-/// Number at once of a template that nothing is known of. Two always gained on the GPUs measured, and four gained over
-/// two on each (examples/torch/measured, and MISO's mixes of an A100); what a number too large costs is a few percent
-/// until the first replacements, while every step up from one costs a start-up.
+/// Number of jobs at once of an unknown template. On all GPUs measured, two jobs gained over one, and four over two
+/// (examples/torch/measured, and MISO's mixes on an A100). Too large a number costs a few percent until the first jobs
+/// are replaced, while every step up from one costs a start-up.
 pub(crate) const START: usize = 4;
-/// Up to this many at once, a cap is worth nothing.
+/// Up to this many jobs at once, a cap gains nothing.
 const UNCAPPED: usize = 2;
-/// Beyond, a cap of `100 (2 / n)^0.7` percent: 62 for four, 38 for eight. Of 60 and 30 %, an H200 did as much with four
-/// and a quarter more with eight; 50 % was best or within 3 % for four to seven on an A100 (MISO). NVIDIA's advice,
-/// `200 / n`, costs jobs that fill the device by themselves more than it gives to others.
+/// Beyond [`UNCAPPED`], the cap is `100 (2 / n)^0.7` percent: 62 for four jobs, 38 for eight. On an H200, a cap of 60 %
+/// did not change the throughput of four jobs, and one of 30 % gave a quarter more for eight; on an A100 (MISO), 50 %
+/// was best or within 3 % for four to seven. NVIDIA's advice, `200 / n`, costs jobs that fill the device by themselves
+/// more than it gives to others.
 const POWER: f64 = 0.7;
-/// The smallest cap: below, a client has too few multiprocessors for its kernels.
+/// The smallest cap, percent: below it, a client has too few multiprocessors for its kernels.
 const LEAST_CAP: u32 = 10;
-/// More jobs at once must gain this much, since each needs memory: noise of a number's throughput is about as large.
+/// More jobs at once must increase throughput by this factor, since each needs memory. The noise of a throughput is
+/// about as large.
 const LEAST_GAIN: f64 = 1.01;
-/// Another cap must gain this much.
+/// Another cap must increase throughput by this factor.
 const LEAST_CAP_GAIN: f64 = 1.02;
-/// And this many standard errors: no job is seen under two caps, so jobs are compared with other jobs. With jobs whose
-/// sizes differ by 30 %, six under another cap seemed 16 % faster and were 20 % slower.
+/// And by this many standard errors: no job runs under two caps, so different jobs are compared. With jobs whose sizes
+/// differ by 30 %, six jobs under another cap seemed 16 % faster but were 20 % slower.
 const SURE_CAP: f64 = 1.64;
-/// If a larger number loses no more than this factor, one between may gain.
+/// If a larger number loses no more than this factor, a number in between may gain.
 const NEAR: f64 = 1.15;
-/// If throughput grew at least with this power of the number, a larger one is tried even for the last jobs.
+/// If throughput grew at least as this power of the number, a larger number is tried even for the last jobs.
 const SURE: f64 = 0.6;
-/// Below this power, more jobs at once did next to nothing, and the search goes down by half.
+/// If throughput grew less than this power of the number, more jobs at once gained almost nothing, and the search
+/// halves the number.
 const FEW: f64 = 0.2;
 /// The last jobs of a sweep may run together if that costs at most this factor of throughput.
 const FLAT: f64 = 1.05;
-/// Caps that are tried at the best number, relative to the first.
+/// Caps that are tried at the best number, relative to its first cap.
 const FACTORS: [f64; 2] = [0.6, 1.7];
-/// Seconds of measurement for each job of a number, before the number counts as known.
+/// Seconds of measurement per job until a number counts as measured.
 const ENOUGH: f64 = 2.5;
 
 /// Number at once and cap in percent.
@@ -44,7 +47,7 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    /// A number with the cap that it begins with.
+    /// A number with its first cap.
     pub(crate) fn of(number: usize) -> Self {
         let cap = match number {
             0..=UNCAPPED => 100,
@@ -57,15 +60,15 @@ impl Aim {
     }
 }
 
-/// What was measured, by number and cap (0: different caps).
+/// Measurements by number of jobs and cap in percent (0: different caps).
 pub(crate) type Table = BTreeMap<(usize, u32), Worth>;
 
-/// Whether enough was measured of a number.
+/// Whether a number was measured for long enough.
 pub(crate) fn is_known(number: usize, worth: &Worth) -> bool {
     worth.seconds >= ENOUGH * number as f64
 }
 
-/// Logarithm of the throughput of each known number, under the cap that gave most.
+/// For each measured number, the logarithm of the throughput under its best cap, and that cap.
 fn totals(table: &Table) -> BTreeMap<usize, (f64, u32)> {
     let mut all: BTreeMap<usize, (f64, u32)> = BTreeMap::new();
     for (&(number, cap), worth) in table {
@@ -81,7 +84,7 @@ fn totals(table: &Table) -> BTreeMap<usize, (f64, u32)> {
     all
 }
 
-/// The best known number: the least that is about as good as any.
+/// The best measured number: the smallest one whose throughput is about as high as that of any other.
 pub(crate) fn best(table: &Table) -> Option<usize> {
     let all = totals(table);
     let most = all
@@ -92,14 +95,14 @@ pub(crate) fn best(table: &Table) -> Option<usize> {
     all.iter().find(good).map(|(number, _)| *number)
 }
 
-/// Logarithm of a job's rate with a known number at once.
+/// Logarithm of a job's rate with a measured number at once.
 pub(crate) fn worth(table: &Table, number: usize) -> Option<f64> {
     let total = totals(table).get(&number)?.0;
     Some(total - (number as f64).ln())
 }
 
-/// What to run next, and whether that is still a trial. `now`: what is run; `left`: waiting jobs; `most`: largest
-/// number.
+/// Number and cap to run next, and whether they are still a trial. `now`: current number and cap; `left`: waiting jobs;
+/// `most`: largest number.
 pub(crate) fn next(table: &Table, now: Aim, left: usize, most: usize) -> (Aim, bool) {
     let all = totals(table);
     let Some(best) = best(table) else {
@@ -119,8 +122,8 @@ pub(crate) fn next(table: &Table, now: Aim, left: usize, most: usize) -> (Aim, b
     next_cap(table, best, left)
 }
 
-/// The number with which the last jobs all run, if that costs little: jobs that wait for the first of a generation to
-/// end would run with few beside them.
+/// The number with which all of the last jobs run at once, if that costs little throughput. If they waited for a
+/// running job to end, they would later run with few jobs beside them.
 fn last(all: &BTreeMap<usize, (f64, u32)>, best: usize, left: usize, most: usize) -> Option<usize> {
     let number = best + left;
     if left == 0 || left > best.div_ceil(2) || number > most {
@@ -131,7 +134,7 @@ fn last(all: &BTreeMap<usize, (f64, u32)>, best: usize, left: usize, most: usize
     (*above >= here - FLAT.ln()).then_some(number)
 }
 
-/// A number that may be better than the best known one.
+/// A number that may be better than the best measured one.
 fn untried(
     all: &BTreeMap<usize, (f64, u32)>,
     best: usize,
@@ -142,7 +145,8 @@ fn untried(
     let total = |number: usize| all.get(&number).map(|(total, _)| *total);
     let above = all.range(best + 1..).next().map(|(number, _)| *number);
     let below = all.range(..best).next_back().map(|(number, _)| *number);
-    // The least number known: one less is seen whenever a job is replaced, so only larger steps must be tried.
+    // `best` is the smallest number known. One job less is measured whenever a job is replaced, so only larger steps
+    // need a trial.
     if below.is_none() && best > 1 {
         let more_is_flat = above.is_some_and(|above| gains(all, above) < FEW);
         let step = if more_is_flat {
@@ -157,7 +161,7 @@ fn untried(
     }
     let number = match above {
         None => best + best.div_ceil(2),
-        // A number between may gain if the larger one is hardly worse, or if throughput still grew up to the best.
+        // A number in between may gain if the larger one is hardly worse, or if throughput still grew up to the best.
         Some(above)
             if above - best > 1
                 && (total(above)? > total(best)? - NEAR.ln() || gains(all, best) >= SURE) =>
@@ -166,7 +170,7 @@ fn untried(
         }
         Some(_) => return None,
     };
-    // Not more than there are jobs for.
+    // No larger number than there are jobs for.
     let number = number.min(best + left).min(most);
     if number <= best {
         return None;
@@ -174,13 +178,14 @@ fn untried(
     if number == now.number {
         return Some(number);
     }
-    // Jobs that a larger number starts must be there, and as many again that profit from what it shows, unless it
-    // gains by all that is known.
+    // A larger number needs waiting jobs to fill it, and the same number again to benefit from the result; unless all
+    // measurements predict a gain.
     let waits = left >= 2 * (number - best) || above.is_none() && gains(all, best) >= SURE;
     (number > best && waits).then_some(number)
 }
 
-/// What twice the jobs did to throughput around a number: 1 if they did twice as much, 0 if no more.
+/// Exponent with which throughput grows with the number of jobs around `number`: 1 if twice the jobs give twice the
+/// throughput, 0 if they give the same.
 fn gains(all: &BTreeMap<usize, (f64, u32)>, number: usize) -> f64 {
     let below = all.range(..number).next_back();
     let here = all.get(&number);
@@ -190,7 +195,7 @@ fn gains(all: &BTreeMap<usize, (f64, u32)>, number: usize) -> f64 {
         })
 }
 
-/// The best known cap at the best number, or one that was not tried there.
+/// The best measured cap at the best number, or a cap that was not tried there yet.
 fn next_cap(table: &Table, number: usize, left: usize) -> (Aim, bool) {
     let first = Aim::of(number);
     let known = |cap: u32| {
@@ -215,7 +220,7 @@ fn next_cap(table: &Table, number: usize, left: usize) -> (Aim, bool) {
         }
         let aim = Aim { number, cap };
         match known(cap) {
-            // A generation of jobs shows it, and another one or two must profit.
+            // One generation of jobs measures the cap, and another one or two must benefit from it.
             None if left >= 3 * number => return (aim, true),
             Some(seen) if is_better(seen, best.1) => best = (aim, seen),
             _ => {}
@@ -228,7 +233,7 @@ fn next_cap(table: &Table, number: usize, left: usize) -> (Aim, bool) {
 mod tests {
     use super::*;
 
-    /// Plays a device whose throughput with `n` jobs is `total(n)`; returns the numbers tried.
+    /// Simulates a device whose throughput with `n` jobs is `total(n)`; returns the numbers tried and the result.
     fn play(total: impl Fn(usize) -> f64, left: usize) -> (Vec<usize>, Aim) {
         let (mut table, mut aim, mut tried) = (Table::new(), Aim::of(START), Vec::new());
         for _ in 0..30 {

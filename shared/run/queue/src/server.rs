@@ -1,14 +1,15 @@
 //! The server: one process for each queue, the only one that writes the journal and starts jobs.
 //!
-//! It is a policy of the runner, which looks after the processes: `Keeper` carries out what the queue's own
-//! [`crate::policy::Policy`] decides. A start is in the journal before the process exists, so a started job is known
-//! whatever happens next. If an end cannot be written to disk, it is kept and retried, and nothing new starts meanwhile.
+//! `Keeper` is a policy of the runner, which supervises the processes; it carries out the decisions of the queue's own
+//! [`crate::policy::Policy`]. A start is in the journal before the process exists, so a started job is known whatever
+//! happens next. If an end cannot be written to disk, the server keeps the record and retries, and starts nothing new
+//! until then.
 //!
 //! | what | where |
 //! |---|---|
 //! | what happens to jobs, the end of the queue | `events.rs` |
 //! | starts | `starts.rs` |
-//! | what is looked at now and then | `looks.rs`, devices and memory `sights.rs` |
+//! | periodic observations | `looks.rs`, devices and memory `sights.rs` |
 //! | the journal | `writing.rs` |
 
 mod events;
@@ -57,28 +58,28 @@ fn failed(error: impl ToString) -> ServerError {
     ServerError(error.to_string())
 }
 
-/// Maximum time between two looks at what no request and no job reports: the processors, processes of others. Each look
-/// interrupts the jobs.
+/// Maximum time between two looks at state that nothing reports: the load of the processors, processes of others. Each
+/// look interrupts the jobs.
 const LOOK: Duration = Duration::from_millis(200);
-/// Output is read at most this often, because each reading interrupts the jobs: 60 trainings whose threads wait for each
-/// other took 1.5 % longer with 10 ms.
+/// Minimum time between two reads of output, because each read interrupts the jobs: 60 trainings whose threads wait for
+/// each other took 1.5 % longer with 10 ms.
 const COALESCE: Duration = Duration::from_millis(50);
-/// From SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
+/// Default time from SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Lines as printed, with the task that printed them.
+/// Printed lines, each with its task and time.
 type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 
 /// The runner of a queue.
 type Run<'a> = Runner<'a, Id>;
 
-/// A job that runs here.
+/// A running job.
 #[derive(Debug)]
 struct Live {
-    /// The number of its control group among those that run.
+    /// Number of its control group, unique among running jobs.
     slot: usize,
     detector: Detector,
-    /// Work that has been reported to the policy.
+    /// Work that was last reported to the policy.
     told: f64,
 }
 
@@ -90,8 +91,8 @@ pub struct Server {
     keeper: Keeper,
 }
 
-/// The policy of the runner that keeps a queue: what clients ask for and what jobs do goes into the journal, and what
-/// the queue's policy decides is started.
+/// The runner's policy for a queue: writes requests of clients and events of jobs to the journal, and starts the jobs
+/// that the queue's policy chooses.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: PathBuf,
@@ -101,9 +102,9 @@ pub(crate) struct Keeper {
     pub(crate) book: Book,
     pub(crate) policy: Policy,
     live: BTreeMap<Id, Live>,
-    /// Variables of programs that others start, under which they run.
+    /// Variables lent to admitted programs that run.
     pub(crate) lent: BTreeMap<Id, BTreeMap<String, String>>,
-    /// Programs that the last server admitted and that still run.
+    /// Programs that the last server admitted and that still run; they have no entry in `lent` yet.
     unlent: Vec<Id>,
     lines: Lines,
     calls: Receiver<Call>,
@@ -111,9 +112,9 @@ pub(crate) struct Keeper {
     /// Changes that have happened but are not on disk yet.
     owed: Vec<Record>,
     pub(crate) trouble: Option<String>,
-    /// What should be in the log of a job that takes no more.
+    /// A message that could not be written to a job's log.
     pub(crate) unlogged: Option<String>,
-    /// What was learnt of templates, by kind of device, as it is on disk.
+    /// What was learnt about templates, by kind of device, as last written to disk.
     kept: BTreeMap<String, BTreeMap<String, Learnt>>,
     stopping: bool,
     has_answered: bool,
@@ -122,21 +123,21 @@ pub(crate) struct Keeper {
     looked: Instant,
     others: Others,
     watch: Watch,
-    /// Absent if it cannot be loaded.
+    /// Absent if the library cannot be loaded.
     nvml: Option<host::Sight>,
-    /// What was seen of each device.
+    /// Last observation of each device.
     sights: Vec<Option<Sight>>,
     sighted: Option<Instant>,
-    /// Devices on which nothing may be started now.
+    /// Devices on which nothing may be started at the moment.
     faulted: BTreeSet<usize>,
-    /// Those that will not be used any more, and why.
+    /// Devices that are lost for good, and why.
     gone: BTreeMap<usize, String>,
     peaks: Peaks,
-    /// From SIGTERM to SIGKILL, of jobs that a user has cancelled with a time of his own.
+    /// Time from SIGTERM to SIGKILL for jobs that were cancelled with an explicit time.
     pub(crate) graces: BTreeMap<Id, Duration>,
-    /// After a start that failed for lack of resources, nothing is started before this time.
+    /// Nothing is started before this time, after a start that failed for lack of resources.
     again: Instant,
-    /// A name for jobs that have none here.
+    /// Placeholder name for unknown jobs.
     unnamed: TaskId,
 }
 
@@ -162,7 +163,7 @@ impl Clock {
 }
 
 impl Server {
-    /// Opens the queue of a folder; `None`: another server has it.
+    /// Opens the queue of a folder; `None` if another server holds its lock.
     ///
     /// # Errors
     /// [`ServerError`] if the journal cannot be read or the device cannot be used.
@@ -174,7 +175,7 @@ impl Server {
             return Ok(None);
         }
         last::put_away(folder).map_err(failed)?;
-        // Nobody would read what an earlier run had left.
+        // Leftovers of an earlier run are removed without a report, which nobody would read here.
         let begun = RunDir::begin(&RunDir::default_base(), "mt queue", true);
         let (run, _) = begun.map_err(failed)?;
         last::leave(folder, run.path()).map_err(failed)?;
@@ -205,7 +206,7 @@ impl Server {
 
     /// Serves until there is nothing to do for a while, a client ends it, or a signal arrives.
     pub fn serve(mut self) {
-        // Jobs say when they may start again; the runner starts none.
+        // The queue itself decides about restarts, so the runner never restarts a job.
         let supervision = Supervision::of_programs(GRACE);
         let journal = Journal::new(self.host.now());
         let mut sink = Quiet;
@@ -231,7 +232,7 @@ impl Keeper {
             folder: folder.to_owned(),
             policy: Policy::new(place.devices.clone(), limits, &kept),
             watch: Watch::default(),
-            // Processors need none.
+            // NVML is only needed for GPUs.
             nvml: (place.devices.len() > 1)
                 .then(host::Sight::open)
                 .and_then(Result::ok),
@@ -266,7 +267,7 @@ impl Keeper {
         })
     }
 
-    /// Outcome of the jobs that ran under the last server.
+    /// Records what happened to the jobs that ran under the last server.
     fn recover(&mut self) -> Result<(), ServerError> {
         let alive = |entry: &Entry| others::is_alive(&self.folder, entry);
         let records = self
@@ -282,7 +283,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Where a running job is. An older server had one device.
+    /// Devices and share of a running job. Servers of older versions had one device, and recorded none.
     fn spot(&self, entry: &Entry) -> Spot {
         match &entry.placed {
             Some(placed) => placed.spot(&self.place.devices),
@@ -293,7 +294,8 @@ impl Keeper {
         }
     }
 
-    /// Whether the folder still is the one that it opened: another server may have begun in a new one.
+    /// Whether the path still leads to the folder that was opened: another server may have started in a new folder of
+    /// the same name.
     fn has_folder(&self) -> bool {
         let lock = fs::metadata(self.folder.join(LOCK));
         match (lock, self.lock.metadata()) {
@@ -303,7 +305,7 @@ impl Keeper {
         }
     }
 
-    /// Where the records are that could not be read.
+    /// Message about the files with unreadable records.
     pub(crate) fn unreadable(&self) -> Option<String> {
         journal::told(&self.folder)
     }
@@ -312,13 +314,14 @@ impl Keeper {
         self.clock.now()
     }
 
-    /// Whether this server may end in favour of one that a client starts. One that was just started, perhaps by that
-    /// client, would only be followed by its like.
+    /// Whether this server may end so that a client can start a new one. A server that has answered nothing yet was
+    /// probably started by that client, so a new one would be no different.
     pub(crate) fn may_hand_over(&self) -> bool {
         self.has_answered && self.book.running().next().is_none()
     }
 
-    /// Ends without an answer: the server that the client then starts can give jobs what the client has.
+    /// Ends without an answer. The client then starts a new server, which can pass the client's niceness and limits on
+    /// to jobs.
     pub(crate) fn hand_over(&mut self) {
         (self.handing_over, self.stopping) = (true, true);
     }
@@ -327,7 +330,7 @@ impl Keeper {
         self.stopping = true;
     }
 
-    /// Progress of a job.
+    /// Progress of a job and its unit.
     pub(crate) fn progress(&self, id: Id) -> Option<(message::Progress, &'static str)> {
         let detector = &self.live.get(&id)?.detector;
         let best = detector.best()?;
@@ -346,12 +349,12 @@ impl Keeper {
         Some((progress, best.form.unit))
     }
 
-    /// The log of a job.
+    /// Path of a job's log.
     fn log(&self, id: Id) -> PathBuf {
         self.folder.join(LOGS).join(format!("{id}.log"))
     }
 
-    /// From SIGTERM to SIGKILL: what the user who cancelled it, the job, or the queue says.
+    /// Time from SIGTERM to SIGKILL: the one given when it was cancelled, else that of the job, else that of the queue.
     fn grace(&self, id: Id) -> Duration {
         let entry = self.book.entries.get(&id);
         let own = entry.and_then(|entry| self.book.asked(entry)?.grace_ms);
@@ -359,7 +362,7 @@ impl Keeper {
         self.graces.get(&id).copied().or(own).unwrap_or(GRACE)
     }
 
-    /// The least number that no running job has.
+    /// The smallest control-group number that no running job uses.
     fn slot(&self) -> usize {
         let taken: BTreeSet<usize> = self.live.values().map(|live| live.slot).collect();
         (0..).find(|slot| !taken.contains(slot)).unwrap_or_default()
@@ -377,10 +380,10 @@ impl Keeper {
         }
     }
 
-    /// The jobs that it has ended run again with the next server.
+    /// Records that the jobs that this server ended wait for the next server.
     fn end(&mut self) {
         self.pay();
-        // Without room on the disk, the next server takes this for the death of this one.
+        // If this cannot be written because the disk is full, the next server assumes that this one died.
         self.owed.extend(self.book.stopped(self.now()));
         self.pay();
         if self.has_folder() {

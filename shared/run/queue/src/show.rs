@@ -1,4 +1,4 @@
-//! Displays a queue.
+//! Formats the state of a queue for the terminal.
 
 use std::cmp::Reverse;
 
@@ -7,17 +7,17 @@ use crate::learnt::Learnt;
 use crate::message::{DeviceStatus, JobStatus, LISTED, Status, Word};
 use crate::policy::Wait;
 
-/// Ends that a user looks into.
+/// Ends that need a user's attention.
 const BAD: [Word; 4] = [Word::Failed, Word::Killed, Word::TimedOut, Word::Skipped];
 /// Ends that need no attention.
 const GOOD: [Word; 3] = [Word::Done, Word::Left, Word::Cancelled];
 /// Columns of the narrowest table.
 const NARROWEST: usize = 40;
 
-/// The queue in some lines: what runs, what comes next, what failed. `all`: list every job.
+/// The queue in a few lines: what runs, what comes next, what failed. `all`: list every job.
 #[must_use]
 pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> String {
-    // Without a terminal, lines are not cut, so that the output can be searched.
+    // Without a terminal, lines are not truncated, so that the output can be searched.
     let width = width.map_or(usize::MAX, |w| {
         usize::from(w).saturating_sub(1).max(NARROWEST)
     });
@@ -70,7 +70,7 @@ pub fn table(status: &Status, all: bool, width: Option<u16>, now_s: f64) -> Stri
     lines.join("\n") + "\n"
 }
 
-/// Summary before the jobs: how many in which state, what was learnt, what goes wrong.
+/// Summary above the list of jobs: number of jobs in each state, what was learnt, problems.
 #[must_use]
 pub fn head(status: &Status) -> Vec<String> {
     let mut counts = status.counts.clone();
@@ -126,7 +126,7 @@ pub fn head(status: &Status) -> Vec<String> {
 fn level(template: &str, learnt: &Learnt, on: &str) -> String {
     let template = cli::one_line(template);
     match learnt.wants {
-        // Nothing was compared: so many fill the processors.
+        // On processors no numbers were compared; this number fills the processors.
         Some(wants) => format!(
             "up to {} at once, since one keeps {wants:.2} processors busy: {template}",
             learnt.level
@@ -140,8 +140,8 @@ fn level(template: &str, learnt: &Learnt, on: &str) -> String {
     }
 }
 
-/// A GPU: its jobs, its memory, and who else holds some of it. Nothing about processors, which have no other users that
-/// matter here.
+/// A GPU with its jobs, its memory, and the other processes that use it. `None` for processors, whose other users do
+/// not matter here.
 fn device(device: &DeviceStatus) -> Option<String> {
     if device.id == CPU {
         return None;
@@ -169,7 +169,7 @@ fn device(device: &DeviceStatus) -> Option<String> {
     Some(text)
 }
 
-/// A state in one word.
+/// Name of a state, one word.
 #[must_use]
 pub const fn name(word: Word) -> &'static str {
     match word {
@@ -185,7 +185,7 @@ pub const fn name(word: Word) -> &'static str {
     }
 }
 
-/// State of a job, and why it waits or how it ended, in at most eleven letters.
+/// State of a job, and why it waits or how it ended, in at most eleven characters.
 #[must_use]
 pub fn state(job: &JobStatus) -> String {
     match (job.state, job.code, job.signal, job.waits) {
@@ -245,7 +245,7 @@ fn progress(job: &JobStatus) -> String {
     }
 }
 
-/// `45s`, `3:07`, `2:05:00`.
+/// A duration, such as `45s`, `3:07` or `2:05:00`.
 #[must_use]
 pub fn clock(seconds: f64) -> String {
     let all = seconds.max(0.0).round() as u64;

@@ -16,23 +16,23 @@ use nix::libc;
 use crate::book::QueuedJob;
 use crate::message::{Reply, Request, SOCKET};
 
-/// A request, and where its answer goes.
+/// A request, and the channel for its reply.
 pub(crate) type Call = (Request, SyncSender<Reply>);
 
-/// Maximum bytes of a request or a reply: a hundred thousand commands of some thousand bytes. Only this user can
-/// connect.
+/// Maximum bytes of a request or a reply: a hundred thousand commands of some thousand bytes each. Only this user can
+/// connect, so no smaller limit is needed.
 const LONGEST: u64 = 512 << 20;
-/// How long a client may take to send its request, and a server to answer: longer than a server on a loaded machine
+/// Time limit for a client to send its request, and for a server to answer: longer than a server on a loaded machine
 /// takes, shorter than users are willing to wait.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of clients whose requests wait for the server; the next ones wait in the socket.
+/// Number of requests that may wait for the server; further clients wait in the backlog of the socket.
 const CALLS: usize = 64;
 
-/// Opens the socket and reads requests of clients, each in its own thread: a silent client blocks no other. The stream
-/// gets a byte for each request.
+/// Opens the socket and reads requests of clients, each in its own thread, so that a silent client blocks no other. The
+/// stream receives a byte for each request, which wakes the server.
 pub(crate) fn listen(folder: &Path) -> io::Result<(Receiver<Call>, UnixStream)> {
     let path = folder.join(SOCKET);
-    // Left by a killed server: the holder of the folder's lock is the only server.
+    // Removes the socket of a killed server. This is safe because only the holder of the folder's lock gets here.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -41,12 +41,12 @@ pub(crate) fn listen(folder: &Path) -> io::Result<(Receiver<Call>, UnixStream)> 
     let (sender, receiver) = sync_channel(CALLS);
     let (woken, wake) = UnixStream::pair()?;
     woken.set_nonblocking(true)?;
-    // If it is full, the server is about to wake.
+    // A full stream need not block: it means that the server is about to wake anyway.
     wake.set_nonblocking(true)?;
     let wake = Arc::new(wake);
     thread::Builder::new().spawn(move || {
         for stream in listener.incoming() {
-            // No room for another descriptor: the client asks again.
+            // No descriptor is left; the client asks again.
             let Ok(stream) = stream else {
                 thread::sleep(Duration::from_millis(100));
                 continue;
@@ -87,7 +87,7 @@ fn attend(stream: UnixStream, server: &SyncSender<Call>, mut wake: &UnixStream) 
     send(&stream, &reply)
 }
 
-/// Processes in a container have numbers of their own. The kernel knows the number that the client has here.
+/// A client in a container reports its process number there. The kernel knows the number that it has here.
 fn identify(job: &mut QueuedJob, stream: &UnixStream) -> Result<(), String> {
     let Some(named) = job.process else {
         return Ok(());
@@ -133,10 +133,11 @@ fn peer(stream: &UnixStream) -> Option<i32> {
 /// Asks the server of a folder.
 ///
 /// # Errors
-/// [`io::Error`]: there is none, or it has gone before it answered.
+/// [`io::Error`] if there is no server, or it ended before it answered.
 pub fn ask(folder: &Path, request: &Request) -> io::Result<Reply> {
     let path = folder.join(SOCKET);
-    // A signal may interrupt the wait for a server with many clients; the library does not try again.
+    // A signal may interrupt `connect` while it waits for a server with many clients, and the standard library does not
+    // retry.
     let stream = loop {
         match UnixStream::connect(&path) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,4 +1,4 @@
-//! What all verbs of a queue have in common: the queue of the arguments, and how answers are printed.
+//! Common parts of all queue commands: opening the queue of the arguments, and printing answers.
 
 use cli::{Console, Exit, Failure, Output};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::args::QueueDir;
 use crate::book::Id;
 use crate::client::{ClientError, Queue};
 
-/// A failure of the queue, as the tool's.
+/// Converts a failure of the queue into one of the tool, with its exit status.
 #[must_use]
 pub fn failure(error: ClientError) -> Failure {
     match error {
@@ -35,13 +35,13 @@ pub(crate) fn say_json<T: Serialize>(what: &T) -> Result<(), Failure> {
     say(&(text + "\n"))
 }
 
-/// What was done to which jobs, as JSON.
+/// An action and the jobs that it changed, printed as JSON.
 #[derive(Serialize)]
 pub(crate) struct Changed {
     pub(crate) jobs: Vec<Id>,
 }
 
-/// Numbers as `mt cancel` reads them, so that 300 jobs are a few words.
+/// Job numbers as ranges, as `mt cancel` reads them, so that 300 jobs need only a few words.
 pub(crate) fn ranges(ids: &[Id]) -> String {
     let ranges = ids.chunk_by(|a, b| a.0 + 1 == b.0);
     let ranges = ranges.map(|range| match range {
@@ -71,7 +71,7 @@ pub(crate) fn report(
     Ok(Exit::Done)
 }
 
-/// What to say of numbers that no job has.
+/// The error for unknown job numbers.
 pub(crate) fn unknown(ids: &[Id]) -> Failure {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     Failure::Usage(format!(

@@ -1,4 +1,4 @@
-//! What was learnt of templates, kept between servers: a file for each device.
+//! Results about templates, kept between servers in a file for each kind of device.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::learnt::Learnt;
 
-/// File of a device in the queue's folder.
+/// Path of a device's file in the queue's folder.
 fn file(folder: &Path, device: &str) -> PathBuf {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = device.chars().map(legal).collect();
     folder.join(format!("learnt-{name}.json"))
 }
 
-/// What was learnt on a device. An unreadable file only means learning again, so it counts as missing.
+/// The results on a device, by template. An unreadable file counts as missing, since it can be learnt again.
 #[must_use]
 pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
     let text = fs::read(file(folder, device)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// What was learnt on every device, by the device's name as its file has it. Unreadable files count as missing.
+/// The results on every device, by the device's name in its file name. Unreadable files count as missing.
 #[must_use]
 pub fn all(folder: &Path) -> BTreeMap<String, BTreeMap<String, Learnt>> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -35,7 +35,7 @@ pub fn all(folder: &Path) -> BTreeMap<String, BTreeMap<String, Learnt>> {
         .collect()
 }
 
-/// Writes what was learnt on a device, completely or not at all.
+/// Writes the results on a device atomically.
 ///
 /// # Errors
 /// If the file cannot be written; the old one is then unchanged.

@@ -17,9 +17,9 @@ use crate::results;
 use crate::speak::{Changed, failure, open, ranges, say, say_json};
 use crate::wait::wait_for;
 
-/// Bytes of jobs in one request; the server reads at most 64 MiB, and the environment needs some of it.
+/// Maximum bytes of the jobs in one request; the server reads at most 512 MiB, which must also hold the environment.
 const MOST_BYTES: usize = 60 << 20;
-/// Priority of the command at the end of a sweep: it is short and somebody waits for it.
+/// Priority of the command at the end of a sweep: it is short, and somebody waits for it.
 const NOTIFIES: i32 = 1000;
 
 fn refused(error: &Refused) -> Failure {
@@ -29,7 +29,7 @@ fn refused(error: &Refused) -> Failure {
 /// The common part of this command's jobs.
 ///
 /// # Errors
-/// [`Failure`] if this process has no folder.
+/// [`Failure`] if the working directory of this process does not exist.
 pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     let environment = |e: std::io::Error| Failure::Environment(e.to_string());
     let cwd = std::env::current_dir().map_err(environment)?;
@@ -38,7 +38,7 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     random.map_err(environment)?;
     let mut env = std::collections::BTreeMap::new();
     for (name, value) in std::env::vars_os() {
-        // Variables that are not text cannot be kept in the journal; those of an enclosing launch are not for these
+        // The journal cannot hold variables that are not UTF-8; variables of an enclosing launch must not reach these
         // jobs.
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string())
             && !name.starts_with("MT_")
@@ -46,7 +46,7 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
             env.insert(name, value);
         }
     }
-    // Python writes to a pipe in blocks of 8 KiB: minutes of progress at once.
+    // Without this, Python writes to a pipe in blocks of 8 KiB, so that minutes of progress would arrive at once.
     env.entry("PYTHONUNBUFFERED".to_owned())
         .or_insert_with(|| "1".to_owned());
     let cwd = cwd.into_os_string().into_string().map_err(|path| {
@@ -124,7 +124,7 @@ fn stray(verb: &str, stray: &Stray) -> Result<(), Failure> {
     )))
 }
 
-/// Goes to the folder of the jobs, where their scripts are looked for.
+/// Changes to the working directory of the jobs, so that relative paths of scripts are found.
 fn enter(args: &StartArgs) -> Result<(), Failure> {
     let Some(folder) = &args.cwd else {
         return Ok(());
@@ -133,7 +133,7 @@ fn enter(args: &StartArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(format!("--cwd {}: {error}", folder.display())))
 }
 
-/// Prints commands as a shell would read them.
+/// Prints commands quoted for a shell.
 fn show(wanted: &[TemplatedCommand]) -> Result<Exit, Failure> {
     let line = |wanted: &TemplatedCommand| {
         let set = wanted.command.env.iter();
@@ -182,7 +182,8 @@ fn send(
     Ok(ids)
 }
 
-/// Adds the command that runs once jobs have ended. It is a job as well, so that it runs without a terminal.
+/// Adds the command that runs once the jobs have ended. It is a job itself, so that it runs even when the terminal is
+/// closed.
 fn notify(queue: &Queue, line: &str, jobs_of: Group, ids: &[Id]) -> Result<(), Failure> {
     let words = ["sh", "-c", line].map(str::to_owned).to_vec();
     let set = BTreeMap::from([("MT_JOBS".to_owned(), ranges(ids))]);
@@ -215,9 +216,9 @@ fn notify(queue: &Queue, line: &str, jobs_of: Group, ids: &[Id]) -> Result<(), F
     Ok(())
 }
 
-/// Says which variables of the user are not passed on.
+/// Tells the user which variables are not passed on.
 fn note_left_out(args: &StartArgs, console: &Console) {
-    // In a job of mt they are those of that job.
+    // Inside a job of mt, the variables belong to that job and not to the user.
     if std::env::var_os(jobs::MARK).is_some() {
         return;
     }
@@ -238,7 +239,7 @@ fn note_left_out(args: &StartArgs, console: &Console) {
 /// Adds the commands of a template, a file or standard input, and waits for all of them.
 ///
 /// # Errors
-/// [`Failure::Usage`] for commands that cannot run; nothing was added then.
+/// [`Failure::Usage`] for commands that cannot run; then no job was added.
 pub fn sweep(args: &SweepArgs, console: &Console) -> Result<Exit, Failure> {
     stray("sweep", &args.stray)?;
     let queue = open(&args.queue.dir)?;

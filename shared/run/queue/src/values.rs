@@ -1,12 +1,12 @@
 //! Values of a placeholder as people write them: lists, ranges, and values that contain commas.
 
-/// Maximum number of values: a slip in a range (`1..100000000`) is refused before it fills memory.
+/// Maximum number of values, so that a typing error in a range (`1..100000000`) is refused before it fills memory.
 pub(crate) const MOST: usize = 100_000;
 
-/// The values of a text behind `NAME=`, or what is wrong with it.
+/// The values of the text after `NAME=`, or a description of the error.
 ///
-/// Commas separate values, but not in brackets, not in quotes around a whole value, and not behind a backslash. A
-/// value that is a range, `FIRST..LAST` or `FIRST..LAST:STEP`, is all its numbers.
+/// Commas separate values, except inside brackets, inside quotes around a whole value, and after a backslash. A range,
+/// `FIRST..LAST` or `FIRST..LAST:STEP`, stands for all its numbers.
 pub(crate) fn values(text: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for item in items(text)? {
@@ -33,7 +33,7 @@ pub(crate) fn values(text: &str) -> Result<Vec<String>, String> {
 #[derive(Debug)]
 enum Item {
     Plain(String),
-    /// It stood in quotes, or has escaped characters: it is not a range.
+    /// A value in quotes or with escaped characters, which is never a range.
     Quoted(String),
 }
 
@@ -55,7 +55,7 @@ fn items(text: &str) -> Result<Vec<Item>, String> {
     }
 }
 
-/// A value in quotes and what follows its comma.
+/// A value in quotes, and the rest of the text after its comma.
 fn quoted(text: &str, quote: char) -> Result<(Item, Option<&str>), String> {
     let mut value = String::new();
     let mut chars = text.char_indices().peekable();
@@ -82,7 +82,7 @@ fn quoted(text: &str, quote: char) -> Result<(Item, Option<&str>), String> {
     ))
 }
 
-/// A value without quotes and what follows its comma.
+/// A value without quotes, and the rest of the text after its comma.
 fn plain(text: &str) -> Result<(Item, Option<&str>), String> {
     let mut value = String::new();
     let (mut open, mut inner, mut escaped) = (Vec::new(), None, false);
@@ -92,7 +92,7 @@ fn plain(text: &str) -> Result<(Item, Option<&str>), String> {
         false => Item::Plain(value.trim_end().to_owned()),
     };
     while let Some((at, c)) = chars.next() {
-        // Other backslashes are text, as in C:\temp.
+        // Other backslashes are literal, as in C:\temp.
         if c == '\\'
             && chars
                 .peek()
@@ -137,7 +137,7 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
         Some((last, step)) => (last, Some(step)),
         None => (rest, None),
     };
-    // A path (../data, a/../b), or dots that nobody takes for a range.
+    // A path (../data, a/../b), or dots that nobody would read as a range.
     let names = first.is_empty() || last.is_empty() || text.contains('/');
     if names && !is_number(first) && !is_number(last) {
         return Ok(None);
@@ -173,7 +173,7 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     if count >= MOST as i128 {
         return Err(wrong(&format!("it has more than {MOST} numbers")));
     }
-    // Zeros in front are part of names such as seed-01.
+    // Leading zeros are part of names such as seed-01.
     let padded = [first, last].iter().any(|text| has_zeros(text));
     let width = if padded {
         let digits = |text: &str| {
@@ -202,7 +202,7 @@ fn has_zeros(text: &str) -> bool {
     digits.starts_with('0') && digits.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
 }
 
-/// A decimal number, `digits / 10^places`: steps of 0.1 must not add up to 0.30000000000000004.
+/// A decimal number, `digits / 10^places`, so that steps of 0.1 do not add up to 0.30000000000000004.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Decimal {
     digits: i128,
@@ -237,7 +237,7 @@ impl Decimal {
         fits.then_some(number)
     }
 
-    /// Its digits with so many places.
+    /// The number as an integer with this many decimal places; `None` on overflow.
     fn scaled(self, places: u32) -> Option<i128> {
         let scale = 10_i128.checked_pow(places.checked_sub(self.places)?)?;
         self.digits.checked_mul(scale)

@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::show;
 use crate::speak::{failure, open, report, say, say_json, unknown};
 
-/// How often a log that is followed is read.
+/// Polling interval of a log that is followed.
 const LOOK: Duration = Duration::from_millis(200);
 
 fn now_s() -> f64 {
@@ -91,7 +91,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Lets jobs that have ended run again.
+/// Makes ended jobs wait to run again.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -110,7 +110,7 @@ pub fn retry(args: &RetryArgs, console: &Console) -> Result<Exit, Failure> {
     report(args.queue.json, &changed, "started again", console)
 }
 
-/// Prints what jobs have come to.
+/// Prints the results of jobs.
 ///
 /// # Errors
 /// [`Failure`] of the queue.
@@ -197,7 +197,7 @@ pub fn logs(args: &LogsArgs, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What stands before the output of one job among several, as of tail(1).
+/// The heading above the output of one job among several, as tail(1) prints it.
 fn title(job: &JobStatus, of: usize) -> String {
     match of {
         1 => String::new(),
@@ -212,7 +212,7 @@ fn follow(queue: &Queue, jobs: &[JobStatus]) -> Result<Exit, Failure> {
     let mut all: Vec<Follower> = jobs.iter().map(|job| Follower::new(path(job))).collect();
     let mut last = None;
     loop {
-        // Before the logs, so that what a job printed at its end is read.
+        // Reads the status before the logs, so that the last output of an ended job is not missed.
         let status = queue.served_status(&ids).map_err(failure)?;
         for (job, follower) in jobs.iter().zip(&mut all) {
             let text = follower.more().map_err(|e| Failure::file(&path(job), &e))?;
@@ -308,7 +308,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
 /// [`Failure::Environment`] if the queue or the device cannot be used.
 pub fn serve(folder: &Path) -> Result<Exit, Failure> {
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
-    // Before the first thread: its own session, which no terminal ends.
+    // Starts its own session, which no terminal ends. This must come before the first thread.
     nix::unistd::daemon(false, true).map_err(|e| environment(&e))?;
     let signals = Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?;
     let server = Server::open(folder, signals).map_err(|e| environment(&e))?;

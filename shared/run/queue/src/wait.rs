@@ -1,4 +1,4 @@
-//! Waiting until jobs have ended.
+//! Waits until jobs have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::message::{JobStatus, Status, Word};
 use crate::show;
 use crate::speak::{failure, open, say_json, unknown};
 
-/// How often a waiting client asks the server.
+/// Polling interval of a waiting client.
 const LOOK: Duration = Duration::from_millis(300);
-/// Number of jobs that it asks about at once, those with the lowest numbers: a hundred thousand jobs three times a
-/// second would keep the server from starting any.
+/// Number of jobs per query; the ones with the lowest numbers come first. Asking about a hundred thousand jobs three
+/// times a second would keep the server from starting any.
 const WINDOW: usize = 1000;
 
 /// Waits until jobs have ended, and reports each; `ended` is called for each as well.
@@ -55,7 +55,7 @@ pub(crate) fn wait_for(
         if let Some(signal) = signals.arrived().first {
             return Err(Failure::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
         }
-        // Behind a window of jobs that have ended there may be more.
+        // If the whole window has ended, later jobs may have ended too.
         if before - left.len() < window.len() {
             std::thread::sleep(LOOK);
         }
@@ -75,7 +75,7 @@ fn far(all: usize, left: &BTreeSet<Id>, status: &Status, console: &Console) -> S
     console.cut(&line)
 }
 
-/// Waits for jobs; without numbers for all, those that have failed before among them.
+/// Waits for jobs; without numbers, for all jobs, including those that failed earlier.
 ///
 /// # Errors
 /// [`Failure`] of the queue.

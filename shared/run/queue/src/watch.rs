@@ -1,4 +1,4 @@
-//! Processor use of jobs, from `/proc`.
+//! Measures the processor use of jobs, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use jobs::process::{Wanted, machine, members, wanted};
 use crate::book::Id;
 use crate::processors::Look;
 
-/// Seconds between two observations: jobs of a second are seen several times, and an observation of 64 jobs of a few
-/// threads takes 2 ms.
+/// Seconds between two observations: one-second jobs are seen several times, and an observation of 64 jobs with a few
+/// threads each takes 2 ms.
 const PAUSE: f64 = 0.25;
 
 /// The previous observation.
@@ -41,7 +41,7 @@ impl Watch {
             used_s.insert(id, sum.used_s);
             all.insert(id, (now - started, sum.used_s + sum.ready_s));
         }
-        // Programs of low priority do not count as busy, and these jobs may have one.
+        // `busy_s` excludes programs of low priority, and these jobs may have one.
         let busy = (machine.busy_s - self.busy_s).max(own) / seconds;
         let first = self.at == 0.0;
         (self.at, self.busy_s, self.used_s) = (now, machine.busy_s, used_s);

@@ -8,12 +8,12 @@ use crate::book::{Entry, Id};
 use crate::learnt::Learnt;
 use crate::server::Keeper;
 
-/// Most reasons that are told: more fill no screen that anybody reads.
+/// Maximum number of reasons that are listed: nobody reads more.
 const MOST: usize = 50;
 
 impl Keeper {
-    /// Lines for people: why these jobs wait, and what was learnt of their templates; of all jobs that have not ended if
-    /// none is named.
+    /// Lines for users: why these jobs wait, and what was learnt about their templates. Without `ids`: all jobs that
+    /// have not ended.
     pub(crate) fn why(&self, ids: &[Id]) -> Vec<String> {
         let ids: BTreeSet<Id> = ids.iter().copied().collect();
         let entries: Vec<&Entry> = match ids.is_empty() {
@@ -43,7 +43,7 @@ impl Keeper {
         lines
     }
 
-    /// What is to be said of one job.
+    /// Why one job waits, or its state.
     fn reason(&self, entry: &Entry) -> String {
         let id = entry.job.id;
         match (entry.is_running(), entry.is_ended()) {
@@ -60,7 +60,7 @@ impl Keeper {
         }
     }
 
-    /// Jobs of one template that wait for one reason are told together.
+    /// One line for all jobs of a template that wait for the same reason.
     fn common_reasons(&self, entries: &[&Entry]) -> Vec<String> {
         let mut all: BTreeMap<(String, &str), (Id, usize)> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.is_running()) {
@@ -84,7 +84,7 @@ impl Keeper {
     }
 }
 
-/// What was tried with a template, and what it gave.
+/// The trials of a template and their results.
 fn tried(learnt: &Learnt) -> Vec<String> {
     let level = match learnt.wants {
         Some(wants) => format!(

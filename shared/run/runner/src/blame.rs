@@ -1,20 +1,21 @@
 //! Whether a job that died under a faulted MPS server caused the fault, from the end of its log.
 //!
-//! NVIDIA documents that all clients of the server get an error, and that it does not say who caused it. But an error
-//! of what a kernel did is first of all that of the job whose kernel did it, and some errors are only those of others.
+//! NVIDIA documents that all clients of the server get an error, and that the error does not name the cause. But an
+//! error about the action of a kernel most likely comes from the job of that kernel, and some errors only reach the
+//! other clients.
 
-/// Who caused a fault, as far as the words of a job tell. Smaller: more likely this job.
+/// Who caused a fault, according to the messages of a job. A smaller value means that this job is more likely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Blame {
-    /// It names something that its own kernels did.
+    /// Its messages name an error of its own kernels.
     Own,
-    /// Its words may mean either.
+    /// Its messages are ambiguous.
     Unclear,
-    /// It was told that the server ended it.
+    /// Its messages say that the server ended it.
     Others,
 }
 
-/// What CUDA says of a kernel that did something wrong: the sentences of its runtime, and the names in its driver.
+/// Messages of CUDA about an error of a kernel: sentences of the runtime, and names of the driver.
 const OWN: [&str; 12] = [
     "illegal memory access",
     "illegal_address",
@@ -30,7 +31,7 @@ const OWN: [&str; 12] = [
     "hardware_stack_error",
 ];
 
-/// What it says to a client of a server that was ended or does not answer.
+/// Messages of CUDA to a client whose server was ended or does not answer.
 const OTHERS: [&str; 6] = [
     "mps client has been terminated",
     "mps_client_terminated",
@@ -43,7 +44,7 @@ const OTHERS: [&str; 6] = [
 pub(crate) fn blame(tail: &str) -> Blame {
     let small = tail.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
-    // Who was terminated may have printed a stack with other words.
+    // Checked first, because a terminated client may also have printed a stack with words of the other list.
     if has(&OTHERS) {
         Blame::Others
     } else if has(&OWN) {

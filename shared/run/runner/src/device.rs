@@ -5,35 +5,36 @@ use host::{Fault, FaultKind, Gpus};
 /// State of the GPUs of a host.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    /// Faults that are being recovered from.
+    /// Faults whose recovery is in progress.
     pub(crate) faults: Vec<KnownFault>,
-    /// GPUs that will not recover, if the policy goes on without them.
+    /// GPUs that will not recover, if the policy continues without them.
     pub(crate) lost: Vec<Gpus>,
-    /// The policy cannot go on.
+    /// Whether the policy cannot continue.
     pub(crate) is_lost: bool,
 }
 
-/// A fault that was told.
+/// A fault that was reported.
 #[derive(Debug)]
 pub(crate) struct KnownFault {
     pub(crate) fault: Fault,
-    /// Whether the job that caused it is known, or no job did.
+    /// Whether its cause is settled: the job is known, or no job caused it.
     pub(crate) blamed: bool,
-    /// What it concerns, in messages: "the MPS server", with its GPUs if there are jobs on others.
+    /// Name of the affected part in messages: "the MPS server", with its GPUs if there are jobs on
+    /// other GPUs.
     pub(crate) name: String,
 }
 
 impl Devices {
-    /// The fault that concerns some GPUs.
+    /// A known fault that affects any of these GPUs.
     pub(crate) fn fault_of(&mut self, gpus: &Gpus) -> Option<&mut KnownFault> {
         let mut faults = self.faults.iter_mut();
         faults.find(|known| known.fault.gpus.share_any(gpus))
     }
 
-    /// Whether a fault is news.
+    /// Whether a fault has not been reported yet.
     pub(crate) fn is_new(&self, fault: &Fault) -> bool {
         let same = |known: &KnownFault| {
-            // A GPU may get lost while its server recovers.
+            // A GPU may be lost while its server recovers, which is a new and worse fault.
             let graver = matches!(fault.kind, FaultKind::Lost(_)) && fault.kind != known.fault.kind;
             known.fault.gpus.share_any(&fault.gpus) && !graver
         };

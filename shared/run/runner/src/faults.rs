@@ -1,5 +1,5 @@
 //! Faults of GPUs: every job on them is ended, and they are recovered before another starts there. Jobs on other GPUs
-//! go on.
+//! continue.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ use crate::runner::Runner;
 use crate::watch::{Ending, Watch};
 
 impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
-    /// After a failure: faults that have not been told. They affect every job on their GPUs, and say nothing about them.
+    /// Faults that have not been reported yet; called after the failure of a job. A fault affects all jobs on its GPUs,
+    /// so it does not mean that a job there is at fault.
     pub(crate) fn new_faults(&mut self) -> Vec<Fault> {
         if self.stopping || self.devices.is_lost {
             return Vec::new();
@@ -25,12 +26,12 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
                 faults.retain(|fault| self.devices.is_new(fault));
                 faults
             }
-            // If the device cannot be asked, its jobs show whether it works.
+            // If the device does not answer, its jobs will show whether it works.
             Health::Good | Health::Unknown(_) => Vec::new(),
         }
     }
 
-    /// Tells of a fault that the end of `cause` revealed, and ends every job on its GPUs.
+    /// Reports a fault that the end of `cause` revealed, and ends every job on its GPUs.
     pub(crate) fn declare(
         &mut self,
         policy: &dyn Policy<Key = K>,
@@ -75,8 +76,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         });
     }
 
-    /// After a fault, when the jobs have gone: checks whether its GPUs have recovered, and recovers them when their time
-    /// is over.
+    /// When the jobs on the GPUs of a fault have ended: checks whether the GPUs have recovered by themselves, and
+    /// recovers them when the time for that is over.
     pub(crate) fn recover(&mut self, policy: &mut dyn Policy<Key = K>) {
         if self.is_stopping() {
             return;
@@ -113,7 +114,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// GPUs do not recover: the policy goes on without them, or everything ends.
+    /// Handles GPUs that do not recover: the policy continues without them, or everything ends.
     fn lose(&mut self, policy: &mut dyn Policy<Key = K>, gpus: Gpus, why: String) {
         self.devices.lost.push(gpus.clone());
         if policy.gpus_lost(self, &gpus, &why) {
@@ -123,8 +124,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.stop_for(policy, &Stop::DeviceLost(why));
     }
 
-    /// Of jobs that have failed in one turn, puts the one that most likely caused a fault first: the order in which
-    /// processes are found to have ended says little when they end within milliseconds.
+    /// Sorts jobs that failed in one turn so that the one that most likely caused a fault comes first. The order in
+    /// which processes are found to have ended says little when they end within milliseconds.
     pub(crate) fn culprits_first(&self, events: &mut [Event]) {
         let rank = |event: &Event| match &event.what {
             Happening::Exited { exit, tail, .. } if *exit != Exit::Code(0) => {
@@ -136,17 +137,17 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             }
             _ => None,
         };
-        // An exit is the last event of its job, so that it may be moved behind those of others.
+        // An exit is the last event of its job, so it may be moved behind events of other jobs.
         events.sort_by_key(rank);
     }
 
-    /// Whether a job that failed by itself is the one that made a server fault, and why not: `None` if there is no
-    /// fault on its GPUs.
+    /// Whether a job that failed caused a fault or is a victim of it; `None` if there is no fault on its GPUs.
     pub(crate) fn role(&mut self, watch: &Watch<K>, tail: &str, new: &[Fault]) -> Option<Role> {
         let gpus = watch.gpus.as_ref()?;
         let fault = new.iter().find(|fault| fault.gpus.share_any(gpus));
         let Some(fault) = fault else {
-            // It was to be ended for a fault that nobody is known to have caused, and names its own.
+            // The job was being ended because of a fault with unknown cause, and its own messages name an error of its
+            // kernels.
             let known = self.devices.fault_of(gpus)?;
             if !known.blamed && watch.ending == Some(Ending::Fault) && blame(tail) == Blame::Own {
                 known.blamed = true;
@@ -154,7 +155,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             }
             return None;
         };
-        // One that was being ended may have hung, or missed the server, because of the fault.
+        // A job that was already being ended may have hung, or lost the server, because of the fault.
         let doubt = match watch.ending {
             Some(_) => Blame::Own,
             None => Blame::Unclear,
@@ -170,11 +171,11 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
     }
 }
 
-/// What a job that failed has to do with a fault.
+/// Role of a failed job in a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It caused it.
     Culprit,
-    /// It suffered from it, in words.
+    /// It suffered from the fault; a description.
     Victim(String),
 }

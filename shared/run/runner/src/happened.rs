@@ -1,20 +1,20 @@
-//! What a policy is told.
+//! Events that a policy receives.
 
 use std::fmt;
 
 use doc::ProcessEnd;
 use jobs::{Exit, OutOfMemory, Steps};
 
-/// What happened to a process that still runs.
+/// Event of a process that still runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happened {
-    /// It stands by, see [`crate::Runner::suspend`].
+    /// It is on standby, see [`crate::Runner::suspend`].
     Loaded,
     /// It is warm, and its share was applied.
     Ready,
-    /// It trained.
+    /// It reported training steps.
     Steps {
-        /// It had not said that it is ready.
+        /// It had not reported before that it is ready.
         first: bool,
         /// The steps.
         steps: Steps,
@@ -23,21 +23,22 @@ pub enum Happened {
     Parked,
     /// It reports that it is done.
     Done {
-        /// Total number of samples, if it says so.
+        /// Total number of samples, if reported.
         samples: Option<u64>,
     },
 }
 
-/// How the end of a process is judged. What its policy knows besides, such as a number of samples, it judges itself.
+/// Verdict of the runner on the end of a process. The policy itself judges what only it knows, such as the number of
+/// samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ended with exit code 0, or its work was done before it had to be ended ([`crate::Runner::finished`]).
+    /// It ended with exit code 0, or its work was already done when it had to be ended ([`crate::Runner::finished`]).
     Done,
     /// It failed by itself.
     Failed,
-    /// Memory did not suffice, and how that was recognised.
+    /// It ran out of memory; the evidence.
     OutOfMemory(OutOfMemory),
-    /// A time limit, or the reason why the host refused it, ended it.
+    /// It was ended by a time limit, or because the host refused it.
     Ended,
     /// Its policy or a signal ended it, which is not its fault.
     Stopped,
@@ -50,11 +51,11 @@ pub enum Verdict {
 pub struct Ended {
     /// How it is judged.
     pub verdict: Verdict,
-    /// Why it is not done, in words; absent if it is.
+    /// A description why its work is not done; absent if it is.
     pub why: Option<String>,
     /// How the process ended.
     pub exit: Exit,
-    /// The processes that it had left behind and that were killed, such as `sleep (pid 123)`.
+    /// Processes that it left behind and that were killed, such as `sleep (pid 123)`.
     pub strays: Vec<String>,
     /// Its work was done, and it had to be ended because it did not end by itself.
     pub outstayed: bool,
@@ -62,12 +63,12 @@ pub struct Ended {
     pub culprit: bool,
     /// The end of its log.
     pub tail: String,
-    /// Most bytes of memory that it used, as [`jobs::Happening::Exited`] knows it.
+    /// Peak memory in bytes, see [`jobs::Happening::Exited`].
     pub peak_bytes: Option<u64>,
 }
 
 impl Ended {
-    /// Why it failed, if the runner knows more of that than how the process ended: a time limit, memory.
+    /// Why it failed, if the exit status alone does not say it: a time limit, a fault, or memory.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         match self.verdict {
@@ -76,7 +77,7 @@ impl Ended {
         }
     }
 
-    /// What a user is told beside the exit status: why it failed, what it left behind.
+    /// Message for the user in addition to the exit status: why it failed, and what it left behind.
     #[must_use]
     pub fn reason(&self, why: Option<&str>) -> Option<String> {
         let stayed = "it was done and did not end; it was stopped";
@@ -114,7 +115,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// How a process ended, in the words of documents.
+/// Converts the end of a process to its form in documents.
 #[must_use]
 pub fn process_end(exit: Exit) -> ProcessEnd {
     match exit {

@@ -1,21 +1,21 @@
-//! The one loop of everything that runs jobs.
+//! The common event loop of all tools that run jobs.
 //!
-//! Rounds, elastic trainings, schedules, queues and trials differ in what runs next. They are the same in how a job is
-//! looked after: when it is late, what a signal does, what a pause of the machine means, when a failure is tried
-//! again, what a fault of the device does to the others, how an end is judged. That is here, once.
+//! Rounds, elastic trainings, schedules, queues and trials differ in what runs next. They share the supervision of
+//! jobs: time limits, signals, pauses of the machine, retries after failures, the effect of a device's fault on other
+//! jobs, and the verdict on an end. This crate implements it once.
 //!
-//! A [`Policy`] decides what runs. It is told what happens, and asks the [`Runner`] to start and to end processes. It
-//! starts none itself and reads no clock: [`Runner::now`] is the time of the host, which is virtual on the
-//! simulator. So each policy can be simulated.
+//! A [`Policy`] decides what runs. It receives events, and asks the [`Runner`] to start and to end processes. It starts
+//! no process itself and reads no clock: [`Runner::now`] is the time of the host, which is virtual on the simulator. So
+//! every policy can be simulated.
 //!
 //! | rule | where |
 //! |---|---|
-//! | a run folder, its guard, what a killed run left | [`opening`] |
+//! | run folder, its guard, leftovers of killed runs | [`opening`] |
 //! | signals: the first asks, the second kills | [`Runner::run`] |
-//! | time limits, moved by pauses of the machine | [`Limits`] |
-//! | how an end is judged | [`Verdict`] |
-//! | a fault of a GPU ends all jobs on it, and who caused it | `faults.rs` |
-//! | metrics, table and line | [`Recorder`] |
+//! | time limits, extended by pauses of the machine | [`Limits`] |
+//! | verdict on the end of a process | [`Verdict`] |
+//! | faults of a GPU, which end all jobs on it, and their causes | `faults.rs` |
+//! | metrics, table and progress line | [`Recorder`] |
 
 mod blame;
 mod device;

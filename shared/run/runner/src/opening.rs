@@ -7,9 +7,9 @@ use cli::{Console, Failure};
 use host::{Processes, Shares};
 use jobs::{Neighbours, RunDir, Signals, Supervision};
 
-/// Output of jobs is read at most this often. A poll costs about 40 system calls for 8 jobs: at 20 ms the launcher
-/// took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The end of a phase is noticed at most this
-/// much late, which is negligible for rounds of seconds.
+/// Minimum time between two reads of the jobs' output. A poll costs about 40 system calls for 8 jobs: at 20 ms the
+/// launcher took 1.0 % of a core for 8 jobs with 100 lines a second (a test build). The end of a phase may be noticed
+/// later by this time, which is negligible for rounds of seconds.
 const COALESCE: Duration = Duration::from_millis(30);
 
 /// A failure of this machine.
@@ -26,8 +26,8 @@ pub fn open_failure(error: host::OpenError) -> Failure {
     }
 }
 
-/// A run folder with its guard, which ends everything of the run if this process is killed. What a run that was
-/// killed has left is ended first, and told.
+/// Creates a run folder with its guard, which ends all processes of the run if this process is killed. Before that, it
+/// ends and reports leftovers of killed runs.
 ///
 /// # Errors
 /// [`Failure::Environment`] if the folder cannot be used.
@@ -40,11 +40,11 @@ pub fn run_dir(supervision: &Supervision, console: &Console) -> Result<RunDir, F
     Ok(run)
 }
 
-/// Tells a host which variables its jobs get, and sets up its supervisor for signals and output. Reports other
-/// programs that already use the device.
+/// Sets the variables for jobs on a host, and prepares its supervisor for signals and output. Reports other programs
+/// that already use the device.
 ///
 /// # Errors
-/// [`Failure::Environment`] if signals cannot be received, or other programs not be told of this one.
+/// [`Failure::Environment`] if signals cannot be received, or this program cannot be registered for the device.
 pub fn prepare<S: Shares>(
     host: &mut Processes<S>,
     supervision: &Supervision,
@@ -72,8 +72,8 @@ pub fn prepare<S: Shares>(
     Ok(neighbours)
 }
 
-/// Folder of the logs of a run, created if it does not exist: the one that was asked for, or the run folder, which
-/// goes with the run.
+/// Folder for the logs of a run, created if it does not exist: the requested one, or the run folder, which is removed
+/// at the end of the run.
 ///
 /// # Errors
 /// [`Failure::Environment`] if it cannot be created.

@@ -1,4 +1,4 @@
-//! What is asked of a policy.
+//! The interface of a policy.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use crate::happened::{Ended, Happened, Stop};
 use crate::runner::Runner;
 use crate::status::State;
 
-/// Decides what runs next, and under what.
+/// Decides what runs next, and with which resources.
 ///
-/// A turn of the loop is: signals, the device, [`Policy::decide`], a wait, what happened, deadlines,
+/// A turn of the loop consists of: signals, the state of the device, [`Policy::decide`], a wait, events, deadlines,
 /// [`Policy::turned`].
 pub trait Policy {
-    /// What it calls a process by.
+    /// Identifies a process.
     type Key: Copy + Ord + fmt::Debug;
 
-    /// The round under way, if it counts rounds.
+    /// The current round, if it counts rounds.
     fn round(&self) -> Option<u32> {
         None
     }
@@ -27,10 +27,10 @@ pub trait Policy {
     /// Name of the task that a process works for.
     fn task(&self, key: Self::Key) -> TaskId;
 
-    /// Starts what may start, and ends what should not run any more.
+    /// Starts processes that may start, and ends processes that should not run any more.
     fn decide(&mut self, run: &mut Runner<'_, Self::Key>);
 
-    /// Something happened to a process, at a time of the host's clock.
+    /// An event of a process; `at` is the time on the host's clock.
     fn happened(
         &mut self,
         run: &mut Runner<'_, Self::Key>,
@@ -39,17 +39,17 @@ pub trait Policy {
         what: &Happened,
     );
 
-    /// What a user must hear of a process that nothing else shows.
+    /// A message for the user about a process, for events that are shown nowhere else.
     fn told(&mut self, run: &mut Runner<'_, Self::Key>, key: Self::Key, what: &Happening) {
         let text = what.told(self.task(key).as_str());
         text.into_iter().for_each(|text| run.warn(&text));
     }
 
-    /// A process has ended with everything that it started. `Err`: why its work is not done; [`Policy::failed`]
-    /// follows, after a look at the device.
+    /// A process has ended with all its descendants. `Err` means that its work is not done; the runner then checks the
+    /// device and calls [`Policy::failed`].
     ///
     /// # Errors
-    /// The reason, in words.
+    /// A description why the work is not done.
     fn ended(
         &mut self,
         run: &mut Runner<'_, Self::Key>,
@@ -57,31 +57,33 @@ pub trait Policy {
         ended: &Ended,
     ) -> Result<(), String>;
 
-    /// The work of a process that has ended is not done.
+    /// A process has ended without finishing its work; `why` is the reason.
     fn failed(&mut self, run: &mut Runner<'_, Self::Key>, key: Self::Key, why: String);
 
-    /// GPUs do not work any more, and `why`; no process runs there. Returns whether the policy goes on without them;
-    /// otherwise everything ends.
+    /// GPUs have stopped working for the reason `why`; no process runs there. Returns whether the policy continues
+    /// without them; otherwise everything ends.
     fn gpus_lost(&mut self, _: &mut Runner<'_, Self::Key>, _gpus: &Gpus, _why: &str) -> bool {
         false
     }
 
-    /// Nothing starts any more. Processes that this does not end are ended after it, with the usual grace.
+    /// Nothing may start any more. Processes that this call does not end are ended after it, with the usual grace
+    /// period.
     fn stopped(&mut self, run: &mut Runner<'_, Self::Key>, why: &Stop);
 
     /// The end of a turn.
     fn turned(&mut self, _: &mut Runner<'_, Self::Key>) {}
 
-    /// When it must be asked again, even if nothing happens.
+    /// Time at which it must be called again, even if nothing happens.
     fn due(&self, run: &Runner<'_, Self::Key>) -> Option<Instant>;
 
-    /// This process, and with it the jobs' output, was not looked at for a while: moves its own deadlines.
+    /// The loop was suspended for this duration and did not read the jobs' output: the policy must move its own
+    /// deadlines.
     fn postpone(&mut self, _pause: Duration) {}
 
-    /// Whether nothing is left to start. The loop ends when no process runs either.
+    /// Whether nothing is left to start. The loop ends when in addition no process runs.
     fn is_over(&self, run: &Runner<'_, Self::Key>) -> bool;
 
-    /// The state for people and monitors, if it is shown.
+    /// The state for display and monitoring.
     fn state(&self, _: &Runner<'_, Self::Key>) -> State {
         State::default()
     }

@@ -1,4 +1,4 @@
-//! Events to the output, the state to the terminal and to a file of metrics.
+//! Writes events to the output, and the state to the terminal and to a file of metrics.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use doc::RunEvent;
 use crate::sink::{Sink, State};
 use crate::status;
 
-/// How often the state is shown: a table of figures cannot be read faster.
+/// Time between two displays of the state: nobody can read a table of numbers faster.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a line reports progress, if standard error is not a terminal: often enough to see in a log that a run
+/// Time between two progress lines if standard error is not a terminal: often enough to see in a log that a run
 /// continues, and only 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
@@ -23,22 +23,22 @@ pub struct Recorder<'a> {
     /// Number of events lost in earlier runs.
     lost_before: u64,
     failure: Option<Failure>,
-    /// Progress events that did not fit into the reader's queue.
+    /// Number of progress events that did not fit into the reader's queue.
     dropped: u64,
-    /// Whether the state is shown as a live table. Determined once, because every turn of a round asks.
+    /// Whether the state is shown as a live table. Determined once, because every turn of the loop needs it.
     table: bool,
-    /// Whether a line is printed now and then: if lines cannot be overwritten, in a log or on a dumb terminal.
+    /// Whether progress lines are printed, because lines cannot be overwritten: in a log or on a dumb terminal.
     lines_instead: bool,
     shown: Option<Instant>,
-    /// When the last line was printed, or the launch began.
+    /// Time of the last line, or of the launch.
     said: Instant,
     /// A failure to write the metrics has been reported.
     told: bool,
 }
 
 impl<'a> Recorder<'a> {
-    /// Events go to `output`, the state to the terminal of `console` and to the file `metrics`. A terminal that
-    /// shows what jobs print (`follow`) has no table.
+    /// A recorder that writes events to `output`, and the state to the terminal of `console` and to the file `metrics`.
+    /// With `follow`, the terminal shows the output of jobs, so there is no table.
     pub fn new(
         output: &'a mut Output,
         console: &'a Console,
@@ -60,8 +60,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Result of writing the events. Missing progress is reported but is not a failure: later events contain it, and
-    /// say how many are missing.
+    /// Result of writing the events. Missing progress events are reported but are no failure: later events include the
+    /// progress, and the number of missing events.
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.
@@ -85,7 +85,7 @@ impl<'a> Recorder<'a> {
 }
 
 impl Sink for Recorder<'_> {
-    /// A failure does not stop the jobs: the first is remembered, and events that cannot be written are counted.
+    /// A failure does not stop the jobs: the first failure is remembered, and unwritten events are counted.
     fn event(&mut self, event: &RunEvent) {
         if let Err(failure) = self.output.record(event) {
             self.failure.get_or_insert(failure);

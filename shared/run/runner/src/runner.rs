@@ -1,4 +1,4 @@
-//! What a policy can ask of the loop.
+//! The requests that a policy can make to the loop.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub struct Runner<'r, K> {
     pub(crate) jobs: BTreeMap<K, JobId>,
     pub(crate) devices: Devices,
     pub(crate) stopping: bool,
-    /// Why the policy gives up, until it is acted upon.
+    /// The reason why the policy gives up, until the loop has handled it.
     pub(crate) given_up: Option<String>,
     /// When the last turn of the loop began, on the clock of this machine.
     pub(crate) turned: Instant,
@@ -42,9 +42,9 @@ pub struct Runner<'r, K> {
 pub struct Start<'a> {
     /// The program.
     pub work: &'a Work<'a>,
-    /// Under what.
+    /// The resources that it may use.
     pub grant: &'a Grant,
-    /// When it is late.
+    /// Its time limits.
     pub limits: Limits,
 }
 
@@ -53,7 +53,7 @@ pub struct Start<'a> {
 pub struct Over {
     /// The first signal that arrived.
     pub signal: Option<i32>,
-    /// The device has had a fault from which it does not recover: nothing more can be run on it.
+    /// Whether the device had an unrecoverable fault, so that nothing more can run on it.
     pub lost: bool,
 }
 
@@ -66,7 +66,7 @@ impl<K: fmt::Debug> fmt::Debug for Runner<'_, K> {
 }
 
 impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
-    /// A runner without processes. The events of its run count from `journal`.
+    /// A runner without processes. The times of its events count from the launch in `journal`.
     pub fn new(
         host: &'r mut dyn Host,
         sink: &'r mut dyn Sink,
@@ -95,7 +95,7 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
         if let Some(watch) = self.running.get_mut(&job)
             && watch.ending.is_none()
         {
-            // One that is held could not save its work.
+            // A stopped process could not save its work.
             watch.go_on(self.host.now());
             watch.ending = Some(ending);
             self.host.stop(job, watch.limits.grace.unwrap_or(usual));
@@ -112,7 +112,7 @@ impl<'r, K: Copy + Ord + fmt::Debug> Runner<'r, K> {
     }
 }
 
-/// What a policy can ask.
+/// Requests of a policy.
 impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
     /// The time of the host.
     #[must_use]
@@ -120,19 +120,20 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.host.now()
     }
 
-    /// The same in seconds since the launch.
+    /// Time since the launch.
     #[must_use]
     pub fn elapsed(&self) -> Seconds {
         self.journal.time(self.host.now())
     }
 
-    /// Writes an event of now.
+    /// Writes an event with the current time.
     pub fn tell(&mut self, payload: EventPayload) {
         let now = self.host.now();
         self.sink.event(&self.journal.event(now, payload));
     }
 
-    /// Writes progress. Returns whether it is reported: if the reader does not read, the next one includes it.
+    /// Writes a progress event. Returns whether it was delivered; if the reader does not read, the next event includes
+    /// it.
     pub fn tell_progress(&mut self, payload: EventPayload) -> bool {
         let now = self.host.now();
         self.sink.progress(&self.journal.event(now, payload))
@@ -143,7 +144,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.sink.warn(text);
     }
 
-    /// What was decided, for a person.
+    /// Reports a decision to the user.
     pub fn note(&mut self, text: &str) {
         self.sink.note(text);
     }
@@ -160,8 +161,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         let gpus = on_device.then(|| start.grant.gpus.clone());
         let watch = Watch::new(key, start.limits, gpus, self.host.now());
         self.follow(job, watch);
-        // It will never report that it is ready. A quota can be set at once; a client of MPS cannot be verified
-        // before it connects, and the time of that is unknown.
+        // A job without reports never becomes ready, so it is settled now: a quota can be set at once. A client of MPS
+        // cannot be verified, because it connects at an unknown time.
         let silent = start.limits.reports == Reports::Nothing;
         if on_device && silent && self.host.regrants() == Regrants::Now {
             self.settle(key);
@@ -169,7 +170,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         Ok(true)
     }
 
-    /// Starts a program as it is given, see [`Host::enter`].
+    /// Starts a program unchanged, see [`Host::enter`].
     ///
     /// # Errors
     /// [`HostError`]; nothing runs then.
@@ -190,13 +191,13 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
     /// Variables for a program that another process starts, see [`Host::lend`].
     ///
     /// # Errors
-    /// [`HostError`] if it cannot be granted.
+    /// [`HostError`] if the host cannot provide the grant.
     pub fn lend(&mut self, grant: &Grant) -> Result<Vec<(OsString, OsString)>, HostError> {
         self.host.lend(grant)
     }
 
-    /// Suspends the time limits of a process that waits for an order, until [`Runner::limit`]. Its policy must know that
-    /// it will get one.
+    /// Suspends the time limits of a process that waits for an order, until [`Runner::limit`]. The policy must ensure
+    /// that the process will get an order.
     pub fn suspend(&mut self, key: K) {
         if let Some(job) = self.job(key)
             && let Some(watch) = self.running.get_mut(&job)
@@ -205,7 +206,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Sets the time limits of a process anew, counted from now: it was given an order, or became `ready`.
+    /// Sets new time limits for a process, counted from now, because it got an order. `ready`: it counts as ready.
     pub fn limit(&mut self, key: K, limits: Limits, ready: bool) {
         let now = self.host.now();
         if let Some(job) = self.job(key)
@@ -215,8 +216,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// The work of a process is done and counts, even if it has to be ended because it does not end by itself (a data
-    /// loader's thread that is never joined).
+    /// Marks the work of a process as done. It counts even if the process must be ended because it does not end by
+    /// itself (for example because of a data loader's thread that is never joined).
     pub fn finished(&mut self, key: K) {
         if let Some(job) = self.job(key)
             && let Some(watch) = self.running.get_mut(&job)
@@ -225,7 +226,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Ensures that a process that is ready runs under its grant; one that does not is ended.
+    /// Ensures that a ready process runs under its grant; ends it if it does not.
     pub fn settle(&mut self, key: K) {
         let Some(job) = self.job(key) else { return };
         match self.host.settle(job) {
@@ -235,15 +236,15 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Ends a process, which is not its fault.
+    /// Ends a process; this does not count as its failure.
     pub fn stop(&mut self, key: K, why: String) {
         let watch = self.job(key).and_then(|job| self.running.get(&job));
         let own = watch.and_then(|watch| watch.limits.grace);
         self.stop_within(key, own.unwrap_or(self.supervision.grace), why);
     }
 
-    /// Ends a process, which is not its fault, and gives it another time than the usual from SIGTERM to SIGKILL. A
-    /// process that is being ended already gets the new time.
+    /// Ends a process like [`Runner::stop`], with a special time from SIGTERM to SIGKILL. A process that is already
+    /// being ended gets the new time.
     pub fn stop_within(&mut self, key: K, grace: Duration, why: String) {
         let Some(job) = self.job(key) else { return };
         if let Some(watch) = self.running.get_mut(&job) {
@@ -253,7 +254,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Holds a process with everything that it has started, until [`Runner::go_on`] or its end is asked for.
+    /// Stops a process with all its descendants, until [`Runner::go_on`] or a request to end it.
     pub fn hold(&mut self, key: K) {
         if let Some(job) = self.job(key)
             && let (Some(first), Some(watch)) = (self.host.pid(job), self.running.get_mut(&job))
@@ -262,7 +263,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Lets a process go on that was held.
+    /// Lets a stopped process continue.
     pub fn go_on(&mut self, key: K) {
         let now = self.host.now();
         if let Some(job) = self.job(key)
@@ -272,7 +273,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Changes the share of a process, at once or at its next start, as [`Runner::regrants`] says.
+    /// Changes the share of a process, at once or at its next start, see [`Runner::regrants`].
     ///
     /// # Errors
     /// [`HostError`]; the share is then unchanged.
@@ -296,7 +297,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.host.order(job, order)
     }
 
-    /// Ends everything, as a signal does.
+    /// Ends everything, like a signal.
     pub fn give_up(&mut self, why: String) {
         self.given_up.get_or_insert(why);
     }
@@ -307,7 +308,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.journal.launched()
     }
 
-    /// When a task that has failed may be tried again; `restart` counts from 1.
+    /// Time at which a failed task may be retried; `restart` counts from 1.
     #[must_use]
     pub fn retry_at(&self, restart: u32) -> Instant {
         self.host.now() + self.supervision.pause(restart)
@@ -321,7 +322,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         u32::try_from(pid).ok()
     }
 
-    /// `cgroup.procs` of the control group that holds all that a process has started, if there is one.
+    /// `cgroup.procs` of the control group that contains a process with all its descendants, if there is one.
     #[must_use]
     pub fn procs(&self, key: K) -> Option<&Path> {
         self.host.procs(self.job(key)?)
@@ -333,14 +334,14 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.stopping
     }
 
-    /// Whether some GPU has had a fault and has not recovered: nothing may be started now, or only where
-    /// [`Runner::serves`] says so.
+    /// Whether some GPU has a fault from which it has not recovered. Then processes may only be started on GPUs for
+    /// which [`Runner::serves`] is true.
     #[must_use]
     pub const fn is_faulted(&self) -> bool {
         self.devices.is_faulted()
     }
 
-    /// Whether a job may be started on all of these GPUs now: none is lost, or has had a fault and has not recovered.
+    /// Whether a job may be started on all of these GPUs now: none is lost, and none has an unrecovered fault.
     #[must_use]
     pub fn serves(&self, gpus: &Gpus) -> bool {
         self.devices.serve(gpus)

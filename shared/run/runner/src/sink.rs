@@ -1,10 +1,10 @@
-//! Where a run reports its events and its state.
+//! Receivers of the events and the state of a run.
 
 use doc::RunEvent;
 
 pub use crate::status::{Row, State};
 
-/// For a policy that reports in ways of its own.
+/// Discards everything, for a policy that reports in its own way.
 #[derive(Debug)]
 pub struct Quiet;
 
@@ -35,17 +35,17 @@ pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);
 
-    /// A task has trained. Returns whether this is reported. It is not if the reader of the events does not read;
-    /// then the next progress of the task includes it.
+    /// A task has made progress. Returns whether the event was delivered. It is not if the reader does not read; then
+    /// the next progress event of the task includes it.
     fn progress(&mut self, event: &RunEvent) -> bool;
 
     /// A warning that is not an event.
     fn warn(&mut self, text: &str);
 
-    /// What was decided, for a person.
+    /// A decision, reported to the user.
     fn note(&mut self, text: &str);
 
-    /// Whether there is no reader of the events any more; the jobs are then stopped.
+    /// Whether the reader of the events has gone; then the jobs are stopped.
     fn is_closed(&self) -> bool;
 
     /// Whether the state of the tasks should be shown now; `last`: the loop ends.

@@ -1,4 +1,4 @@
-//! Status of a running launch for people and monitors.
+//! Status of a running launch for display and monitoring.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// A task as it is now.
+/// Current state of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Name.
@@ -18,7 +18,7 @@ pub struct Row {
     pub state: &'static str,
     /// Share in percent.
     pub share: f64,
-    /// Samples of each step.
+    /// Batch size, samples per step.
     pub batch: u32,
     /// Samples trained in this round; absent if the job reports no progress.
     pub samples: Option<u64>,
@@ -34,14 +34,14 @@ pub struct Row {
     pub restarts: u32,
 }
 
-/// The state of a run, for people and monitors.
+/// The state of a run, for display and monitoring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
-    /// Round under way, from 0.
+    /// Current round, from 0.
     pub round: u32,
     /// The tasks.
     pub rows: Vec<Row>,
-    /// How far the whole is, for a log; absent: how far each task is.
+    /// Progress of the whole run as a log line; absent: the line shows the progress of each task.
     pub line: Option<String>,
 }
 
@@ -75,12 +75,12 @@ impl Row {
     }
 }
 
-/// Columns that are left out on a narrow terminal, in this order: the plan's values do not change, and restarts are
-/// events.
+/// Columns that are left out on a narrow terminal, in this order: values of the plan do not change, and restarts are
+/// also reported as events.
 const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 
-/// A table for a terminal of `width` columns: a line wrapped by the terminal would be counted as one, and left behind
-/// when the table is redrawn.
+/// A table for a terminal of `width` columns. It must not exceed the width: a line that the terminal wraps would count
+/// as one, and part of it would remain when the table is redrawn.
 #[must_use]
 pub fn table(state: &State, width: Option<u16>) -> String {
     if let Some(line) = &state.line {
@@ -95,7 +95,7 @@ pub fn table(state: &State, width: Option<u16>) -> String {
             return table;
         }
     }
-    // With long names not even that fits: cells are wrapped.
+    // With long names even this does not fit, so cells are wrapped.
     width.map_or(table, |_| with_columns(round, rows, &LEFT_OUT, width))
 }
 

@@ -1,4 +1,4 @@
-//! The loop.
+//! The event loop.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::runner::{Over, Runner};
 use crate::watch::{Ending, Late, Reports, Watch};
 
-/// For a job that reported nothing.
+/// Added to messages about a job that reported nothing.
 pub const TELLS_NONE: &str = " (it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
 
 impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
@@ -50,7 +50,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Shows the state, if it is time.
+    /// Shows the state if it is due; `last`: always.
     fn show(&mut self, policy: &dyn Policy<Key = K>, last: bool) {
         if self.sink.wants_state(last) {
             let state = policy.state(self);
@@ -76,13 +76,13 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         self.signals = arrived.count;
     }
 
-    /// Ends every process, and starts no more.
+    /// Ends every process; nothing starts any more.
     pub(crate) fn stop_for(&mut self, policy: &mut dyn Policy<Key = K>, why: &Stop) {
         if self.stopping {
             return;
         }
-        // What has ended until now ended by itself. From here on an exit status does not show whether a job was done: a
-        // script that saves when it is asked to end may also exit with 0.
+        // Jobs that have ended until now ended by themselves. After this, an exit status does not show whether a job
+        // was done: a script that saves a checkpoint when asked to end may also exit with 0.
         for event in self.host.poll(Some(self.host.now())) {
             self.happened(policy, event);
         }
@@ -99,7 +99,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// When the next thing is due by the clock.
+    /// Time of the next deadline.
     fn due(&self, policy: &dyn Policy<Key = K>) -> Option<Instant> {
         let limits = self.running.values().filter_map(Watch::deadline);
         let limits = limits.map(|(at, _)| at);
@@ -180,7 +180,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             match self.role(&watch, &tail, &faults) {
                 Some(Role::Culprit) => {
                     culprit = true;
-                    // What it says of itself is why, not what it was being ended for.
+                    // Its own error is the reason for the end, and not the reason for which it was being ended.
                     if verdict != Verdict::Failed && exit != Exit::Code(0) {
                         (verdict, why) = by_exit(exit, &tail, None);
                     }
@@ -217,8 +217,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         }
     }
 
-    /// Checks time limits, unless this process did not poll its jobs for a while: then output in their pipes must be
-    /// read first, and that time counts for no job.
+    /// Checks time limits. If this process did not poll its jobs for a while, the output in their pipes must be read
+    /// first, and that time does not count for any job.
     fn judge(&mut self, policy: &mut dyn Policy<Key = K>) {
         let turn = self.turned.elapsed();
         self.turned = Instant::now();
@@ -244,7 +244,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
         const LAST: usize = 3;
         match late {
             Late::Work(limit) => format!("not done after {} s", limit.as_secs_f64()),
-            // After reporting that it is done, a job may take as long to end: it may save a checkpoint.
+            // The limit also applies to the end of a job after its report that it is done, since it may save a
+            // checkpoint.
             Late::Step(limit) => format!("no step for {} s", limit.as_secs_f64()),
             Late::Ready(limit) => {
                 let reports = self.running.get(&job).map(|w| w.limits.reports);
@@ -266,7 +267,7 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
     }
 }
 
-/// How an end is judged, and why its work is not done.
+/// The verdict on an end, and the reason if the work is not done.
 fn verdict<K>(
     watch: &Watch<K>,
     exit: Exit,
@@ -286,7 +287,7 @@ fn verdict<K>(
     by_exit(exit, tail, out_of_memory)
 }
 
-/// How the end of a process that nobody ended is judged.
+/// The verdict on a process that ended by itself.
 fn by_exit(
     exit: Exit,
     tail: &str,

@@ -5,32 +5,32 @@ use std::time::{Duration, Instant};
 use host::Gpus;
 use jobs::Held;
 
-/// How a process reports its progress, for advice when it does not.
+/// How a process reports its progress, for advice in messages when it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reports {
     /// By the worker protocol, or in lines that are recognised.
     #[default]
     Lines,
-    /// By the worker protocol, after an order: it must first be loaded.
+    /// By the worker protocol, after an order; it first loads on standby.
     Loaded,
-    /// In lines of its log that an expression of the workload matches.
+    /// In log lines that match an expression of the workload.
     Matched,
-    /// Not at all: it is never ready, and its exit status says whether its work is done.
+    /// Not at all: it never becomes ready, and its exit status says whether its work is done.
     Nothing,
 }
 
-/// When a process is late. An absent limit is never due.
+/// Time limits of a process. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// From its start, or from this setting, until it is ready.
+    /// Time until it is ready, from its start or from this setting.
     pub ready: Option<Duration>,
-    /// Between two steps.
+    /// Time between two steps.
     pub stall: Option<Duration>,
-    /// When its work must be done, restarts included, with the length of that limit for the message.
+    /// Deadline of its work, restarts included, with the length of this limit for the message.
     pub until: Option<(Instant, Duration)>,
-    /// From SIGTERM to SIGKILL; absent: as for all.
+    /// Time from SIGTERM to SIGKILL; absent: the general setting.
     pub grace: Option<Duration>,
-    /// How it reports.
+    /// How it reports progress.
     pub reports: Reports,
 }
 
@@ -50,10 +50,10 @@ pub(crate) struct Watch<K> {
     /// The GPUs on which it computes, so that a fault of them concerns it; absent if it does not compute.
     pub(crate) gpus: Option<Gpus>,
     pub(crate) ready: bool,
-    /// Its work counts, however it ends.
+    /// Whether its work is done and counts, however it ends.
     pub(crate) finished: bool,
     pub(crate) ending: Option<Ending>,
-    /// It waits for an order.
+    /// Whether it waits for an order, so that its limits are suspended.
     suspended: bool,
     held: Option<Held>,
     since: Instant,
@@ -62,13 +62,13 @@ pub(crate) struct Watch<K> {
 /// Why a process is being ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its work is done and it does not end.
+    /// Its work is done but it did not end by itself.
     Outstayed,
-    /// It counts as a failure of its own.
+    /// It counts as a failure of the process.
     Failure(String),
-    /// It is not its fault.
+    /// It does not count as a failure.
     Stopped(String),
-    /// The device has had a fault.
+    /// The device had a fault.
     Fault,
 }
 
@@ -87,19 +87,19 @@ impl<K> Watch<K> {
         }
     }
 
-    /// It is ready, or has made a step.
+    /// Records that it became ready or made a step.
     pub(crate) fn moved(&mut self, now: Instant) {
         self.since = now;
     }
 
-    /// Holds it with everything that it has started; `first` is its first process.
+    /// Stops it with all its descendants; `first` is its first process.
     pub(crate) fn hold(&mut self, first: i32) {
         if self.ending.is_none() {
             self.held.get_or_insert_with(|| Held::family(first));
         }
     }
 
-    /// It goes on, if it was held.
+    /// Lets it continue, if it was stopped.
     pub(crate) fn go_on(&mut self, now: Instant) {
         if self.held.take().is_some() {
             self.since = now;
@@ -110,7 +110,7 @@ impl<K> Watch<K> {
         self.suspended = true;
     }
 
-    /// New limits, which count from now.
+    /// Sets new limits, which count from now.
     pub(crate) fn limit(&mut self, limits: Limits, ready: bool, now: Instant) {
         self.limits = limits;
         self.ready = ready;
@@ -119,8 +119,8 @@ impl<K> Watch<K> {
         self.since = now;
     }
 
-    /// Moves what counts from an event by a pause. A moment that is given, as [`Limits::until`], is moved by its
-    /// policy, since it outlives this process.
+    /// Moves all deadlines by the duration of a pause. The policy must move its own copy of the deadline
+    /// [`Limits::until`], since that outlives this process.
     pub(crate) fn postpone(&mut self, pause: Duration, now: Instant) {
         self.since = (self.since + pause).min(now);
         if let Some((at, _)) = &mut self.limits.until {
@@ -128,9 +128,9 @@ impl<K> Watch<K> {
         }
     }
 
-    /// When it is late, with which limit.
+    /// Its next deadline, and the limit that it belongs to.
     pub(crate) fn deadline(&self) -> Option<(Instant, Late)> {
-        // A job that is being ended has the time that was given for that, and one that is held does nothing.
+        // A job that is being ended has its grace period, and a stopped one does nothing.
         if self.suspended || self.held.is_some() || self.ending.is_some() {
             return None;
         }
@@ -144,7 +144,7 @@ impl<K> Watch<K> {
         work.into_iter().chain(of_job).min_by_key(|(at, _)| *at)
     }
 
-    /// Which limit has passed.
+    /// The limit that has passed, if any.
     pub(crate) fn late(&self, now: Instant) -> Option<Late> {
         let (at, late) = self.deadline()?;
         (at <= now).then_some(late)

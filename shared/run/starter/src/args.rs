@@ -52,10 +52,11 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The commands that are given instead of a workload: a single one has arguments, and no file has that name.
+    /// The commands, if they are given instead of a workload. A single word counts as a command if it has arguments and
+    /// no file has that name.
     ///
     /// # Errors
-    /// Options that are for a workload.
+    /// A message about options that need a workload.
     pub fn commands(&self) -> Result<Option<Vec<String>>, String> {
         let first = self.workload.to_string_lossy().into_owned();
         let several = !self.more.is_empty();

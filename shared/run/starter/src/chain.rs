@@ -1,4 +1,4 @@
-//! The pipe in one command: each tool writes its document into a folder.
+//! The whole pipeline in one command: each tool writes its document into a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::choice::Scheme;
 use crate::evidence;
 use crate::stages::Stages;
 
-/// Documents of a run, which `--force` removes; those of launches also have numbers.
+/// Documents of a run, which `--force` removes; documents of launches also have numbered names.
 const DOCUMENTS: [&str; 7] = [
     "profile.ndjson",
     "model.json",
@@ -24,15 +24,15 @@ const DOCUMENTS: [&str; 7] = [
     "report.html",
 ];
 
-/// Pattern of variables that jobs get: all, as they would from a shell. The tools themselves pass on only a fixed
-/// list, for users who plan on one machine and launch on another; here both are the same.
+/// Pattern of the variables that jobs get: all, as from a shell. The separate tools pass on only a fixed list, for
+/// users who plan on one machine and launch on another; here both are the same machine.
 const WHOLE_ENVIRONMENT: &str = "*";
 
-/// Runs the tools one after another; the first that fails ends it.
+/// Runs the tools one after another until one fails.
 ///
 /// # Errors
-/// The failure of the first tool that fails, with a message about what was kept; [`Failure::Negative`] if too little
-/// could be measured for a verdict.
+/// The failure of the first tool that fails, with a message about the files that were kept; [`Failure::Negative`] if
+/// too little could be measured for a verdict.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = fs::File::open(&args.workload) {
         return Err(match error.kind() {
@@ -73,7 +73,7 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
             launched = chain.launch(&mut shown);
         }
     }
-    // A failed launch is reported as well: the events say why.
+    // A failed launch also gets a report, because its events contain the reason.
     let page = chain.at("report.html");
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let html = [&shown[..], &["--format", "html", "-o", &page]].concat();
@@ -127,7 +127,8 @@ impl Chain<'_> {
         self.stages.begin("learn");
         self.stages.run("fit", &[&samples, "-o", &model])?;
         self.stages.begin("plan");
-        // Without a wish, mt-solve plans for progress also where only the measurement showed what samples are worth.
+        // If the user gave no objective, mt-solve also chooses progress when only the measurement revealed the value of
+        // samples.
         let wish = args.objective.map(word);
         let mut solve = vec![model.as_str(), "-o", &plan];
         solve.extend(wish.iter().flat_map(|wish| ["--objective", wish]));
@@ -139,7 +140,7 @@ impl Chain<'_> {
         self.stages.run("overlap", &[&plan, "-o", &timeline])
     }
 
-    /// What the profile is for. A workload that cannot be read, or only once, is left to mt-profile.
+    /// The objective of the profile. A workload that cannot be read, or only once, is left to mt-profile.
     fn objective(&self) -> ObjectiveArg {
         let known = || {
             let file = Some(&self.args.workload).filter(|file| file.is_file())?;
@@ -155,7 +156,7 @@ impl Chain<'_> {
         self.args.objective.unwrap_or_else(usual)
     }
 
-    /// No verdict without evidence.
+    /// Refuses a verdict if the profile lacks the necessary measurements.
     fn judge(&self, profile: &Profile) -> Result<(), Failure> {
         if let Some(why) = evidence::missing(profile) {
             let file = self.args.workload.display();
@@ -167,8 +168,8 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Reports the cost of measuring, and what the plan saves on the way to its targets, or after how many rounds of
-    /// the plan it is recovered.
+    /// Reports the cost of measuring, and either what the plan saves on the way to its targets, or after how many
+    /// rounds of the plan the cost is recovered.
     fn pay_off(&self, plan: &Plan, cost: Seconds) {
         let Some(found) = plan.feasible() else { return };
         let paid = match (&found.target, &found.verdict) {
@@ -192,7 +193,7 @@ impl Chain<'_> {
         ));
     }
 
-    /// Launches the best way that the plan knows; adds its reports.
+    /// Launches the best scheme of the plan; adds its reports to `shown`.
     fn launch(&mut self, shown: &mut Vec<String>) -> Result<(), Failure> {
         self.stages.begin("launch");
         let plan = match self.read("plan.json")? {
@@ -228,7 +229,7 @@ impl Chain<'_> {
         }
     }
 
-    /// One launch of a document; its events are in a separate file.
+    /// Launches a document once, with its events in a separate file.
     fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
         let events = names().find(|name| !self.folder.join(name).exists());
         let events = self.at(&events.unwrap_or_default());
@@ -236,7 +237,7 @@ impl Chain<'_> {
         self.launch_into(&what, events, more, shown)
     }
 
-    /// One launch of a file whose events are written to `events`.
+    /// Launches a file once, with its events in `events`.
     fn launch_into(
         &mut self,
         what: &str,
@@ -267,12 +268,12 @@ impl Chain<'_> {
         Ok(path.display().to_string())
     }
 
-    /// The first document of a file of the folder.
+    /// The first document of a file in the folder.
     fn read(&self, name: &str) -> Result<Option<Any>, Failure> {
         read(&self.folder.join(name), self.console)
     }
 
-    /// Launches the rounds that earlier launches in the folder have left, with what those have taught.
+    /// Launches the remaining rounds after earlier launches in the folder, and learns from those.
     fn learn(&mut self, shown: &mut Vec<String>) -> Result<(), Failure> {
         self.stages.begin("launch");
         let earlier: Vec<PathBuf> = names()
@@ -308,13 +309,13 @@ impl Chain<'_> {
     }
 }
 
-/// Whether the rounds are learnt from, instead of measuring first. Options of measuring ask for it; so does a
-/// simulated device, where nothing is trained and a plan is what one looks for, several GPUs, among which tasks are
-/// only divided by a plan, and the folder of an earlier run that has measured.
+/// Whether to learn shares from the rounds instead of measuring first. It measures first in four cases: options of
+/// measuring are given; the device is simulated, where nothing is trained and the plan is the goal; there are several
+/// GPUs, for which only a plan divides the tasks; or the folder contains an earlier run that has measured.
 fn learns(args: &RunArgs, folder: &Path, console: &Console) -> bool {
     let measures = args.measure_first || args.no_launch || args.objective.is_some();
     let measures = measures || args.budget.is_some() || args.window.is_some();
-    // A workload that can be read only once is left to mt-profile, which also says what is wrong with it.
+    // A workload that can be read only once is left to mt-profile, which also reports its errors.
     if measures || !args.workload.is_file() || folder.join("profile.ndjson").exists() {
         return false;
     }
@@ -326,7 +327,7 @@ fn learns(args: &RunArgs, folder: &Path, console: &Console) -> bool {
     matches!(kind, DeviceKind::Cpu | DeviceKind::Cuda) && workload.device.gpus == 1
 }
 
-/// Names of the events of one launch after another.
+/// File names for the events of successive launches.
 fn names() -> impl Iterator<Item = String> {
     let numbered = (2..).map(|n| format!("run-{n}.ndjson"));
     std::iter::once("run.ndjson".to_owned()).chain(numbered)
@@ -337,7 +338,7 @@ fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
     input.any().next().transpose()
 }
 
-/// Seconds of a whole run according to its summary; none if there is none.
+/// Makespan of a run in seconds, from its summary; `None` without a summary.
 fn makespan(run: &str, console: &Console) -> Option<f64> {
     let Ok(Some(Any::Run(events))) = read(Path::new(run), console) else {
         return None;
@@ -348,7 +349,7 @@ fn makespan(run: &str, console: &Console) -> Option<f64> {
     })
 }
 
-/// The folder of the run: a new one, or that of an earlier run if requested.
+/// The folder of the run: a new one, or the folder of an earlier run if requested.
 fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| {
         let stem = args.workload.file_stem().unwrap_or_default();
@@ -365,7 +366,7 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
             let name = run.file_name();
             let name = name.to_string_lossy();
             if name.starts_with("run") && name.ends_with(".ndjson") {
-                // The tool that would write a remaining file reports it.
+                // If a file remains, the tool that would write it reports the error.
                 fs::remove_file(run.path()).ok();
             }
         }
@@ -384,7 +385,7 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
     cli::make_folder(&folder).map(|()| folder)
 }
 
-/// The name of an argument's value.
+/// The name of a value on the command line.
 fn word(value: impl clap::ValueEnum) -> String {
     value
         .to_possible_value()

@@ -1,23 +1,23 @@
-//! Which way of running the tasks is launched: the best that the plan knows.
+//! Chooses the scheme to launch: the best one according to the plan.
 
 use doc::{Answer, Baseline, ByHand, Choice, Given, Plan, WorkKind};
 use units::{Batch, Share, TaskId};
 
-/// A way of running the tasks of a plan.
+/// A scheme for running the tasks of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
     /// The plan itself.
     Planned,
-    /// Equal shares, which do the work sooner than the plan.
+    /// Equal shares, if they finish the work sooner than the plan.
     Static(Baseline),
-    /// Each alone on the whole device, at its best batch size.
+    /// One task at a time on the whole device, at its best batch size.
     OneByOne,
 }
 
 impl Scheme {
-    /// The best according to the plan's own verdict, on the time to target or on that of a round. If the plan has
-    /// another objective, the plan itself: the verdict then compares times that the user did not request. The same holds
-    /// on several GPUs, because schemes do not say which task goes where.
+    /// The best scheme according to the plan's own verdict on the time to target or on the time of a round. If the plan
+    /// has another objective, it is the plan itself, because the verdict then compares times that the user did not
+    /// request. On several GPUs it is also the plan itself, because the other schemes do not assign tasks to GPUs.
     #[must_use]
     pub fn best(plan: &Plan) -> Self {
         let Some(found) = plan.feasible() else {
@@ -59,7 +59,7 @@ impl Scheme {
         }
     }
 
-    /// What is launched and why, in one line.
+    /// The launched scheme and the reason, in one line.
     #[must_use]
     pub fn reason(&self, plan: &Plan) -> String {
         let found = plan.feasible();
@@ -88,7 +88,7 @@ impl Scheme {
         }
     }
 
-    /// The plan with the shares of this scheme instead of its own, like a hand-written one.
+    /// The plan with the shares of this scheme instead of its own, like a hand-written plan.
     #[must_use]
     pub fn plan(&self, plan: &Plan) -> Plan {
         let found = plan.feasible();

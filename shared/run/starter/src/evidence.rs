@@ -1,4 +1,4 @@
-//! Whether a profile contains enough for a verdict.
+//! Checks whether a profile contains enough measurements for a verdict.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
     let (measured, failed) = (profile.samples.len(), profile.failures.len());
     let reasons = || {
-        // Reasons contain seconds and names, so reasons with the same cause have different texts.
+        // Failures are grouped by cause, since their texts contain seconds and names and so differ.
         let mut count: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for failure in &profile.failures {
             let cause = failure.cause.map(|cause| doc::name_of(&cause));
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// A profile of two tasks with some configurations, each of its tasks, or a failure.
+    /// A profile of two tasks with some configurations, given by their tasks and whether they succeeded.
     fn of(configs: &[(&[&str], bool)]) -> Profile {
         let mut text = r#"{"schema":"mt.profile/1","record":"header","workload":{"schema":"mt.workload/1",
             "device":{"kind":"sim","gpu":"rtx-3090"},"tasks":[{"id":"a","model":"vgg16","batch_sizes":[64]},

@@ -1,4 +1,4 @@
-//! A first workload, the tools by their names, and all of them in one command.
+//! Generates a first workload, runs the tools by name, and runs all of them in one command.
 
 mod args;
 mod chain;
@@ -37,7 +37,7 @@ pub struct Start {
     pub samples: Option<u64>,
 }
 
-/// Models of the catalogue, with the size of an update in each direction (32-bit weights).
+/// Models of the catalogue, with the size in bytes of an update in each direction (32-bit weights).
 const MODELS: [(&str, u64); 3] = [
     ("resnet50", 100_000_000),
     ("vgg16", 55_000_000),
@@ -51,10 +51,10 @@ const NETWORKS: [(&str, &str, &str); 3] = [
     ("small", "384", "3"),
 ];
 
-/// The requested workload, and why it has its device.
+/// The requested workload, and the reason for its device.
 ///
 /// # Errors
-/// Limits of the device, or that there is no such GPU, with alternatives.
+/// A message with alternatives, if the request exceeds limits of the device or there is no such GPU.
 pub fn workload(start: &Start) -> Result<(Workload, String), String> {
     let (kind, why) = device(start);
     let sizes = start
@@ -91,7 +91,7 @@ pub fn workload(start: &Start) -> Result<(Workload, String), String> {
             gpus: 1,
             gpu_names: Vec::new(),
         },
-        // A script may transfer its updates itself, or transfer nothing: the user must say what is transferred.
+        // A script may transfer its updates itself, or transfer nothing, so the user must specify the transfers.
         link: link().filter(|_| start.script.is_none()),
         tasks: tasks.collect(),
         provenance: Vec::new(),
@@ -136,9 +136,9 @@ fn device(start: &Start) -> (DeviceKind, String) {
     }
 }
 
-/// A link of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4 s down and
-/// 6.8 s up beside about 20 s of compute): most of them can be hidden behind compute, and their order decides how
-/// much. On a link ten times as slow there would not be enough compute to hide them, and on one ten times as fast
+/// A link of 400 Mbit/s down and 200 up. With it, transfers take about a third of a round of three tasks (3.4 s down
+/// and 6.8 s up beside about 20 s of compute). So most of them can be hidden behind compute, and their order decides
+/// how much. On a link ten times as slow there would not be enough compute to hide them, and on one ten times as fast
 /// there would be nothing to hide.
 fn link() -> Option<Link> {
     Some(Link {
@@ -148,24 +148,24 @@ fn link() -> Option<Link> {
     })
 }
 
-/// A stand-in for the program of a transfer: waits as long as the link takes for this many bytes.
+/// A placeholder for the program of a transfer, which waits as long as the link takes for this many bytes.
 fn transfer(bytes: Bytes, line: Bandwidth) -> Vec<String> {
     let seconds = bytes.transfer_seconds(line);
     vec!["sleep".to_owned(), format!("{seconds:.1}")]
 }
 
-/// What a script contains that takes its batch size and its length from the tools.
+/// Texts that occur in scripts that take batch size and number of samples from the tools.
 const SIGNS: [&str; 3] = ["MT_BATCH_SIZE", "mt_tools", "\"mt\""];
 
-/// Whether a script takes its batch size from the tools. One that cannot be read does not, as far as is known.
+/// Whether a script takes its batch size from the tools. A script that cannot be read is assumed not to.
 fn speaks(script: &str) -> bool {
     let text = std::fs::read(script).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     SIGNS.iter().any(|sign| text.contains(sign))
 }
 
-/// Batch sizes and samples of a task. Of a script only what was given is known: if it takes nothing from the tools, a
-/// whole run of it is the unit of work.
+/// Batch sizes and samples of a task. For a script, only the given values are known; if it takes nothing from the
+/// tools, the unit of work is a whole run.
 fn amount(start: &Start, kind: DeviceKind, speaks: bool) -> (Vec<u32>, Option<u64>) {
     if start.script.is_none() {
         // A round of about half a minute on a GPU, or of a few seconds on two cores.
@@ -251,7 +251,7 @@ fn job(
         argv: words.into_iter().map(str::to_owned).collect(),
         env: BTreeMap::new(),
         cwd: None,
-        // A script that knows nothing of the tools may print anything: its end is what counts.
+        // A script that does not use the tools may print anything, so only its end counts.
         progress: Progress {
             none: !speaks,
             ..Progress::default()
@@ -263,7 +263,7 @@ fn job(
     }
 }
 
-/// Advice on what to change in the workload; `file`: where it was written, `-` for nowhere.
+/// Advice on what to change in the workload; `file`: the file it was written to, `-` for standard output.
 #[must_use]
 pub fn comments(workload: &Workload, file: &str) -> String {
     let transfers = match workload.link {

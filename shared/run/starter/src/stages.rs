@@ -1,4 +1,4 @@
-//! The stages of a run, each a tool.
+//! The stages of a run; each stage runs a tool.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,7 +22,7 @@ pub struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// This many stages, whose documents are in `folder`.
+    /// `of` stages, whose documents are in `folder`.
     pub fn new(folder: &'a Path, signals: Signals, console: &'a Console, of: usize) -> Self {
         Self {
             folder,
@@ -45,10 +45,10 @@ impl<'a> Stages<'a> {
         self.console.say(&format!("[{number}/{of}] {name}{so_far}"));
     }
 
-    /// Runs one tool to its end, with our standard streams.
+    /// Runs one tool to its end, with this process's standard streams.
     ///
     /// # Errors
-    /// Its failure, by its exit code; its message has already been printed.
+    /// The failure of the tool, by its exit code; its message has already been printed.
     pub fn run(&mut self, name: &str, arguments: &[&str]) -> Result<(), Failure> {
         let shown: Vec<_> = arguments.iter().map(|a| cli::shell_word(a)).collect();
         self.console
@@ -56,7 +56,8 @@ impl<'a> Stages<'a> {
         let child = tool(name).args(arguments).spawn();
         let child = child.map_err(|error| unstarted(name, &error))?;
         let status = self.wait(child)?;
-        // The tool has said why. An empty folder would prevent the next try.
+        // The tool has printed the reason. An empty folder is removed, because it would prevent the
+        // next attempt.
         let kept = fs::remove_dir(self.folder).is_err();
         let folder = self.folder.display();
         if let Some(signal) = self.signals.arrived().first.or(status.signal()) {
@@ -84,7 +85,8 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Waits for a tool, and forwards signals that end us: Ctrl-C reaches the tool by itself.
+    /// Waits for a tool, and forwards signals that end this process; Ctrl-C reaches the tool
+    /// directly.
     fn wait(&mut self, mut child: Child) -> Result<ExitStatus, Failure> {
         const LOOK: Duration = Duration::from_millis(20);
         let failed = |error: std::io::Error| Failure::Environment(error.to_string());

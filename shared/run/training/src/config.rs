@@ -16,7 +16,7 @@ pub enum Device {
 /// Checked settings of a training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The device.
+    /// The device to train on.
     pub device: Device,
     /// Network and learning parameters.
     pub network: Network,
@@ -24,9 +24,9 @@ pub struct Config {
     pub model: gpusim::Network,
     /// Batch size at the start.
     pub batch: Batch,
-    /// When to stop.
+    /// Number of samples after which it stops.
     pub samples: Option<Samples>,
-    /// When to stop, in steps.
+    /// Number of steps after which it stops.
     pub steps: Option<u64>,
     /// Whether it takes orders on standard input.
     pub pool: bool,
@@ -37,11 +37,11 @@ pub struct Config {
 /// A fully connected network and its learning parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// Threads.
+    /// Number of threads.
     pub threads: NonZero<usize>,
     /// Neurons of the input, of each hidden layer and of the output.
     pub sizes: Vec<usize>,
-    /// Step length.
+    /// Learning rate.
     pub learning_rate: f32,
     /// Momentum.
     pub momentum: f32,
@@ -51,7 +51,7 @@ pub struct Network {
     pub round: u64,
 }
 
-/// Checked settings of a training over processes.
+/// Checked settings of a training over several processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elastic {
     /// Rank and number of processes.
@@ -60,20 +60,20 @@ pub struct Elastic {
     pub batches: Vec<usize>,
     /// File of the checkpoint.
     pub checkpoint: Option<PathBuf>,
-    /// Steps between two checkpoints; 0: only at the end; `None`: depending on their cost.
+    /// Steps between two checkpoints; 0: only at the end; `None`: chosen from their cost.
     pub checkpoint_every: Option<u64>,
-    /// Loss that ends the training.
+    /// Mean loss at which the training ends.
     pub target_loss: Option<f64>,
-    /// Whether it waits for `run` before it reads the checkpoint.
+    /// Whether it waits on standby for `run` before it reads the checkpoint.
     pub standby: bool,
 }
 
 /// How a process joined its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// It starts the others.
+    /// It starts the other processes.
     Parent,
-    /// Each was started by another program.
+    /// Another program started each process.
     Rank {
         /// Its rank.
         rank: u32,
@@ -82,8 +82,8 @@ pub enum Place {
     },
 }
 
-/// `total` samples over `processes`, the remainder over the first ones: 512 over 3 is 171, 171,
-/// 170. A process may get none.
+/// Splits `total` samples over `processes`; the first ones get the remainder: 512 over 3 gives
+/// 171, 171 and 170. A process may get none.
 pub fn split(total: usize, processes: usize) -> Vec<usize> {
     (0..processes)
         .map(|rank| total / processes + usize::from(rank < total % processes))

@@ -22,11 +22,11 @@ use network::{Layout, Workspace};
 use norms::HALVE_EVERY;
 pub use norms::{MEASURE_EVERY, Norms, mean_square};
 
-/// Number of gradients that are computed and discarded before the job reports that it is ready.
+/// Number of gradients that are computed and discarded as a warm-up before the job reports that it is ready.
 const WARM_UP_STEPS: usize = 2;
 
-/// A network in training. Every step is split over the threads: each trains on its part of the batch into its own
-/// gradient, then each sums and applies its part of the gradient.
+/// A network in training. Every step is split over the threads: each computes a gradient over its part of the batch,
+/// and then each sums and applies a part of the parameters.
 pub struct CpuTrainer {
     layout: Layout,
     weights: Vec<f32>,
@@ -46,7 +46,7 @@ pub struct CpuTrainer {
 struct Lane {
     data: Clusters,
     work: Workspace,
-    /// For the samples of the last step.
+    /// Result of the last step.
     outcome: Outcome,
 }
 
@@ -56,7 +56,7 @@ impl CpuTrainer {
         let threads = ThreadPoolBuilder {
             num_threads: ThreadCount::Count(network.threads),
             range_strategy: RangeStrategy::Fixed,
-            // Without pinning, the threads of competing jobs settle into one of several patterns of co-location, each
+            // Without pinning, the threads of competing jobs settle into one of several placements on the processors,
             // with different rates.
             cpu_pinning: if fill_the_machine(network.threads) {
                 CpuPinningPolicy::IfSupported
@@ -88,7 +88,7 @@ impl CpuTrainer {
         }
     }
 
-    /// Threads that share a step.
+    /// Number of threads that share a step.
     pub fn threads(&self) -> usize {
         self.lanes.len()
     }
@@ -128,8 +128,8 @@ impl CpuTrainer {
         }
     }
 
-    /// Like [`CpuTrainer::gradients`]; if `measured`, also norms of parts: those of the threads, or of two halves
-    /// with one thread.
+    /// Like [`CpuTrainer::gradients`]; if `measured`, also norms of the parts of the threads, or of two halves if there
+    /// is only one thread.
     fn measured_gradients(
         &mut self,
         first: u64,
@@ -185,7 +185,7 @@ impl CpuTrainer {
         (outcome, norms)
     }
 
-    /// A step with a gradient that is summed over `batch` samples.
+    /// Applies a gradient that was summed over `batch` samples.
     pub fn descend(&mut self, sum: &[f32], batch: usize) {
         let step = Descent {
             rate: self.learning_rate / batch as f32,
@@ -215,13 +215,13 @@ impl CpuTrainer {
     }
 }
 
-/// Samples of part `i` of `parts` that a step is split into.
+/// Samples of part `i` if a step of `rows` samples is split into `parts`.
 fn part(rows: usize, i: usize, parts: usize) -> Range<usize> {
     rows * i / parts..rows * (i + 1) / parts
 }
 
-/// `v <- momentum v - rate g`, `w <- w + v`, where `g` is a sum of gradients and the rate is that
-/// of the learning over the number of samples.
+/// `v <- momentum v - rate g`, `w <- w + v`, where `g` is a sum of gradients and `rate` is the learning rate divided by
+/// the number of samples.
 struct Descent {
     rate: f32,
     momentum: f32,
@@ -260,7 +260,7 @@ impl Descent {
 impl Trainer for CpuTrainer {
     fn warm_up(&mut self, batch: Batch) -> Result<Vec<(&'static str, String)>, Failure> {
         for _ in 0..WARM_UP_STEPS {
-            // Weights are kept, so that learning does not depend on restarts.
+            // The warm-up leaves the weights unchanged, so that learning does not depend on restarts.
             self.gradients(0, batch.get() as usize);
         }
         Ok(vec![("threads", self.lanes.len().to_string())])
@@ -278,8 +278,8 @@ fn fill_the_machine(threads: NonZero<usize>) -> bool {
         .is_ok_and(|set| (0..CpuSet::count()).all(|cpu| ours(set, cpu) == (cpu < threads.get())))
 }
 
-/// Runs `work` on every item, one per thread. Waiting threads sleep: among competing jobs, a thread that spins or
-/// yields loses its turns to the others.
+/// Runs `work` on every item, one per thread. Waiting threads sleep, because among competing jobs a thread that spins
+/// or yields loses its time slices to the others.
 fn on_threads<I: Send>(
     threads: &mut ThreadPool,
     items: impl Iterator<Item = I>,

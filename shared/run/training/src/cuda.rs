@@ -1,8 +1,7 @@
 //! Training on an NVIDIA GPU: a model's step as kernels, its data on the device.
 //!
-//! Convolutions and element-wise work are the embedded kernels of `kernels.cu`; plain matrix
-//! products go to cuBLAS where it can be loaded. The loss is that of real arithmetic on synthetic
-//! images of ten classes.
+//! Convolutions and element-wise work are the embedded kernels of `kernels.cu`; plain matrix products go to cuBLAS
+//! where it can be loaded. The loss is really computed, on synthetic images of ten classes.
 
 mod data;
 mod gpu;
@@ -21,7 +20,7 @@ use plan::{GRADIENTS, INPUT, LABELS, Learning, Plan, WEIGHTS};
 pub struct Training {
     /// The model.
     pub network: Network,
-    /// Step length.
+    /// Learning rate.
     pub rate: f32,
     /// Momentum.
     pub momentum: f32,
@@ -42,7 +41,7 @@ impl CudaTrainer {
     /// Opens the GPU.
     ///
     /// # Errors
-    /// [`Failure::Environment`] with the reason why there is none, [`Failure::Usage`] for a model whose layers are
+    /// [`Failure::Environment`] with the reason if there is no GPU, [`Failure::Usage`] for a model whose layers are
     /// unknown.
     pub fn new(training: Training) -> Result<Self, Failure> {
         if training.network.layers().is_none() {
@@ -62,7 +61,7 @@ impl CudaTrainer {
         self.training.network.layers().unwrap_or_default()
     }
 
-    /// The step for this batch size, planned and with its buffers; weights are kept.
+    /// Plans the step for this batch size and creates its buffers; weights are kept.
     fn load(&mut self, batch: Batch) -> Result<(), Failure> {
         if self.loaded.as_ref().is_none_or(|(b, _)| *b != batch) {
             let learning = Learning {

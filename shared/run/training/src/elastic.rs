@@ -1,10 +1,9 @@
 //! Training over processes that can be stopped, moved to another number of processes, and continued.
 //!
-//! Every process holds all weights. In a step each process computes the gradient over its part of
-//! the batch. The gradients are summed, not averaged, over all processes and divided by the whole
-//! batch, so that unequal parts cause no bias: the losses equal, up to rounding, those of one
-//! process on the whole batch. A stop request travels in the same sum, so all stop after the same
-//! step, whichever process received it.
+//! Every process holds all weights. In a step each process computes the gradient over its part of the batch. The
+//! gradients are summed, not averaged, over all processes and divided by the whole batch size, so that unequal parts
+//! cause no bias: the losses equal, up to rounding, those of one process with the whole batch. A stop request is part
+//! of the same sum, so all processes stop after the same step, whichever process received it.
 
 mod checkpoint;
 mod period;
@@ -68,11 +67,11 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
     training.train(&stop)
 }
 
-/// How often a standby training checks whether it was asked to stop: short compared with the time in which users
-/// expect an answer.
+/// Interval at which a standby training checks whether it was asked to stop: short compared with the time in which
+/// users expect a reaction.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whether this process leads, before the processes are connected.
+/// Whether this process will lead; known before the processes are connected.
 fn leads(elastic: &Elastic) -> bool {
     match elastic.place {
         Place::Parent => true,
@@ -85,7 +84,7 @@ struct Training<'a> {
     elastic: &'a Elastic,
     trainer: CpuTrainer,
     team: Team,
-    /// State of the leading process.
+    /// Present in the leading process only.
     reporter: Option<Reporter>,
     console: &'a Console,
     state: State,
@@ -117,11 +116,12 @@ impl Training<'_> {
 
     fn warm_up(&mut self) -> Result<(), Failure> {
         self.trainer.warm_up(self.own_batch())?;
-        // Passing this means that the slowest has arrived.
+        // This sum is a barrier: it returns when the slowest process has arrived.
         self.team.sum(&mut [], &mut Tally::default())
     }
 
-    /// Waits until the leading process is told to run, for all; false if it is told to stop, or its input has ended.
+    /// Waits until the leading process gets the order to run, on behalf of all; false if it is asked to stop, or its
+    /// input has ended.
     fn stand_by(&mut self, stop: &AtomicBool) -> Result<bool, Failure> {
         let mut tally = Tally::default();
         if self.team.leads() {
@@ -191,7 +191,7 @@ impl Training<'_> {
             if self.period.is_due(self.state.step) {
                 let before = Instant::now();
                 if let Err(failure) = self.save() {
-                    // The next one may succeed; the training continues.
+                    // The training continues, because the next checkpoint may succeed.
                     self.console.warn(&failure.to_string());
                 }
                 self.period.wrote(before.elapsed());
@@ -224,7 +224,7 @@ impl Training<'_> {
         let rank = self.team.rank();
         let before: usize = parts[..rank].iter().sum();
         let first = self.state.samples + before as u64;
-        // Every process counts the same steps, and so measures the same ones.
+        // Every process counts the same steps, and so measures in the same steps.
         let alone = parts.len() == 1;
         let measured = match alone {
             true => self.trainer.is_measured(self.state.step),
@@ -259,8 +259,8 @@ impl Training<'_> {
         Ok(tally.stop)
     }
 
-    /// Norms of the gradients of processes, summed as squares over those with as many samples as the first, and the
-    /// norm of the total gradient `sum`.
+    /// Gradient norms of this step. `squares` is the sum of the squared norms over the processes with the same number
+    /// of samples as the first; the norm of the total gradient comes from `sum`.
     fn norms_of_ranks(&self, parts: &[usize], squares: f64) -> Option<Norms> {
         let (small, large) = (parts[0], parts.iter().sum());
         let equal = parts.iter().filter(|part| **part == small).count();

@@ -1,9 +1,9 @@
-//! A training job that the other tools start if there is no training script.
+//! A built-in training job that the other tools start if there is no training script.
 //!
 //! [`run`] trains according to a [`Config`]: a fully connected network on the processor, split over threads and over
-//! processes that can be stopped, moved and started again from a checkpoint; or a model of the catalogue on a GPU, as
-//! the kernels of its layers. It uses the worker protocol: a line on standard output for each step, orders on
-//! standard input.
+//! processes that can be stopped, moved and restarted from a checkpoint; or a model of the catalogue on a GPU, by the
+//! kernels of its layers. It uses the worker protocol: a line on standard output for each step, orders on standard
+//! input.
 
 mod config;
 mod cpu;

@@ -1,4 +1,4 @@
-//! The worker protocol as a job sees it: lines on standard output, orders on standard input.
+//! The job's side of the worker protocol: lines on standard output, orders on standard input.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub struct Reporter {
     output: Output,
     /// Steps that were made but not reported.
     pending: Option<Pending>,
-    /// Time of the last report of steps; `None`: none since it began or was parked.
+    /// Time of the last report of steps; `None` if there was none since the start or since it was parked.
     told: Option<Instant>,
 }
 
@@ -22,13 +22,13 @@ pub struct Reporter {
 struct Pending {
     steps: u64,
     samples: u64,
-    /// For the last one.
+    /// Loss of the last step.
     loss: f64,
     norms: Option<Norms>,
 }
 
-/// Minimum time between two lines about steps: the reader shares the device with the job, and 20 lines a second time
-/// a window of 2 s to 2.5 %.
+/// Minimum time between two lines about steps: the reader uses the same processors as the job, and 20 lines a second
+/// are enough to time a window of 2 s with a precision of 2.5 %.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 impl Reporter {
@@ -56,12 +56,13 @@ impl Reporter {
         }
     }
 
-    /// Waiting for `run`; everything that does not depend on the checkpoint is done.
+    /// Reports that it is on standby: all start-up work that does not depend on the checkpoint is done, and it waits
+    /// for `run`.
     pub fn loaded(&mut self) -> Result<(), Failure> {
         self.output.text("{\"mt\":\"loaded\"}\n")
     }
 
-    /// Warm: `{"mt":"ready"}` with further members, whose values are JSON already.
+    /// Reports that it is warm: `{"mt":"ready"}` with further members, whose values are already JSON.
     pub fn ready(&mut self, members: &[(&'static str, String)]) -> Result<(), Failure> {
         let mut line = r#"{"mt":"ready""#.to_owned();
         for (name, value) in members {
@@ -71,15 +72,15 @@ impl Reporter {
         self.output.text(&line)
     }
 
-    /// One finished step. Quick steps are merged, with [`BETWEEN`] from line to line; the first is reported at once,
-    /// which shows that the training runs.
+    /// Reports a finished step. Quick steps are merged, with [`BETWEEN`] between two lines; the first step is reported
+    /// at once, to show that the training runs.
     pub fn step(&mut self, samples: Batch, step: Step) -> Result<(), Failure> {
         let before = self.pending.take().unwrap_or_default();
         self.pending = Some(Pending {
             steps: before.steps + 1,
             samples: before.samples + u64::from(samples.get()),
             loss: step.loss,
-            // If several steps report norms, the last is reported: a fair sample of them.
+            // If several of the steps have norms, the last ones are reported, which are a fair sample.
             norms: step.norms.or(before.norms),
         });
         if self.told.is_some_and(|told| told.elapsed() < BETWEEN) {
@@ -89,8 +90,8 @@ impl Reporter {
         self.flush()
     }
 
-    /// One finished step, with number `step` over all restarts; `accuracy` is the fraction of its samples that were
-    /// classified correctly before it.
+    /// Reports a finished step with number `step`, counted over all restarts; `accuracy` is the fraction of its samples
+    /// that were classified correctly before the step.
     pub fn step_at(
         &mut self,
         step: u64,
@@ -119,20 +120,20 @@ impl Reporter {
         self.output.text(&line)
     }
 
-    /// Stopped for good after `step`, and saved.
+    /// Reports that it stopped for good after `step` and saved a checkpoint.
     pub fn parked_at(&mut self, step: u64) -> Result<(), Failure> {
         self.output
             .text(&format!("{{\"mt\":\"parked\",\"step\":{step}}}\n"))
     }
 
-    /// Parked: no step is in progress.
+    /// Reports that it is parked: no step is in progress.
     pub fn parked(&mut self) -> Result<(), Failure> {
         self.flush()?;
         self.told = None;
         self.output.text("{\"mt\":\"parked\"}\n")
     }
 
-    /// All done.
+    /// Reports that it is done after `samples` samples.
     pub fn done(&mut self, samples: u64) -> Result<(), Failure> {
         self.flush()?;
         self.output
@@ -143,8 +144,8 @@ impl Reporter {
 /// An order on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The next `run` trains on the samples of one task of a schedule, and the worker stays: the task's round and its
-    /// index in it.
+    /// The next `run` trains on the samples of one task of a schedule, and the worker stays. The values are the task's
+    /// round, and its index in the round.
     Task(u32, u32),
     /// Train.
     Run,

@@ -67,8 +67,8 @@ impl StepLoop<'_> {
         Ok(())
     }
 
-    /// One step; false when all steps or samples are done. The last step may be shorter, so that the count is met
-    /// exactly.
+    /// Trains one step; false when all steps or samples are done. The last step may be shorter, so that the number of
+    /// samples is exact.
     fn step(&mut self) -> Result<bool, Failure> {
         let left = self.limit.map_or(u64::MAX, |n| n - self.samples);
         let size = left.min(u64::from(self.batch.get()));
@@ -85,10 +85,10 @@ impl StepLoop<'_> {
         Ok(left > u64::from(size.get()) && self.steps < self.most_steps)
     }
 
-    /// Trains while told to; the end of the orders means `quit`, because the sender has gone.
+    /// Trains according to orders; the end of the orders means `quit`, because the sender has gone.
     fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
         let mut running = false;
-        // For a schedule: the samples are those of one task, and more tasks may follow.
+        // In a schedule, the samples belong to one task, and more tasks may follow.
         let mut one_task = false;
         loop {
             let line = if running {
@@ -112,7 +112,7 @@ impl StepLoop<'_> {
                         return Ok(());
                     }
                     self.reporter.done(self.samples)?;
-                    // A single process has nobody to synchronise with.
+                    // A single process has no others to synchronise with.
                     running = false;
                     self.reporter.parked()?;
                 }

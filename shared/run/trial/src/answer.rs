@@ -3,7 +3,7 @@
 use crate::contrast::{Judged, Sample, Verdict};
 use crate::{Rate, Stage, Track};
 
-/// Data about a command that ran alone.
+/// Measurements of a command that ran alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alone {
     /// Seconds before it made progress; 0 if unknown.
@@ -12,7 +12,7 @@ pub struct Alone {
     pub rate: Rate,
     /// Unit of its work.
     pub unit: &'static str,
-    /// Work of the whole run, if it is known.
+    /// Work of the whole run, if known.
     pub total: Option<f64>,
     /// Seconds of the whole run, if it ended during the stage.
     pub whole: Option<f64>,
@@ -23,15 +23,15 @@ pub struct Alone {
 pub enum Unknown {
     /// It printed no progress, and did not end.
     Silent,
-    /// It made no progress after its first mark.
+    /// It made no progress after its first report.
     Stuck,
 }
 
-/// A run without output is one unit of work.
+/// Unit of work of a command without progress: a whole run.
 const RUN: &str = "runs";
 
 impl Alone {
-    /// From the stage in which it ran alone.
+    /// Evaluates the stage in which the command ran alone.
     ///
     /// # Errors
     /// [`Unknown`].
@@ -44,7 +44,7 @@ impl Alone {
                 let best = track.detector.best();
                 let done = best.and_then(|b| b.marks.last()).map(|(_, work)| work);
                 Ok(Self {
-                    // The first mark comes after its work.
+                    // The first report comes after the work that it reports.
                     startup: (at - work / rate.per_s).max(0.0),
                     rate,
                     unit: best.map_or(RUN, |best| best.form.unit),
@@ -70,7 +70,7 @@ impl Alone {
         }
     }
 
-    /// Seconds of the whole run: measured, or start-up and work at the measured rate.
+    /// Seconds of the whole run: measured, or start-up plus work at the measured rate.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let computed = self
@@ -86,18 +86,18 @@ impl Alone {
     }
 }
 
-/// Progress of a command beside the others.
+/// Measurements of a command that ran beside the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beside {
     /// Seconds before it made progress.
     pub startup: f64,
-    /// Its rate while all of them trained.
+    /// Its rate while all commands trained.
     pub rate: Rate,
-    /// Seconds of the whole run, if it ended while it was watched.
+    /// Seconds of the whole run, if it ended during the stage.
     pub whole: Option<f64>,
 }
 
-/// Rates of a stage in which all ran; `None` for a command without a known rate there.
+/// Evaluates a stage in which all commands ran together; `None` for a command without a known rate.
 #[must_use]
 pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
     let from = stage.joint().unwrap_or(0.0);
@@ -115,7 +115,8 @@ pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
                 whole,
             });
         }
-        // If one had ended before another began to train, only its own training is available.
+        // If a command ended before another began to train, there is no joint time, and its rate over its own training
+        // is used.
         let joint = track.rate(from, stage.first_end());
         let rate = joint.or_else(|| track.rate(0.0, f64::INFINITY))?;
         let (at, work) = track.first()?;
@@ -128,48 +129,48 @@ pub fn beside(stage: &Stage, alone: &[Alone]) -> Vec<Option<Beside>> {
     tracks.map(one).collect()
 }
 
-/// What is compared.
+/// Basis of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
-    /// Whole runs, start-up on both sides.
+    /// Whole runs, with start-up on both sides.
     WholeRuns,
-    /// The work that each does alone in this many seconds, without start-up on either side.
+    /// The work that each command does alone in this many seconds, without start-up on either side.
     Seconds(f64),
 }
 
-/// Each command alone and beside the others, seconds apart.
+/// One comparison: each command alone and beside the others, measured within seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
-    /// Each alone.
+    /// Each command alone.
     pub alone: Vec<Alone>,
-    /// Each beside the others.
+    /// Each command beside the others.
     pub beside: Vec<Beside>,
-    /// Largest fraction of the processors that other programs used in one of its runs.
+    /// Largest fraction of the processors that other programs used in one of the runs.
     pub others: f64,
-    /// They had not ended after this many seconds, and were stopped.
+    /// Seconds after which the commands were stopped together because they had not ended.
     pub gave_up: Option<f64>,
 }
 
-/// The times that are compared.
+/// Serial and concurrent times, and the conclusion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// Kind of comparison.
     pub basis: Basis,
-    /// One after another.
+    /// Seconds one after another.
     pub serial: f64,
-    /// All together.
+    /// Seconds all together.
     pub together: f64,
-    /// Whether the time together was measured to its end, not computed from rates.
+    /// Whether the time together was measured to its end, and not computed from rates.
     pub measured: bool,
-    /// What the comparisons say of `serial / together`.
+    /// Conclusion about `serial / together`.
     pub judged: Judged,
 }
 
-/// Work of runs of unknown length: a minute each.
+/// Seconds of work that are compared if the length of runs is unknown.
 const MINUTE: f64 = 60.0;
 
 impl Round {
-    /// The basis on which it can be compared.
+    /// The basis on which this round can be compared.
     fn basis(&self) -> Basis {
         match self.alone.iter().all(|alone| alone.seconds().is_some()) {
             true => Basis::WholeRuns,
@@ -177,7 +178,7 @@ impl Round {
         }
     }
 
-    /// Seconds one after another and together, and whether the latter were measured.
+    /// Seconds one after another and together, and whether the time together was measured.
     fn times(&self, basis: Basis) -> (f64, f64, bool) {
         let Basis::Seconds(work) = basis else {
             let serial = self.alone.iter().filter_map(Alone::seconds).sum();
@@ -200,7 +201,7 @@ impl Round {
         )
     }
 
-    /// The comparison that it is.
+    /// This round as a sample for the decision.
     #[must_use]
     pub fn sample(&self) -> Sample {
         let (serial, together, _) = self.times(self.basis());
@@ -212,7 +213,7 @@ impl Round {
 }
 
 impl Compared {
-    /// From comparisons of the same commands; `None` if there are none.
+    /// Evaluates several comparisons of the same commands; `None` if there are none.
     #[must_use]
     pub fn of(rounds: &[Round]) -> Option<Self> {
         let whole = rounds.iter().all(|round| round.basis() == Basis::WholeRuns);
@@ -239,26 +240,26 @@ impl Compared {
         })
     }
 
-    /// How much faster together is: 0.5 means 50 %; negative if it is slower.
+    /// Relative speed-up of running together: 0.5 means 50 % faster; negative if it is slower.
     #[must_use]
     pub fn gain(&self) -> f64 {
         self.judged.mean.exp() - 1.0
     }
 
-    /// Half the width of the interval of the gain.
+    /// Half the width of the confidence interval of the gain.
     #[must_use]
     pub fn noise(&self) -> f64 {
         self.judged.mean.exp() * self.judged.half.sinh()
     }
 
-    /// The answer.
+    /// The verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.judged.verdict()
     }
 }
 
-/// The means of several comparisons: each alone, and beside the others.
+/// Means over several comparisons, for each command alone and beside the others.
 #[must_use]
 pub fn means(rounds: &[Round]) -> (Vec<Alone>, Vec<Beside>) {
     let Some(first) = rounds.first() else {
@@ -290,11 +291,11 @@ pub fn means(rounds: &[Round]) -> (Vec<Alone>, Vec<Beside>) {
     (alone.collect(), beside.collect())
 }
 
-/// Seconds until all have done their work beside each other; `seconds`: each does the work that takes this long
-/// alone, without start-up.
+/// Makespan of the commands together, in seconds. `seconds`: each does the work that takes this long alone, without
+/// start-up; `None`: whole runs.
 ///
-/// When a command has ended the others speed up. If more than one is left, their speed was not measured: the time of
-/// a unit of work is interpolated linearly between that beside all others and that alone.
+/// When a command has ended, the others speed up. If more than one is left, their speed was not measured; the time per
+/// unit of work is then interpolated linearly between the value beside all others and the value alone.
 fn makespan(alone: &[Alone], beside: &[Beside], seconds: Option<f64>) -> f64 {
     let n = alone.len();
     let mut start: Vec<f64> = beside

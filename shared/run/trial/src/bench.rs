@@ -1,4 +1,4 @@
-//! The processes of a trial on this machine.
+//! Runs the processes of a trial on this machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,26 +19,26 @@ use crate::shared::Seen;
 use crate::trial::{Failed, Told};
 use crate::{Command, Stage};
 
-/// From SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
+/// Time from SIGTERM to SIGKILL: a script that saves a checkpoint at SIGTERM takes a second or two.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often to check whether a stage is over.
+/// Interval of the checks whether a stage is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// Output is read at most this often, so that a script that prints thousands of lines a second is not slowed by its
-/// reader; short compared with any window.
+/// Minimum time between two reads of output, so that the reader does not slow down a script that prints thousands of
+/// lines a second; short compared with any window.
 const COALESCE: Duration = Duration::from_millis(20);
 
 /// The log of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Log {
-    /// A trial alone.
+    /// A run alone.
     Alone,
-    /// A trial beside others.
+    /// A run beside others.
     Together,
     /// The work itself.
     Work,
 }
 
-/// What commands run on, one stage after another.
+/// The devices for commands, used by one stage after another.
 pub(crate) struct Bench<'a> {
     folder: &'a Path,
     host: CommonHost,
@@ -84,11 +84,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Runs a stage until `each`, which sees every turn of it, says that it is over; then ends its processes. Returns how
-    /// long it took.
+    /// Runs a stage until `each`, which is called in every turn, says that it is over; then ends its processes. Returns
+    /// its duration in seconds.
     ///
     /// # Errors
-    /// A signal, or that commands cannot be run here. That one of them failed, unless they are to run to their end.
+    /// [`TrialError`] after a signal, if commands cannot run here, or if one of them failed (except when they run to
+    /// their end).
     pub(crate) fn play(
         &mut self,
         commands: &[&Command],
@@ -130,7 +131,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The command of a stage that failed first, or that ended the others.
+    /// The error of the command that failed first in a stage, or that caused the end of the others.
     fn failure(&self, commands: &[&Command], stage: &Stage, log: Log) -> Option<TrialError> {
         let failed = || {
             let all = stage.tracks.iter().zip(commands);
@@ -148,7 +149,7 @@ impl<'a> Bench<'a> {
         })))
     }
 
-    /// Where the output of a command is.
+    /// Path of a command's log.
     pub(crate) fn log(&self, command: &Command, log: Log) -> PathBuf {
         let when = match log {
             Log::Alone => "-alone",
@@ -178,8 +179,9 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The variables of all commands: ours, without those of an enclosing launch, and without the choice of GPUs and of a
-/// daemon where they are given others: a client counts the GPUs that its daemon sees.
+/// The variables of all commands: ours, without those of an enclosing launch. If commands become clients of our MPS
+/// daemon (`is_shared`), the choice of GPUs and of a daemon is removed as well, because a client numbers the GPUs that
+/// its daemon sees.
 fn base(is_shared: bool) -> BTreeMap<OsString, OsString> {
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
@@ -188,7 +190,7 @@ fn base(is_shared: bool) -> BTreeMap<OsString, OsString> {
     };
     let own = std::env::vars_os().filter(|(name, _)| !foreign(name));
     let mut base: BTreeMap<OsString, OsString> = own.collect();
-    // Python writes to a pipe in blocks of 8 KiB: minutes of progress at once.
+    // Without this, Python writes to a pipe in blocks of 8 KiB, so that minutes of progress arrive at once.
     base.entry("PYTHONUNBUFFERED".into())
         .or_insert_with(|| "1".into());
     base
@@ -215,7 +217,7 @@ fn place() -> (String, Option<Common>) {
     }
 }
 
-/// All of these GPUs that can be shared.
+/// A host with an MPS daemon for those of these GPUs that can be shared.
 fn under_mps(gpus: &[Gpu]) -> Result<Common, String> {
     let can = |gpu: &&Gpu| matches!(gpu.mps, MpsSupport::Available { .. });
     let gpus = gpus.iter().filter(can).cloned().collect();

@@ -1,4 +1,4 @@
-//! Parses a command line without a shell.
+//! Command lines, parsed without a shell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use doc::{Job, Progress};
 use jobs::program::{Missing, shell_word};
 use units::TaskId;
 
-/// A program with its arguments, and variables that are set before it.
+/// A program with its arguments and variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Name, of its script or its program.
+    /// Name, derived from its script or its program.
     pub id: TaskId,
     /// Program and arguments; not empty.
     pub argv: Vec<String>,
@@ -21,12 +21,12 @@ pub struct Command {
 /// Why a command cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// It is not a valid command.
+    /// The text is not a valid command.
     #[error("{text:?}: {why}")]
     Words {
         /// The command.
         text: String,
-        /// What is wrong and what to do.
+        /// The error and the correction.
         why: &'static str,
     },
     /// Its program or its script does not exist.
@@ -41,7 +41,7 @@ pub enum CommandError {
     },
 }
 
-/// Similarity (Jaro-Winkler) from which a name is suggested: `pyhton3` for `python3` has 0.97.
+/// Minimum similarity (Jaro-Winkler) of a suggested name: `pyhton3` and `python3` have 0.97.
 const ALIKE: f64 = 0.88;
 
 impl Command {
@@ -59,7 +59,7 @@ impl Command {
             .ok_or_else(|| wrong("no program is named; write for example 'python3 train.py'"))
     }
 
-    /// For words that are already split.
+    /// A command from words that are already split; `None` if there is no program.
     #[must_use]
     pub fn of(words: Vec<String>) -> Option<Self> {
         let mut env = BTreeMap::new();
@@ -73,7 +73,7 @@ impl Command {
         Some(Self { id, argv, env })
     }
 
-    /// The command as a line that a shell, and [`Command::parse`], split into the same words.
+    /// The command as a line that a shell and [`Command::parse`] split into the same words.
     #[must_use]
     pub fn text(&self) -> String {
         let set = self.env.iter();
@@ -114,7 +114,7 @@ impl Command {
     }
 }
 
-/// Names for copies, and for commands with the same name: `train`, `train-2`.
+/// Makes names unique, for copies and for commands with the same name: `train`, `train-2`.
 #[must_use]
 pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
     let mut seen: Vec<TaskId> = Vec::new();
@@ -132,7 +132,7 @@ pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
     commands
 }
 
-/// For each command the first one that is equal except for its name.
+/// For each command, the index of the first command that is equal except for its name.
 pub(crate) fn kinds(commands: &[Command]) -> Vec<usize> {
     let same = |a: &Command, b: &Command| a.argv == b.argv && a.env == b.env;
     let first = |c: &Command| commands.iter().position(|other| same(other, c));
@@ -142,8 +142,9 @@ pub(crate) fn kinds(commands: &[Command]) -> Vec<usize> {
         .collect()
 }
 
-/// Words of a line as sh(1) splits them. What only a shell could do is refused. Brackets are text, which they are to a
-/// shell unless a file matches: lists of sizes, `[64,64]`, are more frequent than such files.
+/// Splits a line into words like sh(1). Syntax that only a shell can evaluate is refused. Brackets are literal,
+/// although a shell would treat them as a pattern if a file matched: lists of sizes, `[64,64]`, are more frequent than
+/// such files.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
     const SHELL: &str = "it needs a shell, and none is involved; put the character in quotes if it is meant itself, \
                          or the command into a file and give 'sh FILE'";
@@ -168,7 +169,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
                 loop {
                     match chars.next() {
                         Some('"') => break,
-                        // Before any other character, a backslash in quotes is text.
+                        // Before any other character, a backslash in quotes is literal.
                         Some('\\') => match chars.next_if(|c| "\"\\$`".contains(*c)) {
                             Some(c) => quoted.push(c),
                             None => quoted.push('\\'),
@@ -191,7 +192,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
                     Some(home) if chars.peek().is_none_or(ends) => {
                         word.get_or_insert_default().push_str(&home);
                     }
-                    // The home of another user, or nobody's.
+                    // The home folder of another user needs a shell.
                     _ => return Err(SHELL),
                 }
             }
@@ -205,8 +206,8 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
-/// Whether a tilde here is the home folder: at the beginning of a word, or of the value of a variable that is set
-/// before the program.
+/// Whether a tilde at this position stands for the home folder: at the beginning of a word, or of the value of a
+/// variable before the program.
 fn is_home(before: &[String], word: Option<&str>) -> bool {
     let Some(word) = word else { return true };
     let sets = |word: &str| assignment(word).is_some();
@@ -226,7 +227,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The script's name without its ending, otherwise the program's.
+/// The script's name without its extension; without a script, the program's name.
 fn name_of(argv: &[String]) -> Option<String> {
     let is_script = |word: &&String| word.ends_with(".py") || word.ends_with(".sh");
     let word = argv.iter().find(is_script).or(argv.first())?;
@@ -255,7 +256,7 @@ fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
     (likeness(&best) >= ALIKE).then_some(best)
 }
 
-/// A suggestion for a missing name: of a program on `PATH`, or of a file beside it.
+/// A suggestion for a missing name: a program on `PATH`, or a file in the same folder.
 fn hint(word: &str, on_path: bool) -> String {
     if on_path {
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Compares commands: in turns within one run of them, or by repeated runs.
+//! Compares commands alone and together: in turns within one run, or by repeated runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,39 +16,39 @@ use crate::stage::Limits;
 use crate::trial::{Group, Told, TrialSettings};
 use crate::{Command, Stage, Track};
 
-/// How much longer than one after another the commands may take together before they are stopped.
+/// Commands that run together are stopped after this many times their serial time.
 const PATIENCE: f64 = 1.2;
-/// Fraction of the window for a command alone at first. It shows what the command counts, its start-up and its speed;
-/// the comparison is made later.
+/// Fraction of the window for the first run of a command alone. This run only shows the counter, the start-up and the
+/// speed of the command; the comparison comes later.
 const FIRST: f64 = 0.4;
-/// Windows of a comparison within one run are this fraction of the window: a second or so, and at least [`SHORTEST`].
+/// Windows of a comparison within one run are this fraction of the window: about a second, and at least [`SHORTEST`].
 const PART: f64 = 1.0 / 16.0;
-/// Seconds: processor time is counted in hundredths of them.
+/// Shortest window in seconds: processor time is counted in hundredths of a second.
 const SHORTEST: f64 = 0.5;
-/// Comparisons for which the shortest run must be long enough, if they are made within one run.
+/// Comparisons within one run are made only if the shortest run is long enough for this many of them.
 const ROOM: f64 = 4.0;
-/// Windows that comparisons within one run, and of repeated runs, may take in all.
+/// Total time, in windows, for comparisons within one run, and for comparisons of repeated runs.
 const WITHIN: f64 = 1.5;
 const REPEATED: f64 = 3.0;
-/// From which part of the time of its first run a copy must take longer to have waited for the other's end, and up to
-/// which part of it the other may have taken.
+/// A command counts as having waited for another's end if it took at least this many times its time alone, while
+/// another command took at most [`UNDISTURBED`] times its time alone.
 const WAITED: f64 = 1.7;
 const UNDISTURBED: f64 = 1.2;
 
-/// The commands of a trial, and what is known of them.
+/// The commands of a trial, with the measurements so far.
 pub(crate) struct Trying<'a> {
     pub(crate) bench: Bench<'a>,
     pub(crate) settings: &'a TrialSettings,
     pub(crate) commands: &'a [Command],
-    /// For each command the first one that is equal except for its name.
+    /// For each command, the index of the first command that is equal except for its name.
     pub(crate) kinds: Vec<usize>,
-    /// Each alone, and what it counted.
+    /// Each command alone, with its progress.
     pub(crate) known: Vec<(Alone, Track)>,
     pub(crate) waits: Vec<Waits>,
 }
 
 impl Trying<'_> {
-    /// Runs a stage until enough is known.
+    /// Runs a stage until it has enough data.
     fn play(
         &mut self,
         who: &[&Command],
@@ -60,7 +60,7 @@ impl Trying<'_> {
         self.bench.play(who, stage, log, tell, &mut each)
     }
 
-    /// Runs a command alone; also the fraction of the processors that others used.
+    /// Runs a command alone. Also returns the fraction of the processors that other programs used.
     pub(crate) fn alone(
         &mut self,
         index: usize,
@@ -86,7 +86,7 @@ impl Trying<'_> {
         Ok(((alone, track), others))
     }
 
-    /// Compares some of the commands: within one run of them if they print progress for long enough, else by repeated
+    /// Compares some of the commands: within one run if they print progress for long enough, otherwise by repeated
     /// runs.
     pub(crate) fn group(
         &mut self,
@@ -133,7 +133,7 @@ impl Trying<'_> {
         })
     }
 
-    /// Comparisons within one run; none if a command ended too early. Also the seconds in which all trained.
+    /// Comparisons within one run; empty if a command ended too early. Also returns the seconds in which all trained.
     fn within(
         &mut self,
         who: &[&Command],
@@ -192,7 +192,8 @@ impl Trying<'_> {
         Ok((rounds, seconds - from.unwrap_or(seconds)))
     }
 
-    /// Comparisons of repeated runs: alone, together, together, alone, ... so that a steady drift of the machine cancels.
+    /// Comparisons of repeated runs in the order alone, together, together, alone, ..., so that a linear drift of the
+    /// machine cancels.
     fn repeated(
         &mut self,
         members: &[usize],
@@ -233,7 +234,8 @@ impl Trying<'_> {
         Ok((rounds, joint))
     }
 
-    /// Each kind of command alone once more; the largest fraction of the processors that others used.
+    /// Runs each kind of command alone once more. Also returns the largest fraction of the processors that other
+    /// programs used.
     fn again(
         &mut self,
         members: &[usize],
@@ -257,8 +259,9 @@ impl Trying<'_> {
         Ok(others)
     }
 
-    /// Some of the commands together once: each beside the others, the fraction of the processors that others used,
-    /// when they were stopped because sharing had lost, and the seconds in which all trained.
+    /// Runs some of the commands together once. Returns the measurements of each, the fraction of the processors that
+    /// other programs used, the time at which they were stopped because sharing had already lost, and the seconds in
+    /// which all trained.
     fn beside(
         &mut self,
         members: &[usize],
@@ -270,7 +273,7 @@ impl Trying<'_> {
         let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
         let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
         let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
-        // Silent commands are waited for until sharing has lost.
+        // Commands without progress may run until sharing has lost.
         let limit = self.settings.limit;
         let patience = serial.map_or(limit + startup, |serial| serial * PATIENCE);
         let tracks = members.iter().map(|&i| self.known[i].1.beside_others());
@@ -309,7 +312,7 @@ impl Trying<'_> {
     }
 }
 
-/// Commands that began only when another had ended, although they were started together.
+/// A command that began only when another had ended, although they were started together; `None` if there is none.
 fn waited(stage: &Stage, alone: &[Alone], who: &[&Command]) -> Option<Waits> {
     let wholes = stage
         .tracks
@@ -324,7 +327,7 @@ fn waited(stage: &Stage, alone: &[Alone], who: &[&Command]) -> Option<Waits> {
         .iter()
         .position(|(whole, alone)| *whole >= WAITED * alone)?;
     let first_end = stage.first_end();
-    // Without output, only its length says so.
+    // A command without output can only be recognised by its duration.
     let idle = stage.tracks[last]
         .first()
         .is_none_or(|(at, _)| at >= first_end);

@@ -1,65 +1,66 @@
-//! The decision: comparisons that were made seconds apart become an answer with its error.
+//! The decision: turns comparisons of runs within seconds into a verdict with an error.
 //!
-//! The spread within one run says nothing about the machine's next minute, so the error comes only from comparisons
-//! that were repeated: each is of neighbours in time, alone and together.
+//! The spread within one run says nothing about the machine's next minute. So the error comes only from repeated
+//! comparisons, each of which compares alone and together at neighbouring times.
 
-/// One comparison of neighbours in time.
+/// One comparison of alone and together at neighbouring times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Natural logarithm of the time one after another over the time together.
     pub ln_gain: f64,
-    /// Largest fraction of the processors that other programs used in one of its runs.
+    /// Largest fraction of the processors that other programs used in one of the runs.
     pub others: f64,
 }
 
-/// The answer.
+/// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Together is faster.
     Worth,
     /// Together is not faster.
     NotWorth,
-    /// The interval of the difference contains zero.
+    /// The confidence interval of the difference contains zero.
     WithinNoise,
 }
 
-/// What the comparisons say.
+/// Conclusion from the comparisons.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// Mean of `ln_gain`.
     pub mean: f64,
-    /// Half the width of its interval.
+    /// Half the width of the confidence interval of `mean`.
     pub half: f64,
-    /// Largest fraction of the processors that others used in a comparison that counts.
+    /// Largest fraction of the processors that others used, over the comparisons that count.
     pub others: f64,
-    /// Comparisons that count.
+    /// Number of comparisons that count.
     pub count: usize,
 }
 
-/// Fraction of the processors used by others from which a comparison is repeated: it shifts a rate by as much as the
-/// spread of a quiet machine.
+/// Fraction of the processors used by others above which a comparison is repeated: this load shifts a rate by as much
+/// as the spread on a quiet machine.
 pub const LOADED: f64 = 0.05;
-/// Spread of one comparison before any was repeated, and how many comparisons this belief weighs: two single runs of
-/// one script on a shared machine each differ by 2 to 5 % from the next.
+/// Prior for the spread of one comparison, and its weight in comparisons: successive runs of one script on a shared
+/// machine differ by 2 to 5 %.
 const BELIEVED_SPREAD: f64 = 0.07;
 const BELIEVED_COUNT: usize = 2;
-/// Error that repeats do not show, relative: a held process leaves caches and memory to the other.
+/// Relative systematic error that repeats do not reveal: a stopped process leaves caches and memory to the others.
 const HIDDEN: f64 = 0.01;
-/// Fewest comparisons for an answer, if there is time for more.
+/// Minimum number of comparisons for a verdict, if there is time for more.
 pub const FEWEST: usize = 2;
-/// Most comparisons. The error then falls too slowly for somebody who waits.
+/// Maximum number of comparisons; beyond it, the error falls too slowly for a waiting user.
 pub const MOST: usize = 12;
-/// Numbers of comparisons after which an answer may be given early. They are even, so that a steady drift cancels, and
-/// few, since each look may err: with a look after every comparison, 6 % erred on the noisiest machine of `tests`.
+/// Numbers of comparisons after which the verdict may be given early. They are even, so that a linear drift cancels.
+/// There are few, since each look may err: with a look after every comparison, 6 % of the verdicts were wrong on the
+/// noisiest machine of `tests`.
 const LOOKS: [usize; 3] = [FEWEST, 4, 8];
-/// One-sided 99.5 % quantiles of Student's t for 1, 2, ... degrees of freedom. `tests` shows that all
-/// looks together err in less than 5 %.
+/// One-sided 99.5 % quantiles of Student's t for 1, 2, ... degrees of freedom. `tests` shows that with all looks
+/// together, less than 5 % of the verdicts are wrong.
 const QUANTILES: [f64; 16] = [
     63.7, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92,
 ];
 
 impl Judged {
-    /// From the comparisons that count; `None` if there are none.
+    /// The conclusion from the comparisons that count; `None` if there are none.
     #[must_use]
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let samples = counting(samples);
@@ -82,8 +83,8 @@ impl Judged {
         })
     }
 
-    /// The answer. What others use, they take from those who run together: without them together could be that much
-    /// better, so that a loaded machine does not show that sharing is not worth it.
+    /// The verdict. Load of other programs slows down the commands that run together; without it, running together
+    /// could be better by this load. So *not worth it* needs a loss that exceeds the load.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let taken = match self.others > LOADED {
@@ -100,7 +101,8 @@ impl Judged {
     }
 }
 
-/// The quiet comparisons if there are enough of them, or more than loaded ones; else all: the machine is always busy.
+/// The comparisons without load, if there are enough of them or more than loaded ones; otherwise all, because the
+/// machine is always busy.
 fn counting(samples: &[Sample]) -> Vec<Sample> {
     let quiet: Vec<Sample> = samples
         .iter()
@@ -113,7 +115,7 @@ fn counting(samples: &[Sample]) -> Vec<Sample> {
     }
 }
 
-/// Whether another comparison is made; `over`: the time allowed has passed.
+/// Whether to make another comparison; `over`: the time limit has passed.
 #[must_use]
 pub fn more(samples: &[Sample], over: bool) -> bool {
     if samples.len() < FEWEST {

@@ -1,8 +1,8 @@
 //! Finds the progress counter in a command's own output.
 //!
-//! Every line is compared with a fixed list of counters. The one that advances most often, and falls least often, is
-//! taken as the progress. Numbers that are not counts (a loss, a rate) rise and fall alternately, so they get no
-//! score.
+//! Every line is compared with a fixed list of counters. The counter that advances most often and falls least often
+//! counts as the progress. Numbers that are no counts (a loss, a rate) rise and fall alternately, so their score is not
+//! positive.
 
 use std::sync::LazyLock;
 
@@ -15,25 +15,25 @@ use crate::Marks;
 /// multiplies its total (`of`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// The expression, as in `progress.regex` of a workload; empty: the worker protocol, or lines of one form, which
-    /// no expression counts.
+    /// The expression, as in `progress.regex` of a workload; empty for the worker protocol and for lines of one form,
+    /// which need no expression.
     pub regex: &'static str,
     /// What is counted, in the plural.
     pub unit: &'static str,
 }
 
-/// From fine to coarse: the first of equal scores wins. A count may have separators of thousands, `1,010/10,000`.
+/// Counters from fine to coarse; of equal scores the first wins. A count may have thousands separators, `1,010/10,000`.
 pub const FORMS: [Form; 7] = [
     Form {
         regex: r#"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)["']?\s*[:=]?\s*(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?"#,
         unit: "samples",
     },
-    // The last fraction of a line: an epoch stands before the step. `tqdm`, `[50/200]`, `50/200`.
+    // The last fraction of a line, since the epoch comes before the step: `tqdm`, `[50/200]`, `50/200`.
     Form {
         regex: r"(?:^|.*[^0-9.,_']|.*[,_'])(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))",
         unit: "steps",
     },
-    // A bar in words: `37 of 600`.
+    // A progress bar in words: `37 of 600`.
     Form {
         regex: r"\b(?P<total>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)) of (?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))\b",
         unit: "steps",
@@ -53,7 +53,7 @@ pub const FORMS: [Form; 7] = [
     },
 ];
 
-/// The counter of epochs, which says how often a counter within an epoch starts over.
+/// The counter of epochs, whose total is the number of times that a counter within an epoch starts again.
 const EPOCHS: Form = Form {
     regex: r#"(?i)\bepochs?["']?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+)))?"#,
     unit: "epochs",
@@ -61,10 +61,10 @@ const EPOCHS: Form = Form {
 /// Unused counters of [`FORMS`], made once: a queue creates a detector for each job that it starts, and compiling the
 /// expressions takes 4 ms.
 static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| FORMS.map(Counter::new).into());
-/// The number of all steps, as trainers print it beside the step or once at the beginning: `"max_steps": 600`,
-/// `Total optimization steps = 600`. It is no count of what is done.
+/// The total number of steps, as trainers print it beside the step or once at the beginning: `"max_steps": 600`, `Total
+/// optimization steps = 600`. It is not a count of completed steps.
 static TOTAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // The expression is a constant, and a test reads it.
+    // The expression is a constant, and a test compiles it.
     Regex::new(
         r#"(?i)\b(?:total|max|num)(?:[ _](?:train(?:ing)?|optimization))?[ _](?:steps|iterations|iters)\b["']?\s*[:=]\s*(?P<of>(?:[0-9]{1,3}(?:[,_'][0-9]{3})+\b|[0-9]+))"#,
     )
@@ -82,9 +82,9 @@ pub(crate) const LINES: Form = Form {
 /// A candidate counter.
 #[derive(Debug, Clone)]
 pub struct Counter {
-    /// How it is read.
+    /// Its form.
     pub form: Form,
-    /// Amount of work done at each time.
+    /// Work done at each time.
     pub marks: Marks,
     /// The total according to its last line, if given.
     of: Option<f64>,
@@ -122,7 +122,7 @@ impl Counter {
         let number = |name| groups.name(name).and_then(|m| jobs::number(m.as_str()));
         let Some(now) = number("total") else { return };
         self.of = number("of").or(self.of);
-        // If a count falls, it has started again, as in jobs::Counter.
+        // If a count falls, it was reset, as in jobs::Counter.
         let fell = self.last.is_some_and(|last| now < last);
         let more = match self.last {
             Some(last) if !fell => now - last,
@@ -144,7 +144,7 @@ impl Counter {
     /// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
     fn score(&self) -> i64 {
         match self.advances {
-            // One mark is no progress yet.
+            // A single mark shows no progress yet.
             0 | 1 => 0,
             _ => i64::from(self.advances) - 2 * i64::from(self.falls),
         }
@@ -158,18 +158,18 @@ pub struct Detector {
     counters: Vec<Counter>,
     epochs: Option<f64>,
     names_epochs: bool,
-    /// Number of all steps, if a line says so apart from a count.
+    /// Total number of steps, if a line contains it apart from a count.
     steps: Option<f64>,
-    /// Lines by form: the text with every number replaced.
+    /// Counters of equal lines, by the text of the line with every number replaced.
     shapes: Vec<(String, Counter)>,
     lines: u64,
 }
 
 /// Number of lines after which the choice is final: the output of a script's first epoch.
 const SETTLED: u64 = 400;
-/// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
+/// Maximum number of line forms that are tracked, which bounds time and memory per line.
 const SHAPES: usize = 32;
-/// Number of lines of one form that count as units of work: a warning may come three times.
+/// Minimum number of lines of one form that count as units of work: a warning may come three times.
 const REPEATED: u32 = 5;
 
 impl Default for Detector {
@@ -223,7 +223,7 @@ impl Detector {
         }
     }
 
-    /// Takes the number of all steps out of a line.
+    /// Removes the total number of steps from a line, and stores it.
     fn take_total(&mut self, text: &mut String) {
         let Some(groups) = TOTAL.as_ref().and_then(|regex| regex.captures(text)) else {
             return;
@@ -258,7 +258,7 @@ impl Detector {
         if self.protocol.advances > 0 {
             return Some(&self.protocol);
         }
-        // The first of the best: `max_by_key` takes the last.
+        // Reversed, because `max_by_key` returns the last maximum and the first one is wanted.
         let counters = self.counters.iter().rev();
         let best = counters.max_by_key(|counter| counter.score());
         best.filter(|counter| counter.score() > 0).or_else(|| {
@@ -280,7 +280,7 @@ impl Detector {
                 unit: "percent", ..
             } => 100.0,
             _ => match (best.of, self.steps) {
-                // It counts all steps, whatever epochs there are.
+                // The counter runs over all epochs, so the total number of steps applies.
                 (None, Some(steps)) if best.form.unit == "steps" && best.falls == 0 => {
                     return Some(steps);
                 }
@@ -288,7 +288,7 @@ impl Detector {
             },
         };
         match (self.names_epochs, self.epochs) {
-            // `Epoch 3/10` is the last fraction of its line as well.
+            // In `Epoch 3/10`, both counters read the same fraction.
             (true, Some(epochs)) if best.falls == 0 && epochs == of && self.one_number() => {
                 Some(of)
             }
@@ -311,7 +311,7 @@ impl Detector {
         self.protocol.step
     }
 
-    /// A detector for a counter that another one has found.
+    /// A detector for the counter that this one has found.
     #[must_use]
     pub fn same(&self) -> Self {
         let mut fresh = Self::default();

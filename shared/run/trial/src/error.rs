@@ -7,19 +7,19 @@ use crate::trial::{Failed, status};
 use crate::words::pairs;
 use crate::{CommandError, Fault};
 
-/// Number of lines of a failed command's output that are shown: the end of a traceback with its cause.
+/// Number of lines of a failed command's output that are shown: enough for the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;
 
-/// Why there is no answer.
+/// Reason why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// Commands that cannot be started; nothing was started.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Commands(Vec<CommandError>),
-    /// One failed.
+    /// A command failed.
     #[error("{}", failed(.0))]
     Failed(Box<Failed>),
-    /// One cannot be judged.
+    /// A command cannot be judged.
     #[error("{}", unknown(.id, *.why, *.beside, *.seconds))]
     Unknown {
         /// Which command.
@@ -28,25 +28,25 @@ pub enum TrialError {
         why: Unknown,
         /// Whether it ran with the others.
         beside: bool,
-        /// How long it was watched.
+        /// Seconds of observation.
         seconds: f64,
     },
     /// A signal ended it.
     #[error("stopped by signal {0}")]
     Signal(i32),
-    /// This machine does not support it.
+    /// This machine does not support the trial; a message.
     #[error("{0}")]
     Environment(String),
 }
 
 impl TrialError {
-    /// This machine does not support what was tried.
+    /// An error of this machine.
     pub(crate) fn environment(error: impl std::fmt::Display) -> Self {
         Self::Environment(error.to_string())
     }
 }
 
-/// A command that failed: how, its last lines, and what to change.
+/// Message about a failed command: its exit, its last lines, and advice.
 fn failed(failed: &Failed) -> String {
     let Failed {
         id,
@@ -95,7 +95,7 @@ fn failed(failed: &Failed) -> String {
     out + &pairs(in_pairs)
 }
 
-/// Advice, from the last lines.
+/// Advice derived from the last lines.
 fn advice(failed: &Failed) -> String {
     let tail = failed.ended.tail.to_ascii_lowercase();
     let has = |word: &str| tail.contains(word);
@@ -135,7 +135,7 @@ fn advice(failed: &Failed) -> String {
     "Fix that first: run the command by itself until it works, then try again.".to_owned()
 }
 
-/// A command that cannot be judged, and what to do.
+/// Message about a command that cannot be judged, with advice.
 fn unknown(id: &TaskId, why: Unknown, beside: bool, seconds: f64) -> String {
     let when = if beside { " beside the others" } else { "" };
     match why {

@@ -1,14 +1,13 @@
 //! Is it worth it to run these commands together?
 //!
-//! Each command runs alone for some seconds, then all run together, as plain processes without
-//! shares. Progress is read from their output ([`detect`]); a command that prints nothing is measured
-//! by its whole run. [`answer`] compares like with like: whole runs, start-up included on both sides,
-//! if the length of every run is known; otherwise the seconds for a fixed amount of work, without
-//! start-up on either side.
+//! Each command runs alone for some seconds, then all run together, as plain processes without shares. Progress is read
+//! from their output ([`detect`]); a command that prints nothing is measured by its whole run. [`answer`] makes a fair
+//! comparison: if the length of every run is known, it compares whole runs, including start-up on both sides; otherwise
+//! the seconds for a fixed amount of work, without start-up on either side.
 //!
-//! - No answer without evidence: every command ran alone, and all of them ran together.
-//! - A stage ([`Stage`]) knows no processes and no clock, so tests can simulate it.
-//! - [`run()`] ends every process that it has started, however it ends.
+//! - There is no verdict without evidence: every command ran alone, and all of them ran together.
+//! - A stage ([`Stage`]) is independent of processes and clocks, so tests can simulate it.
+//! - [`run()`] ends every process that it has started, even if it fails.
 
 pub mod answer;
 mod bench;

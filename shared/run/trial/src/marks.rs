@@ -1,10 +1,10 @@
 //! Progress of a command over time.
 
-/// Work that was done at some moments, in ascending order of time.
+/// Amounts of work done by certain times, in ascending order of time.
 #[derive(Debug, Clone, Default)]
 pub struct Marks {
     points: Vec<(f64, f64)>,
-    /// Only every n-th mark is kept.
+    /// Only every `every`-th mark is kept.
     every: u64,
     seen: u64,
     /// The last mark, whether it is kept or not.
@@ -16,12 +16,12 @@ pub struct Marks {
 pub struct Rate {
     /// Units of work per second; above 0.
     pub per_s: f64,
-    /// Marks that it was computed from.
+    /// Number of marks that it was computed from.
     pub marks: usize,
 }
 
-/// Number of marks that are kept: at twice as many they are thinned out. A minute then has a mark every 30 ms, and the shortest
-/// window half a second.
+/// Number of marks that are kept; when there are twice as many, every second one is dropped. So a minute has at least a
+/// mark every 30 ms, while the shortest window is half a second.
 const KEPT: usize = 2048;
 
 impl Marks {
@@ -29,7 +29,7 @@ impl Marks {
     pub fn push(&mut self, at: f64, work: f64) {
         self.last = Some((at, work));
         let every = self.every.max(1);
-        // The first is always kept: the start-up ends with it.
+        // The first mark is always kept, because the start-up ends with it.
         if self.seen.is_multiple_of(every) {
             self.points.push((at, work));
         }
@@ -56,7 +56,7 @@ impl Marks {
         self.last
     }
 
-    /// Marks so far.
+    /// Number of marks so far.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.seen

@@ -1,4 +1,4 @@
-//! Processor use by other programs during a stage. If it differs between stages, rates of two stages differ as much,
+//! Processor use by other programs during a stage. A difference between stages changes the measured rates by as much,
 //! without any other reason.
 
 use jobs::process;
@@ -12,7 +12,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins.
+    /// Starts the observation; `None` if `/proc` cannot be read.
     pub(crate) fn begin() -> Option<Self> {
         Some(Self {
             at: std::time::Instant::now(),
@@ -21,11 +21,11 @@ impl Watch {
         })
     }
 
-    /// Fraction of all processors that other programs used. Call it while jobs still run or have ended by themselves:
-    /// processes that are killed are missing from the count.
+    /// Fraction of all processors that other programs used. Call it while jobs still run or after they have ended by
+    /// themselves: the processor time of killed processes is lost.
     pub(crate) fn end(self) -> Option<f64> {
         let now = process::machine()?;
-        // Niced programs as well: in a session of their own they get as much as these commands.
+        // Niced programs count as well: in a separate session (autogroup) they get as much time as these commands.
         let busy = now.busy_s + now.niced_s - self.machine.busy_s - self.machine.niced_s;
         let all = self.at.elapsed().as_secs_f64() * self.machine.processors as f64;
         let others = (busy - (process::family_cpu_seconds()? - self.ours_s)) / all;
@@ -39,8 +39,8 @@ mod tests {
 
     use super::*;
 
-    /// Fraction of the processors that others used in a second in which a grandchild of this process used one, and
-    /// the fraction that was busy.
+    /// Fraction of the processors that others used during a second in which a grandchild of this process used one
+    /// processor, and the fraction that was busy.
     fn watched() -> (f64, f64) {
         let watch = Watch::begin().unwrap();
         let script = "while :; do :; done & wait";
@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn what_comes_from_this_process_is_not_of_others() {
         let (others, busy) = watched();
-        // Unless it is a whole processor: the machine may have been too busy to run the grandchild all the time.
+        // The difference may be less than a whole processor, because the machine may have been too busy to run the
+        // grandchild all the time.
         let processors = process::machine().unwrap().processors as f64;
         assert!(others < busy - 0.1 / processors, "{others} of {busy}");
     }

@@ -1,25 +1,25 @@
-//! Alone and together in turns, within one run: some of the commands are held for a moment, so that the others run
-//! alone. Nothing is started again and no work is lost, and both sides of a comparison are seconds apart.
+//! Compares alone and together in turns within one run: stops some of the commands briefly, so that another runs alone.
+//! Nothing is restarted and no work is lost, and the two sides of a comparison are only seconds apart.
 
 use crate::answer::{Alone, Beside, Round};
 use crate::others::Watch;
 use crate::playing::Turn;
 use crate::{Rate, Stage, Track};
 
-/// Commands that are compared, and what is known of each alone.
+/// Commands that are compared, with the measurements of each alone.
 pub(crate) struct Pairing {
     pub(crate) alone: Vec<Alone>,
-    /// For each the first one that is equal except for its name.
+    /// For each command, the index of the first command that is equal except for its name.
     pub(crate) kinds: Vec<usize>,
-    /// Seconds of a window, if every command prints often enough.
+    /// Length of a window in seconds, if every command prints often enough.
     pub(crate) window: f64,
 }
 
-/// A comparison under way: all together, and each kind of command alone.
+/// A comparison in progress: all together, and each kind of command alone.
 pub(crate) struct Comparison {
-    /// Who runs alone in each window; `None`: all together.
+    /// The command that runs alone in each window; `None`: all together.
     order: Vec<Option<usize>>,
-    /// Windows that are over.
+    /// Number of completed windows.
     done: usize,
     window: Option<Window>,
     alone: Vec<Option<Rate>>,
@@ -27,22 +27,21 @@ pub(crate) struct Comparison {
     others: f64,
 }
 
-/// A time in which only some of the commands run.
+/// A period in which a fixed set of the commands runs.
 struct Window {
     from: f64,
     length: f64,
     watch: Option<Watch>,
 }
 
-/// Seconds after a change that do not count: caches fill again, and what was printed before is read.
+/// Seconds after a change that do not count, in which caches fill again and earlier output is read.
 const SETTLE: f64 = 0.1;
-/// Marks that a window should contain, so that where it begins and ends between two of them matters little.
+/// Number of marks that a window should contain, so that the positions of its ends between two marks matter little.
 const MARKS: f64 = 6.0;
-/// Seconds of a window beyond which two marks suffice: of scripts that print once in some seconds.
+/// Length of a window, in seconds, beyond which two marks suffice; for scripts that print once in some seconds.
 const LONG: f64 = 5.0;
 const TWO_MARKS: f64 = 2.2;
-/// A window is at most this many times as long as planned: a command that made no progress by then waits for one that
-/// is held.
+/// Maximum length of a window relative to the plan: a command without progress by then is waiting for a stopped one.
 const PATIENCE: f64 = 4.0;
 
 /// Why there is no comparison.
@@ -50,12 +49,12 @@ const PATIENCE: f64 = 4.0;
 pub(crate) enum Gap {
     /// A command ended.
     Ended,
-    /// This command makes no progress while others are held.
+    /// This command makes no progress while others are stopped.
     Waits(usize),
 }
 
-/// Who runs in each window of comparison `number`: all, or only one. Copies of a command take turns in being alone. Every
-/// second comparison is in the reverse order, so that a steady drift of the machine cancels.
+/// The command that runs alone in each window of comparison `number`; `None`: all run. Copies of a command take turns
+/// in running alone. Every second comparison has the reverse order, so that a linear drift of the machine cancels.
 fn windows(kinds: &[usize], number: usize) -> Vec<Option<usize>> {
     let n = kinds.len();
     let mut order = vec![None];
@@ -70,14 +69,14 @@ fn windows(kinds: &[usize], number: usize) -> Vec<Option<usize>> {
 }
 
 impl Pairing {
-    /// Seconds of a window: longer if a command has few marks.
+    /// Length of a window in seconds; longer if a command prints rarely.
     pub(crate) fn length(&self, tracks: &[Track]) -> f64 {
         let longest = tracks.iter().map(|t| t.interval).fold(0.0, f64::max);
         let wanted = self.window.max(MARKS * longest);
         wanted.min(LONG.max(TWO_MARKS * longest).max(self.window))
     }
 
-    /// Seconds of one comparison.
+    /// Duration of one comparison in seconds.
     pub(crate) fn cost(&self, tracks: &[Track]) -> f64 {
         windows(&self.kinds, 0).len() as f64 * (self.length(tracks) + SETTLE)
     }
@@ -95,7 +94,7 @@ impl Pairing {
         }
     }
 
-    /// A turn of a comparison: its result, when there is one. Then nobody is held.
+    /// Handles a turn of a comparison. Returns the result when the comparison is over; then no command is stopped.
     pub(crate) fn turn(
         &self,
         comparison: &mut Comparison,
@@ -119,7 +118,7 @@ impl Pairing {
         let Some(&only) = comparison.order.get(comparison.done) else {
             return Some(comparison.round(self, turn.stage));
         };
-        // What was done during a pause, and when, is not known.
+        // The progress during a pause, and its times, are unknown.
         if turn.was_paused {
             comparison.window = None;
         }
@@ -213,8 +212,8 @@ mod tests {
         assert_eq!(windows(&[0, 1, 0], 3), [Some(1), Some(2), None]);
     }
 
-    /// Compares two copies that make twenty steps a second together and forty alone, with a pause of everything in each
-    /// window; returns the rates together and alone.
+    /// Compares two copies that make twenty steps a second together and forty alone, with a pause of the whole machine
+    /// in each window; returns the rates together and alone.
     fn compared(pause: f64) -> (f64, f64) {
         let limits = Limits {
             window: 1.0,

@@ -1,5 +1,4 @@
-//! The policy of the runner that plays one stage: starts its commands, reads their progress, and ends them when the
-//! stage is over.
+//! The runner's policy for one stage: starts its commands, reads their progress, and ends them when the stage is over.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,13 +17,13 @@ use crate::stage::Fault;
 use crate::trial::Told;
 use crate::{Command, Ended, Stage, Track};
 
-/// How often to look at files and locks: it takes a millisecond for a command of a hundred threads.
+/// Time between two looks at files and locks; a look takes a millisecond for a command with a hundred threads.
 const LOOK_SHARED: Duration = Duration::from_millis(150);
 
-/// Lines as printed, with the command that printed them.
+/// Printed lines, each with its command and time.
 pub(crate) type Lines = Rc<RefCell<Vec<(TaskId, Instant, Vec<u8>)>>>;
 
-/// A stage under way. A command's key is its place in the stage.
+/// A stage in progress. A command's key is its index in the stage.
 pub(crate) struct Playing<'p> {
     pub(crate) commands: &'p [&'p Command],
     pub(crate) specs: Vec<JobSpec>,
@@ -35,27 +34,27 @@ pub(crate) struct Playing<'p> {
     pub(crate) run: u32,
     pub(crate) lines: &'p Lines,
     pub(crate) tell: &'p mut dyn FnMut(Told<'_>),
-    /// What is done in every turn.
+    /// Called in every turn.
     pub(crate) each: &'p mut dyn FnMut(&mut Turn<'_>),
     pub(crate) began: Instant,
     /// Commands to start.
     pub(crate) waiting: BTreeSet<usize>,
-    /// Commands that are held.
+    /// Commands that are stopped temporarily.
     pub(crate) held: BTreeSet<usize>,
-    /// When files and locks were looked at.
+    /// Time of the last look at files and locks.
     pub(crate) looked: Option<Instant>,
     pub(crate) was_paused: bool,
-    /// Seconds that it took, or why it could not go on.
+    /// Duration in seconds, or the error that ended it.
     pub(crate) over: Option<Result<f64, TrialError>>,
 }
 
-/// A look at a stage, several times a second, and what is to be done.
+/// The view of a stage that is passed to `each` several times a second, with the actions that it can request.
 pub(crate) struct Turn<'t> {
     /// Seconds since the stage began.
     pub(crate) now: f64,
     pub(crate) stage: &'t mut Stage,
     pub(crate) seen: &'t Seen,
-    /// This program, or the machine, was stopped for a while since the last turn.
+    /// Whether this program or the machine was stopped for a while since the last turn.
     pub(crate) was_paused: bool,
     pub(crate) tell: &'t mut dyn FnMut(Told<'_>),
     pub(crate) held: &'t mut BTreeSet<usize>,
@@ -64,13 +63,13 @@ pub(crate) struct Turn<'t> {
 }
 
 impl Turn<'_> {
-    /// Holds exactly these commands, with everything that they have started, and lets the others go on.
+    /// Stops exactly these commands, with all their descendants, and lets the others continue.
     pub(crate) fn hold(&mut self, wanted: impl Fn(usize) -> bool) {
         let all = 0..self.stage.tracks.len();
         *self.held = all.filter(|&index| wanted(index)).collect();
     }
 
-    /// Starts a command again that has ended.
+    /// Restarts a command that has ended.
     pub(crate) fn start(&mut self, index: usize) {
         self.stage.tracks[index] = Track::default();
         self.waiting.insert(index);
@@ -91,7 +90,7 @@ impl Playing<'_> {
     }
 
     fn start(&mut self, run: &mut Runner<'_, usize>) -> Result<(), TrialError> {
-        // A GPU that recovers from a fault serves nobody.
+        // Nothing can start on a GPU that is recovering from a fault.
         if run.is_faulted() {
             return Ok(());
         }
@@ -107,7 +106,7 @@ impl Playing<'_> {
         Ok(())
     }
 
-    /// Takes what was printed into the stage.
+    /// Passes printed lines to the stage.
     fn read(&mut self) {
         for (task, at, line) in self.lines.borrow_mut().drain(..) {
             let seconds = at.saturating_duration_since(self.began).as_secs_f64();
@@ -129,7 +128,7 @@ impl Playing<'_> {
         self.seen.look(&free, self.run);
     }
 
-    /// Ends what runs.
+    /// Ends the stage and its processes.
     fn finish(&mut self, run: &mut Runner<'_, usize>, how: Result<f64, TrialError>) {
         self.over = Some(how);
         for index in 0..self.commands.len() {

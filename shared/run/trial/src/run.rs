@@ -50,7 +50,7 @@ pub fn run(
 }
 
 impl Trying<'_> {
-    /// All together, and if that does not gain, in pairs.
+    /// Runs all commands together and, if that gains nothing, in pairs.
     fn together(
         mut self,
         stages: usize,
@@ -73,7 +73,7 @@ impl Trying<'_> {
         let copies = everyone.iter().copied().filter(has_copy);
         let copies: BTreeSet<_> = copies.map(|i| self.commands[i].id.clone()).collect();
         let mut files = self.bench.seen.files(&copies);
-        // A lock is said already.
+        // Files with locks are already reported as waits.
         let is_lock = |path: &PathBuf| {
             waits
                 .iter()
@@ -99,8 +99,8 @@ impl Trying<'_> {
         })
     }
 
-    /// Every pair of distinct commands among three or four. More would take minutes, and with more commands, users can
-    /// start with those that are likely to fit.
+    /// Every pair of distinct commands among three or four. With more commands the pairs would take minutes, and users
+    /// can start with those that are likely to fit.
     fn pairs(
         &mut self,
         stages: usize,
@@ -136,7 +136,7 @@ impl Trying<'_> {
 /// Checks that the program and the script of every command exist.
 ///
 /// # Errors
-/// [`TrialError::Commands`] with everything that is missing.
+/// [`TrialError::Commands`] with all missing files.
 pub fn check(commands: &[Command]) -> Result<(), TrialError> {
     let kinds = kinds(commands);
     let faults: Vec<CommandError> = commands

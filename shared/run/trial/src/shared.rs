@@ -1,4 +1,4 @@
-//! What commands share without being told to: files that several of them write, and locks that they wait for.
+//! Detects unintended sharing between commands: files that several of them write, and locks that they wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 use jobs::process;
 use units::TaskId;
 
-/// What was seen of the running commands, a few times a second: a file that is open for less may be missed.
+/// Observations of the running commands, a few times a second; a file that is open for a shorter time may be missed.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Files that were open for writing: which command, in which of its runs.
+    /// Files that were open for writing, each with the commands and the numbers of their runs.
     written: BTreeMap<PathBuf, BTreeSet<(TaskId, u32)>>,
-    /// Looks at commands that ran together.
+    /// Number of looks while commands ran together.
     looks: u32,
-    /// Looks at which a command waited for a lock, and the file.
+    /// Number of looks at which a command waited for a lock, and the locked file.
     waits: BTreeMap<TaskId, (u32, String)>,
 }
 
-/// Commands that wait for each other.
+/// A command that waits for another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waits {
-    /// Who waits.
+    /// The waiting command.
     pub id: TaskId,
-    /// The locked file, or that it is not known.
+    /// The locked file; `None` if unknown.
     pub what: Option<String>,
-    /// Fraction of the time together.
+    /// Fraction of the time together in which it waits.
     pub part: f64,
 }
 
-/// Fraction of looks at which a command waits from which it is told: less costs less than the noise.
+/// Minimum fraction of looks with a wait that is reported; shorter waits cost less than the noise.
 const TOLD: f64 = 0.05;
 
 impl Seen {
-    /// Looks at the commands with their first processes; `run` counts the runs.
+    /// Looks at the running commands, given with their first processes; `run` is the number of the run.
     pub(crate) fn look(&mut self, running: &[(TaskId, i32)], run: u32) {
         let together = running.len() > 1;
         let locks = match together {
@@ -57,8 +57,9 @@ impl Seen {
         }
     }
 
-    /// Files that two commands write. A copy writes what the other copy wrote in two of its runs, since its name then
-    /// does not depend on the run; `copies`: the commands that are copies of another.
+    /// Files that two commands write. For copies of a command it suffices that one copy wrote a file in two runs: the
+    /// name of the file then does not depend on the run, so the other copy writes it too. `copies`: the commands that
+    /// are copies of another.
     pub(crate) fn files(&self, copies: &BTreeSet<TaskId>) -> Vec<PathBuf> {
         let by_two = |writers: &BTreeSet<(TaskId, u32)>| {
             let ids: BTreeSet<&TaskId> = writers.iter().map(|(id, _)| id).collect();
@@ -68,7 +69,7 @@ impl Seen {
         found.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Commands that waited for a lock of another.
+    /// Commands that waited for a lock of another command.
     pub(crate) fn waits(&self) -> Vec<Waits> {
         let looks = f64::from(self.looks.max(1));
         let found = self.waits.iter().map(|(id, (count, file))| Waits {

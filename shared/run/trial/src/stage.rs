@@ -1,5 +1,5 @@
-//! One stage of a trial: some commands that run together, watched until there is enough data. Times
-//! are seconds since the stage began.
+//! One stage of a trial: some commands that run together until there is enough data. Times are seconds since the start
+//! of the stage.
 
 use jobs::Exit;
 
@@ -9,7 +9,7 @@ use crate::detect::Detector;
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// When.
+    /// Time of the end.
     pub at: f64,
     /// Exit status or signal.
     pub exit: Exit,
@@ -17,33 +17,32 @@ pub struct Ended {
     pub tail: String,
     /// Whether it failed for lack of memory.
     pub lacked_memory: bool,
-    /// What it had to do with a fault of the device, if there was one.
+    /// Its role in a fault of the device, if there was one.
     pub fault: Option<Fault>,
 }
 
-/// What a command had to do with a fault of the device.
+/// Role of a command in a fault of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It made the MPS server fault, which ends everybody.
+    /// It caused a fault of the MPS server, which ended all commands.
     Caused,
-    /// It was ended by one that it did not cause.
+    /// It was ended by a fault that it did not cause.
     Suffered,
 }
 
 /// A command of a stage.
 #[derive(Debug, Clone, Default)]
 pub struct Track {
-    /// What it counts.
+    /// Detects its progress.
     pub detector: Detector,
-    /// How it ended, if it did before the stage.
+    /// Its end, if it ended before the stage did.
     pub ended: Option<Ended>,
-    /// Mean time between two of its marks when it ran alone, in seconds: beside others the window is at least this
-    /// long.
+    /// Mean time between two of its marks when it ran alone, in seconds; windows beside others are at least this long.
     pub interval: f64,
 }
 
 impl Track {
-    /// When it first made progress, and how much.
+    /// Time and amount of its first progress.
     #[must_use]
     pub fn first(&self) -> Option<(f64, f64)> {
         self.detector.best()?.marks.first()
@@ -53,7 +52,7 @@ impl Track {
         Some(self.detector.best()?.marks.last()?.0)
     }
 
-    /// Its rate between two moments.
+    /// Its rate between two times.
     #[must_use]
     pub fn rate(&self, from: f64, to: f64) -> Option<Rate> {
         self.detector.best()?.marks.rate(from, to)
@@ -74,7 +73,7 @@ impl Track {
         fault == Some(Fault::Suffered)
     }
 
-    /// Seconds of the whole run, if it ended well.
+    /// Seconds of the whole run, if it succeeded.
     #[must_use]
     pub fn whole(&self) -> Option<f64> {
         let ended = self.ended.as_ref()?;
@@ -82,12 +81,12 @@ impl Track {
     }
 }
 
-/// How long a stage takes.
+/// Time limits of a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Seconds of progress to observe, for every command at the same time.
+    /// Seconds of progress to observe, of all commands at the same time.
     pub window: f64,
-    /// Seconds for which the stage goes on if all commands will have ended by then.
+    /// Seconds by which the stage is extended if all commands are expected to end in this time.
     pub ahead: f64,
     /// Seconds after which the stage ends in any case.
     pub limit: f64,
@@ -102,19 +101,19 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage that begins now.
+    /// A stage that starts now.
     #[must_use]
     pub const fn new(tracks: Vec<Track>, limits: Limits) -> Self {
         Self { tracks, limits }
     }
 
-    /// A pause of this program or of the machine does not count.
+    /// Extends the limits by a pause of this program or of the machine.
     pub(crate) fn postpone(&mut self, seconds: f64) {
         self.limits.limit += seconds;
     }
 
-    /// Time from which all commands made progress; `None` while a running command has made none. Commands that have
-    /// ended without progress are not waited for.
+    /// Time since which all commands make progress; `None` while a running command has made none. Commands that have
+    /// ended without progress do not count.
     #[must_use]
     pub fn joint(&self) -> Option<f64> {
         let mut from = 0.0f64;
@@ -128,7 +127,7 @@ impl Stage {
         Some(from)
     }
 
-    /// When the first command ended, or for ever.
+    /// Time at which the first command ended; infinite if none has.
     #[must_use]
     pub fn first_end(&self) -> f64 {
         let ends = self
@@ -138,7 +137,7 @@ impl Stage {
         ends.fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether enough is known at `now`, or no more can be learnt.
+    /// Whether there is enough data at `now`, or no more can be obtained.
     #[must_use]
     pub fn is_over(&self, now: f64) -> bool {
         if now >= self.limits.limit
@@ -150,13 +149,13 @@ impl Stage {
         let Some(joint) = self.joint() else {
             return false;
         };
-        // Marks until the first end were made while all of them ran.
+        // Only marks until the first end come from the time in which all commands ran.
         let until = now.min(self.first_end());
         let enough = self.tracks.iter().all(|track| {
             let rate = track.rate(joint, until);
             let wanted = self.limits.window.max(track.interval);
             let last = track.last().unwrap_or(joint).min(until);
-            // A silent command has no rate; only its end says something.
+            // A command without progress has no rate, so it must have ended.
             rate.is_some() && (last - joint >= 0.8 * wanted || until - joint >= 2.0 * wanted)
                 || track.whole().is_some()
         });
@@ -165,7 +164,7 @@ impl Stage {
             && !self.nearly_done(now)
     }
 
-    /// Whether all commands will end soon: then waiting for their whole runs costs little.
+    /// Whether all commands will end soon, so that waiting for their whole runs costs little.
     fn nearly_done(&self, now: f64) -> bool {
         let soon = now + self.limits.ahead;
         soon <= self.limits.limit
@@ -176,7 +175,7 @@ impl Stage {
 }
 
 impl Track {
-    /// The same command again, beside others: its counter and the distance of its marks are known.
+    /// A track for the same command beside others, with its known counter and interval of marks.
     #[must_use]
     pub fn beside_others(&self) -> Self {
         Self {
@@ -186,7 +185,7 @@ impl Track {
         }
     }
 
-    /// Mean time between two of its marks, in seconds; 0 if it is not known.
+    /// Mean time between two of its marks, in seconds; 0 if unknown.
     #[must_use]
     pub fn mean_interval(&self) -> f64 {
         let span = self
@@ -200,7 +199,7 @@ impl Track {
         }
     }
 
-    /// When it will have done all of its work, if its lines give the total.
+    /// Expected time of its end, if its lines contain the total.
     #[must_use]
     pub fn expected_end(&self) -> Option<f64> {
         let (at, work) = self.detector.best()?.marks.last()?;
@@ -219,8 +218,8 @@ mod tests {
         limit: 60.0,
     };
 
-    /// Simulates commands with these seconds of start-up and per step, and numbers of steps, which their lines
-    /// contain if `told`; returns when the stage was over.
+    /// Simulates commands, each given by seconds of start-up, seconds per step, number of steps, and whether its lines
+    /// contain that number; returns the time at which the stage was over.
     fn play(commands: &[(f64, f64, u32, bool)]) -> (f64, Stage) {
         let mut stage = Stage::new(vec![Track::default(); commands.len()], LIMITS);
         let mut steps = vec![0u32; commands.len()];

@@ -25,13 +25,13 @@ pub struct TrialSettings {
 pub struct Trial {
     /// The commands.
     pub commands: Vec<Command>,
-    /// Each alone, with the detector that found its progress.
+    /// Each command alone, with the detector that found its progress.
     pub alone: Vec<(Alone, Track)>,
-    /// All together.
+    /// All commands together.
     pub all: Group,
-    /// Pairs of three or four commands, if all together does not gain.
+    /// Pairs of three or four commands, if running all together gains nothing.
     pub pairs: Vec<Pair>,
-    /// Commands that wait for each other.
+    /// Commands that wait for others.
     pub waits: Vec<Waits>,
     /// Files that two or more of the commands write.
     pub files: Vec<PathBuf>,
@@ -40,15 +40,15 @@ pub struct Trial {
 /// Commands that ran together.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Each alone: the mean of the comparisons.
+    /// Each command alone; the mean of the comparisons.
     pub alone: Vec<Alone>,
-    /// Each beside the others.
+    /// Each command beside the others; the mean of the comparisons.
     pub beside: Vec<Beside>,
-    /// The two times.
+    /// The times one after another and together.
     pub compared: Compared,
-    /// They had not ended after a fifth more time than one after another.
+    /// Whether they were stopped because together they took more than 1.2 times the serial time.
     pub gave_up: bool,
-    /// Seconds in which all trained.
+    /// Seconds in which all commands trained.
     pub joint: f64,
 }
 
@@ -61,7 +61,7 @@ pub struct Pair {
     pub compared: Option<Compared>,
 }
 
-/// Messages while it runs.
+/// Messages during a trial.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// Where the commands run.
@@ -72,26 +72,26 @@ pub enum Told<'a> {
     Again(Vec<&'a Command>),
     /// A command was measured alone.
     Alone(&'a Command, &'a Alone),
-    /// What happened to a command beside its progress and its end.
+    /// An event of a command other than progress and end.
     Happened(String),
     /// Seconds of the stage so far, with the last line of each command's output.
     Now(f64, String),
 }
 
-/// What became of commands that ran to their end.
+/// Result of commands that ran to their end.
 #[derive(Debug)]
 pub struct Work {
     /// The commands.
     pub commands: Vec<Command>,
     /// How each ended.
     pub ended: Vec<Ended>,
-    /// Where the output of each is.
+    /// Path of the log of each command.
     pub logs: Vec<PathBuf>,
-    /// Seconds of everything.
+    /// Total seconds.
     pub seconds: f64,
-    /// What the comparisons showed, if there were any.
+    /// Conclusion of the comparisons, if there were any.
     pub compared: Option<Compared>,
-    /// Seconds after which one ran after another, if together was not worth it.
+    /// Seconds after which the commands ran one after another, if running together was not worth it.
     pub in_turns: Option<f64>,
 }
 
@@ -100,19 +100,19 @@ pub struct Work {
 pub struct Failed {
     /// Its name.
     pub id: TaskId,
-    /// As it was given.
+    /// The command as the user wrote it.
     pub text: String,
-    /// Whether it ran with the others; then it did not fail alone.
+    /// Whether it ran beside others; then it had not failed alone.
     pub beside: bool,
     /// How it ended.
     pub ended: Ended,
-    /// Where all of its output is.
+    /// Path of the log with all of its output.
     pub log: PathBuf,
     /// Results of pairs, if it failed beside two or more others.
     pub pairs: Vec<Pair>,
 }
 
-/// How a command ended, in words.
+/// Text about how a command ended.
 #[must_use]
 pub(crate) fn status(exit: Exit) -> String {
     match exit {

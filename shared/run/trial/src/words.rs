@@ -9,11 +9,11 @@ use crate::contrast::{LOADED, Verdict};
 use crate::shared::Waits;
 use crate::trial::{Pair, Told, Trial, TrialSettings, Work, status};
 
-/// Number of shared files that are named.
+/// Maximum number of shared files that are named.
 const FILES: usize = 5;
-/// Seconds below which the whole comparison is too short for a plan.
+/// Seconds below which the compared times are too short for a plan to be useful.
 const SHORT: f64 = 2.0;
-/// The cost of the trial, before anything starts.
+/// Announces the cost of the trial, before anything starts.
 #[must_use]
 pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
@@ -34,7 +34,7 @@ pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> 
     )
 }
 
-/// Messages while it runs.
+/// Text of a message during the trial.
 #[must_use]
 pub fn told(told: &Told<'_>) -> String {
     match told {
@@ -95,7 +95,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Each command alone and beside the others, a line for each.
+/// Table with a line for each command, alone and beside the others.
 #[must_use]
 pub fn table(trial: &Trial) -> String {
     let head = [
@@ -141,7 +141,7 @@ pub fn table(trial: &Trial) -> String {
     text
 }
 
-/// The answer, with the meaning of its seconds.
+/// The verdict, with an explanation of its seconds.
 #[must_use]
 pub fn verdict(trial: &Trial) -> String {
     let compared = &trial.all.compared;
@@ -174,7 +174,7 @@ pub fn verdict(trial: &Trial) -> String {
     )
 }
 
-/// Locks and files that the commands share.
+/// Warnings about locks and files that the commands share.
 fn shared(trial: &Trial) -> String {
     let wait = |waits: &Waits| match &waits.what {
         Some(file) => format!(
@@ -199,7 +199,7 @@ fn shared(trial: &Trial) -> String {
         .collect()
 }
 
-/// What to do with the answer; `workload`: the file that was written, `folder`: its folder.
+/// Suggested next steps; `workload`: the file that was written, `folder`: its folder.
 #[must_use]
 pub fn next(trial: &Trial, workload: &str, folder: &str) -> String {
     let commands: Vec<String> = trial
@@ -221,7 +221,7 @@ pub fn next(trial: &Trial, workload: &str, folder: &str) -> String {
     format!("{step}\nwhat the commands printed is in {folder}")
 }
 
-/// How the commands of a run ended, a line for each, and what the run showed.
+/// A line about the end of each command of a run, and the conclusion of the run.
 #[must_use]
 pub fn worked(work: &Work) -> String {
     let mut text = String::new();

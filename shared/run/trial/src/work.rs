@@ -1,6 +1,6 @@
-//! Runs commands to their end, together at first. The run itself shows whether that is worth it: now and then all but
-//! one are held for a moment. If it is not worth it, those that are held wait until the others have ended. Nothing is
-//! started twice, so nothing is lost.
+//! Runs commands to their end, together at first. Comparisons during the run show whether that is worth it: from time
+//! to time all but one command are stopped briefly. If it is not worth it, the commands then run one after another: the
+//! others stay stopped until their turn. No work is repeated, so none is lost.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,21 @@ use crate::stage::Limits;
 use crate::trial::{Told, Work};
 use crate::{Command, Stage, Track};
 
-/// Fraction of the whole time for which commands may run alone only to be compared. It is lost if sharing doubles the
-/// speed, and half of it on two processors.
+/// Fraction of the whole time in which commands may run alone only for a comparison. If sharing doubles the speed, half
+/// of this time is lost.
 const SPENT: f64 = 0.05;
-/// Seconds that a run of unknown length is taken to last, at least.
+/// Minimum assumed duration, in seconds, of a run of unknown length.
 const MINUTE: f64 = 60.0;
-/// Seconds of a window: processor time is counted in hundredths of them.
+/// Length of a window in seconds: processor time is counted in hundredths of a second.
 const WINDOW: f64 = 0.5;
-/// Marks of every command before the first comparison: the first steps are slower than the others.
+/// Number of marks of every command before the first comparison, because the first steps are slower than later ones.
 const WARM: u64 = 5;
 
 /// Runs commands to their end.
 ///
 /// # Errors
-/// A signal, or that this machine cannot run them. A command that fails is none. No process is left running.
+/// [`TrialError`] after a signal, or if this machine cannot run the commands. A failed command is not an error. No
+/// process is left running.
 pub fn work(
     commands: &[Command],
     folder: &Path,
@@ -66,19 +67,19 @@ pub fn work(
 }
 
 struct Working {
-    /// For each command the first one that is equal except for its name.
+    /// For each command, the index of the first command that is equal except for its name.
     kinds: Vec<usize>,
     rounds: Vec<Round>,
-    /// The comparison under way.
+    /// The comparison in progress.
     comparing: Option<(Pairing, Comparison)>,
-    /// Seconds in which a command ran alone to be compared.
+    /// Seconds in which a command ran alone for a comparison.
     alone_s: f64,
-    /// Whether comparisons may still change something.
+    /// Whether further comparisons may still change the decision.
     open: bool,
     in_turns: Option<f64>,
-    /// Commands that have been started again.
+    /// Commands that have been restarted.
     again: BTreeSet<usize>,
-    /// Files that were warned of.
+    /// Files about which the user was warned.
     told: BTreeSet<PathBuf>,
 }
 
@@ -104,7 +105,7 @@ impl Working {
         turn.is_over = have_ended(turn.stage);
     }
 
-    /// Warns of files that several commands write, as soon as they are seen.
+    /// Warns about files that several commands write, as soon as they are detected.
     fn warn(&mut self, turn: &mut Turn<'_>) {
         for path in turn.seen.files(&BTreeSet::new()) {
             let text = format!("more than one of the commands writes {}", path.display());
@@ -114,7 +115,7 @@ impl Working {
         }
     }
 
-    /// Compares, if it is due and cheap, and goes on in turns if together is not worth it.
+    /// Compares, if it is due and cheap, and switches to one command after another if running together is not worth it.
     fn compare(&mut self, turn: &mut Turn<'_>) {
         let Some((pairing, comparison)) = &mut self.comparing else {
             return self.begin(turn);
@@ -122,7 +123,7 @@ impl Working {
         match pairing.turn(comparison, turn) {
             None => return,
             Some(Ok(round)) => self.rounds.push(round),
-            // Whoever waits for one that is held must not be compared, nor run alone.
+            // A command that waits for a stopped one can neither be compared nor run alone.
             Some(Err(_)) => self.open = false,
         }
         self.comparing = None;
@@ -164,7 +165,7 @@ impl Working {
         }
     }
 
-    /// Decides if that can be decided; whether the commands run in turns from now on.
+    /// Decides if the data suffice; returns whether the commands run one after another from now on.
     fn settled(&mut self, now: f64) -> bool {
         let samples: Vec<_> = self.rounds.iter().map(Round::sample).collect();
         if !self.open || samples.is_empty() || more(&samples, false) {
@@ -176,7 +177,7 @@ impl Working {
         self.in_turns.is_some()
     }
 
-    /// In turns: lets the first that has not ended run, and holds the others.
+    /// If commands run one after another: lets the first unfinished command run, and stops the others.
     fn next(&self, turn: &mut Turn<'_>) {
         if self.in_turns.is_none() {
             return;
@@ -186,8 +187,8 @@ impl Working {
         turn.hold(|index| Some(index) != first);
     }
 
-    /// Starts a command again that lacked memory beside the others, or that another ended by a fault of the device, once
-    /// they have ended. It has lost its work already.
+    /// Restarts a command that ran out of memory beside the others, or that another command ended by a fault of the
+    /// device, once all others have ended. Its work was already lost.
     fn restart(&mut self, turn: &mut Turn<'_>, commands: &[Command]) {
         if self.kinds.len() < 2 || !have_ended(turn.stage) {
             return;
@@ -211,12 +212,12 @@ impl Working {
     }
 }
 
-/// Whether nothing runs any more.
+/// Whether all commands have ended.
 fn have_ended(stage: &Stage) -> bool {
     stage.tracks.iter().all(|track| track.ended.is_some())
 }
 
-/// Seconds of the whole run, by what the lines say.
+/// Expected seconds of the whole run, from the printed totals.
 fn expected(tracks: &[Track], now: f64) -> f64 {
     let ends: Option<Vec<f64>> = tracks.iter().map(Track::expected_end).collect();
     match ends {
@@ -225,7 +226,7 @@ fn expected(tracks: &[Track], now: f64) -> f64 {
     }
 }
 
-/// What is known of a command that has only run beside others: its counter, its length.
+/// Data about a command that has only run beside others: its counter and its length.
 fn known(track: &Track) -> Option<Alone> {
     let best = track.detector.best()?;
     Some(Alone {
@@ -243,7 +244,7 @@ mod tests {
     use crate::Rate;
     use crate::answer::Beside;
 
-    /// A comparison of two copies that are this fast beside each other, of one alone.
+    /// A comparison of two copies, each of which runs beside the other at this fraction of its speed alone.
     fn round(part: f64) -> Round {
         let rate = |per_s| Rate { per_s, marks: 9 };
         let alone = Alone {

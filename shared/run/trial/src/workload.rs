@@ -1,4 +1,4 @@
-//! The workload of the trial, for the tools that measure shares and batch sizes.
+//! The commands of a trial as a workload, for the tools that measure shares and batch sizes.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::answer::Alone;
 use crate::detect::LINES;
 use crate::{Command, Track, Trial};
 
-/// Work of a task of unknown length: what it does alone in a minute.
+/// Seconds that define the work of a task of unknown length: its work alone in this time.
 const MINUTE: f64 = 60.0;
 
-/// The commands as tasks, with the expression that reads their progress. The unit of work is what they count, so the
-/// batch is one unit, unless they use the worker protocol.
+/// The commands as tasks, with the expression that reads their progress. The unit of work is the counted unit, so the
+/// batch size is one unit, except with the worker protocol.
 #[must_use]
 pub fn workload(trial: &Trial, kind: DeviceKind) -> Workload {
     let tasks = trial.commands.iter().zip(&trial.alone);

@@ -1,10 +1,10 @@
-//! Allocations of GPUs: is each consistent in itself, and with the previous one?
+//! Checks allocations of GPUs: each must be consistent in itself, and with the previous one.
 
 use doc::{Allocation, Allotment};
 
 use crate::judge::Judge;
 
-/// Judges consecutive decisions. Paths name them: `$.decisions[3]`.
+/// Judges consecutive decisions. A JSON path names the decision: `$.decisions[3]`.
 ///
 /// Gains and expected ends are not checked: they depend on losses and speeds that are not in the document.
 pub fn judge(decisions: &[Allocation], j: &mut Judge) {
@@ -23,7 +23,7 @@ pub fn judge(decisions: &[Allocation], j: &mut Judge) {
     );
 }
 
-/// Decisions are numbered without a gap, time does not run back, and each changes something.
+/// Decisions are numbered without gaps, their times never decrease, and each decision changes something.
 fn order(decision: &Allocation, before: Option<&Allocation>, j: &mut Judge) {
     let Some(before) = before else {
         return;
@@ -59,7 +59,7 @@ fn grants(decision: &Allocation, j: &mut Judge) {
     }
 }
 
-/// The remainder of a split goes to the first processes, one sample each.
+/// Batch sizes are an equal split; its remainder goes to the first processes, one sample each.
 fn batches(allotment: &Allotment, j: &mut Judge) {
     let sizes: Vec<u64> = allotment
         .batches

@@ -14,13 +14,14 @@ use self::learnt::{Learnt, Scale as FittedScale, learnt};
 use self::student::student;
 use crate::judge::Judge;
 
-/// Minimum number of windows or progress events.
+/// Minimum number of windows or progress events from which a noise scale is estimated.
 const FEWEST: usize = 5;
 
-/// A block counts for at most this many times its steps.
+/// Limit of a block's weight: at most this many times its number of steps.
 const MOST_WEIGHT: f64 = 1.5;
 
-/// Figures are rounded differently if sums are made in another order; errors are differences of nearly equal sums.
+/// Relative tolerance of the recomputed values: sums in another order round differently, and standard errors are
+/// differences of nearly equal sums.
 const ROUGHLY: f64 = 1e-6;
 
 struct Scale {
@@ -30,8 +31,8 @@ struct Scale {
     half_width: f64,
 }
 
-/// Steps, `|G|^2` and `S` of each block. The last two are in units of the mean square of a reference batch's
-/// gradient, which is interpolated log-linearly from the two neighbouring blocks.
+/// Rescales the blocks, each given as steps, `|G|^2` and `S`: the last two are divided by the mean square of a
+/// reference batch's gradient, which is interpolated log-linearly from the two neighbouring blocks.
 fn in_units_of_gradients(
     blocks: &[(f64, f64, f64)],
     reference: f64,
@@ -65,8 +66,8 @@ fn in_units_of_gradients(
     Some(scaled.collect())
 }
 
-/// The ratio of the sums of `variance` and `squared_norm`, with the error of a ratio of sums over independent
-/// blocks, each in units of its gradients.
+/// Noise scale as the ratio of the sums of `variance` and `squared_norm` over all blocks, each in units of its
+/// gradients. Its standard error is that of a ratio of sums over independent blocks.
 fn scale(blocks: &[&GradientNoise], reference: Batch) -> Option<Scale> {
     if blocks.len() < FEWEST {
         return None;
@@ -213,7 +214,8 @@ pub fn of_model(
     }
 }
 
-/// The noise scale from norms: from the later half of the runs' events if it suffices, otherwise from everything.
+/// Noise scale from gradient norms: from the later half of the runs' events if there are enough, otherwise from
+/// all windows and events.
 fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
     let of_events = events(runs, &task.id);
     let reference = task.reference();
@@ -224,8 +226,8 @@ fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Sc
     })
 }
 
-/// The search tries noise scales one step apart, so the scale and its interval may differ by a step from the true
-/// ones.
+/// Judges a noise scale and its interval. The fit searches a grid of noise scales, so its results may differ from
+/// ours by a step of the grid.
 fn judge_scale(claimed: &EfficiencyCurve, own: &FittedScale, j: &mut Judge) {
     let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {
         return j.contradiction("efficiency", "learnt", "a noise scale");
@@ -239,7 +241,8 @@ fn judge_scale(claimed: &EfficiencyCurve, own: &FittedScale, j: &mut Judge) {
         let step = 1.01 * own.step;
         within("noise_scale", *samples, own.phi, step);
         let [low, high] = interval.unwrap_or_default();
-        // The interval's bounds depend on the misfit at a noise scale that may be off by a step.
+        // The bounds of the interval depend on the misfit at the best noise scale, which itself may be off by a
+        // step.
         within("interval", low, own.interval[0], 2.0 * step);
         within("interval", high, own.interval[1], 2.0 * step);
     });

@@ -1,5 +1,5 @@
-/// Least-squares fit of non-increasing values: the minimum over starts of the maximum mean over ends (Robertson,
-/// Wright, Dykstra 1988, section 1.4). Each item is the sum of some values, and their number.
+/// Least-squares fit of non-increasing values, by the min-max formula: the minimum over starts of the maximum
+/// mean over ends (Robertson, Wright, Dykstra 1988, section 1.4). Each item is a sum of values and their number.
 pub fn falling(items: &[(f64, usize)]) -> Vec<f64> {
     let mean = |a: usize, b: usize| {
         let part = &items[a..=b];

@@ -7,7 +7,7 @@ use crate::{allocations, model, plan, profile, run_log, schedule, status, timeli
 
 /// Judges the documents of a stream in order.
 ///
-/// A model can be fitted again if its profile precedes it, so profiles are remembered.
+/// Profiles are remembered: a model can be fitted again if its profile precedes it.
 #[derive(Default)]
 pub struct Inspector {
     refits: Vec<Refit>,
@@ -19,7 +19,7 @@ impl Inspector {
         let verdict = judge(&document, &self.refits);
         match document {
             Any::Profile(last) => self.refits.push(Refit::new(last)),
-            // A model may have learnt from the runs between its profile and it.
+            // The next model may have been fitted to this run together with its profile.
             Any::Run(events) => {
                 let joined = self.refits.last().and_then(|r| r.joined(&events));
                 self.refits.extend(joined);
@@ -30,7 +30,7 @@ impl Inspector {
     }
 }
 
-/// Judges one document; `refits` are the profiles before it.
+/// Judges one document; `refits` are the preceding profiles.
 fn judge(document: &Any, refits: &[Refit]) -> Verdict {
     let mut judge = Judge::new();
     let j = &mut judge;
@@ -80,14 +80,14 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
     Verdict::new(kind, id, judge)
 }
 
-/// Judges a model by its profile, if that precedes it.
+/// Fits a model's profile again, if it precedes the model, and compares.
 fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
     let mut known = refits.iter().rev().filter(|r| r.concerns(model));
     match (known.next(), refits) {
         (Some(refit), _) => {
             let mut own = Judge::new();
             refit.judge(model, &mut own);
-            // It need not have been fitted to the runs.
+            // The model may have been fitted to the profile without the runs.
             let without = !own.lies.is_empty() && known.any(|r| r.is_source_of(model));
             if !without {
                 j.lies.extend(own.lies);

@@ -1,4 +1,4 @@
-//! Collects contradictions, each with its JSON path.
+//! Collects contradictions in a document, each with its JSON path.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ pub struct Lie {
     pub recomputed: String,
 }
 
-/// A place with a remark.
+/// A remark about one place of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Remark {
     /// JSON path.
@@ -31,16 +31,16 @@ pub struct Remark {
 #[derive(Debug)]
 pub struct Judge {
     path: String,
-    /// What is wrong.
+    /// Contradictions: fields that are wrong.
     pub lies: Vec<Lie>,
     /// Implausible measurements.
     pub doubts: Vec<Remark>,
-    /// What could not be recomputed.
+    /// Fields that could not be recomputed.
     pub unjudged: Vec<Remark>,
 }
 
 impl Judge {
-    /// No findings yet, at the top of a document.
+    /// Starts at the top of a document, with no findings.
     pub fn new() -> Self {
         Self {
             path: "$".to_owned(),
@@ -76,7 +76,7 @@ impl Judge {
         }
     }
 
-    /// Field `name` (or this position, if empty) is wrong.
+    /// Reports that field `name` (or the current place, if empty) is wrong.
     pub fn contradiction(&mut self, name: &str, claimed: impl Display, recomputed: impl Display) {
         self.lies.push(Lie {
             path: self.place(name),
@@ -85,7 +85,7 @@ impl Judge {
         });
     }
 
-    /// Field `name` is implausible.
+    /// Reports that field `name` is implausible.
     pub fn doubt(&mut self, name: &str, text: impl Display) {
         self.doubts.push(Remark {
             path: self.place(name),
@@ -93,7 +93,7 @@ impl Judge {
         });
     }
 
-    /// Field `name` cannot be recomputed.
+    /// Reports that field `name` cannot be recomputed.
     pub fn unjudged(&mut self, name: &str, text: impl Display) {
         self.unjudged.push(Remark {
             path: self.place(name),
@@ -101,19 +101,19 @@ impl Judge {
         });
     }
 
-    /// A number must equal another up to rounding.
+    /// Compares two numbers up to rounding.
     pub fn number(&mut self, name: &str, claimed: f64, recomputed: f64) {
         self.number_of(name, claimed, recomputed, 0.0);
     }
 
-    /// A number must equal another up to rounding, if numbers of size `scale` were added up.
+    /// Compares two numbers up to the rounding of sums of numbers of size `scale`.
     pub fn number_of(&mut self, name: &str, claimed: f64, recomputed: f64, scale: f64) {
         if !close(claimed, recomputed, scale) {
             self.contradiction(name, claimed, recomputed);
         }
     }
 
-    /// Like [`Judge::number`], for a field that may be absent if the recomputed one is.
+    /// Like [`Judge::number`], for a field that is absent exactly if the recomputed value is.
     pub fn optional_number(&mut self, name: &str, claimed: Option<f64>, recomputed: Option<f64>) {
         match (claimed, recomputed) {
             (None, None) => {}
@@ -122,7 +122,7 @@ impl Judge {
         }
     }
 
-    /// A value must equal another exactly.
+    /// Compares two values exactly.
     pub fn same<T: PartialEq + Display>(&mut self, name: &str, claimed: T, recomputed: T) {
         if claimed != recomputed {
             self.contradiction(name, claimed, recomputed);
@@ -147,7 +147,7 @@ pub fn shown<T: Display>(value: Option<T>) -> String {
     value.map_or("nothing".to_owned(), |v| v.to_string())
 }
 
-/// Whether two numbers agree up to rounding, if numbers of size `scale` were added up.
+/// Whether two numbers agree up to the rounding of sums of numbers of size `scale`.
 pub fn close(a: f64, b: f64, scale: f64) -> bool {
     (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(scale)
 }

@@ -1,8 +1,8 @@
 //! Checks any document independently of the tools that wrote it.
 //!
-//! It recomputes what a document says with its own arithmetic: it does not call the planner
-//! (`allocation`), the ordering (`overlap`) or the launcher. It shares with them the documents, the
-//! predictor that a model describes, and the simulator.
+//! It recomputes the figures of a document with its own arithmetic: it does not call the planner
+//! (`allocation`), the ordering (`overlap`) or the launcher. It shares three things with them: the
+//! document types, the predictor that a model describes, and the simulator.
 
 mod allocations;
 mod efficiency;

@@ -1,5 +1,5 @@
-//! A model: can it predict, are its predictions possible, and, if its profile precedes it in the
-//! stream, does fitting the profile give the same model?
+//! Checks a model: whether it can predict, whether its predictions are possible and, if its profile precedes it
+//! in the stream, whether fitting that profile gives the same model.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use units::corun::Setting;
 use crate::judge::{Judge, shown};
 use crate::{efficiency, workload};
 
-/// Maximum number of co-runs of all tasks in a model, and of co-runs of some of them.
+/// Maximum number of co-runs of all tasks in a model; the same maximum holds for its runs of only some tasks.
 const MOST_MEASURED: usize = 256;
 
 /// Judges a model.
@@ -54,7 +54,8 @@ fn measured(model: &Model, j: &mut Judge) {
     }
 }
 
-/// The measuring tool writes the kind of device into the workload; a recording may be of any kind.
+/// The kind of device in the workload is that of the fingerprint, since the profiler writes it there; a
+/// recording may come from any kind.
 pub fn kind(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
     if device.kind == DeviceKind::Replay {
         return;
@@ -67,7 +68,7 @@ pub fn kind(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
     });
 }
 
-/// The simulator says itself what it is.
+/// A simulated device must be the one that the simulator itself reports.
 pub fn simulator(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
     if device.kind != DeviceKind::Sim {
         return;
@@ -119,17 +120,17 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
     }
 }
 
-/// A profile, and the result of fitting it, computed when first needed.
+/// A profile and the model fitted to it, which is computed when first needed.
 pub struct Refit {
     profile: Box<Profile>,
-    /// Runs whose measurements it includes.
+    /// Runs whose measurements were added to the profile.
     runs: Vec<Vec<RunEvent>>,
     by_merit: OnceCell<Result<ModelParams, PredictError>>,
     by_family: RefCell<Vec<(Method, Result<ModelParams, PredictError>)>>,
 }
 
 impl Refit {
-    /// Nothing fitted yet.
+    /// Wraps a profile; nothing is fitted yet.
     pub fn new(profile: Box<Profile>) -> Self {
         Self {
             profile,
@@ -143,7 +144,7 @@ impl Refit {
     pub fn concerns(&self, model: &Model) -> bool {
         let header = &self.profile.header;
         let mut workload = model.workload.clone();
-        // Fitting may find an efficiency that the workload of the profile does not have.
+        // Fitting may add an efficiency that the workload of the profile lacks.
         for (task, declared) in workload.tasks.iter_mut().zip(&header.workload.tasks) {
             task.efficiency.clone_from(&declared.efficiency);
         }
@@ -185,14 +186,14 @@ impl Refit {
         own.lies.is_empty()
     }
 
-    /// Whether the tasks have at least the same names.
+    /// Whether the model has the same task names.
     pub fn resembles(&self, model: &Model) -> bool {
         let names = |w: &Workload| w.tasks.iter().map(|t| t.id.clone()).collect::<Vec<_>>();
         names(&self.profile.header.workload) == names(&model.workload)
     }
 
-    /// Measurements in a model must be in the profile, and if there are few co-runs, all of them must be in the
-    /// model.
+    /// Every measurement in a model must be in the profile. If the profile has few co-runs, the model must
+    /// include all of them.
     fn measured(&self, model: &Model, j: &mut Judge) {
         let tasks = &model.workload.tasks;
         let usable = |s: &&doc::Sample| {
@@ -204,7 +205,8 @@ impl Refit {
         };
         let samples = self.profile.samples.iter().filter(usable);
         let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
-        // Among the runs of some of the tasks, those that show how one of the included co-runs continues.
+        // Of the runs of only some tasks, a model keeps those whose tasks and batch sizes occur in one of its
+        // co-runs: they show how that co-run continues when tasks have ended.
         let carried = || {
             model
                 .measured
@@ -218,7 +220,7 @@ impl Refit {
         let is_part = |s: &&&doc::Sample| carried().any(|c| s.tasks.iter().all(|m| among(m, c)));
         let parts = parts.iter().filter(is_part).count();
         let all = whole.len().min(MOST_MEASURED) + parts.min(MOST_MEASURED);
-        // A model may omit them, and if there are many it includes the best.
+        // A model may omit all co-runs; if there are too many, it keeps the best.
         if !model.measured.is_empty() && model.measured.len() != all {
             let truth = format!("{all} of the profile");
             j.contradiction(
@@ -242,9 +244,10 @@ impl Refit {
         }
     }
 
-    /// The same data gives the same parameters, with the family chosen by merit or named by the model.
+    /// Fitting the same data must give the same parameters, with either the family that fits best or the family
+    /// that the model names.
     pub fn judge(&self, model: &Model, j: &mut Judge) {
-        // It is mt-solve's default objective.
+        // The aim decides mt-solve's default objective.
         if model.aim != self.profile.header.aim {
             let words = |aim: Option<doc::Aim>| {
                 aim.map(|aim| {
@@ -268,7 +271,7 @@ impl Refit {
         }
         let method = model.predictor.method;
         let mut families = self.by_family.borrow_mut();
-        // Models of several families may follow one profile.
+        // Each family is fitted once: models of several families may follow one profile.
         if !families.iter().any(|(of, _)| *of == method) {
             families.push((method, fit(&data(), method, &options).map(params)));
         }
@@ -277,7 +280,7 @@ impl Refit {
         };
         match by_family {
             Ok(own) if *own == model.predictor => {}
-            // The closer one gives the clearer message.
+            // If the best family is that of the model, comparing with its fit gives the clearer message.
             Ok(own) => {
                 let near = by_merit.as_ref().ok();
                 let near = near.filter(|o| o.method == method);
@@ -289,7 +292,7 @@ impl Refit {
     }
 }
 
-/// The first position in the document where parameters differ.
+/// The first line of the documents in which the parameters differ, in both versions.
 fn difference(claimed: &ModelParams, own: &ModelParams) -> (String, String) {
     let text = |params| serde_json::to_string_pretty(params).unwrap_or_default();
     let (claimed, own) = (text(claimed), text(own));

@@ -1,5 +1,5 @@
-//! A plan: do its predictions match its model, does it keep its constraints, and do the objective, the baselines and
-//! the fronts follow from the predictions?
+//! Checks a plan: its predictions must match its model, its constraints must hold, and the objective, the baselines
+//! and the fronts must follow from the predictions.
 
 mod baselines;
 mod candidates;
@@ -24,7 +24,7 @@ use crate::{model, workload};
 use choices::Choices;
 use frame::Frame;
 
-/// Judges a plan with the model and workload in it.
+/// Judges a plan by the model and workload that it carries.
 pub fn judge(plan: &Plan, j: &mut Judge) {
     if let Some(model) = &plan.model {
         j.field("model", |j| model::judge(model, j));
@@ -49,7 +49,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     }
 }
 
-/// Reasons follow from a model.
+/// Judges the reasons why nothing is feasible, which follow from the model.
 fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
     match plan.model.as_ref().map(|m| (m, Predictor::from_model(m))) {
         Some((_, Err(error))) => j.contradiction("model.predictor", "a predictor", error),
@@ -64,7 +64,7 @@ fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
     }
 }
 
-/// What follows from the model of a plan, or from its table of rates.
+/// Judges everything that follows from the plan's model or from its table of rates.
 fn throughput(plan: &Plan, found: Option<&Feasible>, j: &mut Judge) {
     match &plan.model {
         Some(model) => match Predictor::from_model(model) {
@@ -92,9 +92,9 @@ fn searched(search: &Search, j: &mut Judge) {
     });
 }
 
-/// Fields that a plan repeats from its workload.
+/// Judges the fields that a plan repeats from its workload.
 fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
-    // Fields missing in a hand-written plan are taken from its workload; a task that it omits does not run.
+    // A hand-written plan takes missing fields from its workload; tasks that it omits do not run.
     let by_hand = matches!(plan.answer, Answer::ByHand(_));
     let repeats = |name: &str, claimed: Option<String>, truth: Option<String>, j: &mut Judge| {
         if claimed.is_some() || !by_hand {
@@ -102,7 +102,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         }
     };
     repeats("id", plan.id.clone(), workload.id.clone(), j);
-    // How transfers share the link may be chosen when they are ordered, but not its speed.
+    // The order of transfers may change how they share the link, but not the speed of the link.
     let speed = |l: Option<doc::Link>| l.map(|l| format!("{} down, {} up", l.down, l.up));
     repeats("link", speed(plan.link), speed(workload.link), j);
     let found = matches!(plan.answer, Answer::Feasible(_));
@@ -116,7 +116,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         j.field("tasks", |j| {
             j.index(i, |j| {
                 let count = |s: Option<units::Samples>| s.map(|s| s.get().to_string());
-                // Volumes may be given only in the plan, as those of one round.
+                // The plan alone may give volumes, for one round.
                 if known.samples.is_some() {
                     repeats("samples", count(task.samples), count(known.samples), j);
                 }
@@ -125,7 +125,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
                 };
                 let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
                 repeats("update_bytes", claimed, truth, j);
-                // A hand-written plan may have any, like that for some tasks of a timeline.
+                // A hand-written plan may have any batch size, for example a plan for some tasks of a timeline.
                 if let Some(batch) = plan.given(i).batch
                     && !by_hand
                     && !known.batch_sizes.contains(&batch)
@@ -157,7 +157,7 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
     }
 }
 
-/// A predictor with another number of tasks than its workload.
+/// Reports a predictor whose number of tasks differs from that of its workload.
 fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
     let (claimed, truth) = (predictor.task_count(), model.workload.tasks.len());
     j.contradiction(
@@ -167,7 +167,7 @@ fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
     );
 }
 
-/// Everything that follows from the predictions of the model.
+/// Judges everything that follows from the predictions of the model.
 fn predicted(
     plan: &Plan,
     found: Option<&Feasible>,

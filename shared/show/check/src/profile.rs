@@ -1,4 +1,5 @@
-//! A profile: results of the simulator are simulated again; results from a real device are checked for plausibility.
+//! Checks a profile: measurements of the simulator are repeated, and measurements of a real device are checked for
+//! plausibility.
 
 mod plausible;
 mod simulated;
@@ -10,7 +11,7 @@ use doc::{DesignKind, DeviceKind, Profile, StopReason};
 use crate::judge::Judge;
 use crate::{efficiency, model, workload};
 
-/// Judges a profile. Paths name records: `$.samples[3]` is the fourth sample record.
+/// Judges a profile. A JSON path names the record: `$.samples[3]` is the fourth sample record.
 pub fn judge(profile: &Profile, j: &mut Judge) {
     j.field("header", |j| {
         j.field("workload", |j| workload::judge(&profile.header.workload, j));
@@ -36,7 +37,8 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// Only one-at-a-time designs serve a plan and end for lack of gain; only an import has measurements by others.
+/// Checks the design. Only an adaptive design serves a plan and stops when the expected gain is small; only an
+/// import has measurements made by others.
 fn design(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;
     let adaptive = header.design == DesignKind::Adaptive;
@@ -66,7 +68,7 @@ fn design(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// What the end record says about the earlier records.
+/// Judges the counts in the end record against the earlier records.
 fn counts(profile: &Profile, j: &mut Judge) {
     let Some(end) = &profile.end else {
         return j.unjudged("end", "the profile was stopped half-way");
@@ -80,7 +82,7 @@ fn counts(profile: &Profile, j: &mut Judge) {
     });
 }
 
-/// Numbers of configurations are used only once; batch sizes are the workload's.
+/// Checks that every configuration number is used once, and that batch sizes are those of the workload.
 fn configurations(profile: &Profile, j: &mut Judge) {
     let tasks = &profile.header.workload.tasks;
     let mut seen = BTreeSet::new();

@@ -26,7 +26,7 @@ enum Source {
         predictor: Box<Predictor>,
         settings: Vec<Setting>,
         gpus: Vec<u32>,
-        /// Whether the tasks that compute also get the shares of the tasks that do not.
+        /// Whether the tasks that compute also get the shares of the idle tasks.
         divides: bool,
     },
     Table(HashMap<Set, Vec<f64>>),
@@ -46,7 +46,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates that a timeline uses, or why they are unavailable.
+    /// The rates that a timeline uses, or a message why they are unavailable.
     pub fn of_timeline(timeline: &Timeline) -> Result<Self, String> {
         let plan = &timeline.plan;
         let mut rates = Self {
@@ -62,7 +62,7 @@ impl Rates {
         Ok(rates)
     }
 
-    /// The rates that the model in a timeline's plan predicts, at the timeline's batch sizes.
+    /// Rates predicted by the model of the timeline's plan, at the timeline's batch sizes.
     pub fn predicted(timeline: &Timeline, model: &Model) -> Result<Self, String> {
         Ok(Self {
             source: of_model(timeline, model)?,
@@ -71,7 +71,7 @@ impl Rates {
         })
     }
 
-    /// The rates that the simulator measures at the settings of a timeline.
+    /// Rates that the simulator measures at the timeline's batch sizes and shares.
     pub fn simulated(timeline: &Timeline, seed: u64) -> Result<Self, String> {
         let plan = &timeline.plan;
         let workload = plan.workload().ok_or("the plan carries no workload")?;
@@ -91,7 +91,8 @@ impl Rates {
         })
     }
 
-    /// Rates with one entry per task of the plan; those of idle tasks are meaningless.
+    /// Rates while the set `active` computes, one entry per task of the plan; the entries of idle tasks are
+    /// meaningless.
     pub fn row(&mut self, active: Set) -> Result<Vec<f64>, String> {
         if let Some(row) = self.known.get(&active) {
             return Ok(row.clone());
@@ -133,7 +134,8 @@ impl Rates {
     }
 }
 
-/// Gives the shares of all tasks to the running ones, in proportion to their own and at most the whole device each.
+/// Divides the shares of all tasks among the running ones, in proportion to their own shares, but at most the whole
+/// device each.
 pub fn divide(settings: &[Setting], running: &mut [Setting]) {
     let hundredths = |task: &Setting| u64::from(task.share.hundredths());
     let full = u64::from(Share::FULL.hundredths());
@@ -154,7 +156,7 @@ pub fn divide(settings: &[Setting], running: &mut [Setting]) {
     }
 }
 
-/// Tasks affect each other only if they compute on the same GPU: evaluates each GPU separately.
+/// Evaluates each GPU separately: tasks affect each other only if they compute on the same GPU.
 fn by_gpu(
     gpus: &[u32],
     active: Set,
@@ -173,7 +175,7 @@ fn by_gpu(
     Ok(row)
 }
 
-/// Rates of tasks that run together, in their order, by the simulator: those of a simulated launch.
+/// Rates of tasks that run together, in their order, measured as in a simulated launch.
 fn simulate(sim: &mut Sim, running: &[Setting]) -> Result<Vec<f64>, String> {
     let mut runs: Vec<(usize, Setting)> = running
         .iter()
@@ -233,7 +235,7 @@ fn of_model(timeline: &Timeline, model: &Model) -> Result<Source, String> {
     })
 }
 
-/// The rows of a plan's table by set of tasks.
+/// The rows of a plan's table, keyed by set of tasks.
 pub fn table(plan: &Plan) -> HashMap<Set, Vec<f64>> {
     let mut rows = HashMap::new();
     for row in &plan.rates {
@@ -248,7 +250,7 @@ pub fn table(plan: &Plan) -> HashMap<Set, Vec<f64>> {
     rows
 }
 
-/// Workload task, batch size and share of every task of a plan; `batches` overrides the plan's.
+/// Workload task, batch size and share of every task of a plan; a size in `batches` overrides the plan's.
 pub fn settings(plan: &Plan, batches: &[Option<Batch>]) -> Result<Vec<Setting>, String> {
     let workload = plan.workload().ok_or("the plan carries no workload")?;
     let setting = |(i, task): (usize, &doc::PlanTask)| {

@@ -6,16 +6,16 @@ use units::Samples;
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundTask {
-    /// Seconds of its download alone on the link.
+    /// Seconds of its download if it has the link to itself.
     pub download: f64,
-    /// Samples to compute.
+    /// Number of samples to compute.
     pub work: f64,
-    /// Seconds of its upload alone on the link.
+    /// Seconds of its upload if it has the link to itself.
     pub upload: f64,
 }
 
 impl RoundTask {
-    /// A task with these transfers; without a link they take no time.
+    /// Makes a task with these transfers; without a link they take no time.
     pub fn new(link: Option<Link>, bytes: Option<UpdateBytes>, samples: Samples) -> Self {
         let bytes = bytes.unwrap_or_default();
         Self {

@@ -1,4 +1,4 @@
-//! A run: are its events possible in this order, and does the summary match them?
+//! Checks a run: its events must be possible in this order, and its summary must match them.
 
 mod assignments;
 mod device;
@@ -23,7 +23,7 @@ use crate::rates::{Rates, everyone};
 use crate::{plan, timeline};
 use event::{at_event, plan_of, summaries};
 
-/// Judges the events of a run; returns its name. Paths name events: `$.events[3]`.
+/// Judges the events of a run; returns its name. A JSON path names the event: `$.events[3]`.
 pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     carried(events, j);
     order(events, j);
@@ -44,8 +44,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     plan_of(events.first()?)?.id.clone()
 }
 
-/// Throughput of each task of the plan while all run, if known: predicted again if a timeline has changed batch
-/// sizes, or why it cannot be.
+/// Throughput of each task of the plan while all run, if known. If a timeline changes batch sizes, it is
+/// predicted again; an error says why it cannot be.
 fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     let plan = planned.plan();
     let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);
@@ -64,7 +64,7 @@ fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     }
 }
 
-/// Timelines and plans within events.
+/// Judges the timelines and plans that events carry.
 fn carried(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate() {
         at_event(at, j, |j| match event.planned() {
@@ -119,7 +119,7 @@ fn order(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Predictions that events repeat are those of the plan, at the batch sizes of the timeline.
+/// Predictions that events repeat must be those of the plan, at the batch sizes of the timeline.
 fn predictions(events: &[RunEvent], j: &mut Judge) {
     let mut predicted: Vec<(&TaskId, f64)> = Vec::new();
     for (at, event) in events.iter().enumerate() {

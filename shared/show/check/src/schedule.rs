@@ -1,4 +1,4 @@
-//! A schedule of a cluster: can it run like this, is its cost right, and can its bound hold?
+//! Checks a schedule of a cluster: it must be possible, its cost must be right, and its lower bound must hold.
 
 mod gangs;
 mod lanes;
@@ -12,7 +12,7 @@ use doc::{Cluster, ClusterJob, GpuGroup, Schedule, ScheduleBound, ScheduledTask}
 
 use crate::judge::{Judge, ROUNDING, close};
 
-/// Judges a cluster: the reader has found everything that can be wrong with one.
+/// Judges a cluster. Nothing is left to check: the reader has validated everything.
 pub fn judge_cluster(cluster: &Cluster, j: &mut Judge) {
     if cluster.jobs.iter().any(|job| job.train.is_empty()) {
         j.contradiction(
@@ -23,7 +23,7 @@ pub fn judge_cluster(cluster: &Cluster, j: &mut Judge) {
     }
 }
 
-/// Judges a schedule with the cluster in it.
+/// Judges a schedule by the cluster that it carries.
 pub fn judge(schedule: &Schedule, j: &mut Judge) {
     j.same_option("id", schedule.id.as_ref(), schedule.cluster.id.as_ref());
     let fingerprint = schedule.cluster.fingerprint();
@@ -42,7 +42,7 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
     deviations(schedule, &paces, &worked.works, j);
     every_task_once(schedule, j);
     rounds_follow(schedule, j);
-    // Merged rounds share no GPU.
+    // Tasks of merged rounds never share a GPU.
     if schedule.cluster.sharing.is_empty() || schedule.is_merged() {
         lanes::one_at_a_time(schedule, j);
     }
@@ -52,7 +52,7 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
     residency::judge(schedule, &groups, j);
 }
 
-/// Whether a duration is the expected one, within the noise that the schedule admits to.
+/// Whether a duration is the expected one, within the noise that the schedule declares.
 fn lasts(duration: f64, expected: f64, scale: f64, noise: f64) -> bool {
     (duration - expected).abs() <= noise * expected + ROUNDING * scale.max(expected)
 }
@@ -92,8 +92,9 @@ fn durations(
     }
 }
 
-/// The noise is that of the task that deviates most, and is not just allowed for; what the tasks
-/// take to synchronise, of which nothing else depends where another of the round ends later, adds up.
+/// The declared noise must be the largest relative deviation of any task, not just an upper limit. The total
+/// synchronisation time must be the sum over all tasks: no other figure depends on the synchronisation of a task that
+/// ends before others of its round.
 fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], works: &[f64], j: &mut Judge) {
     let (mut largest, mut reached, mut sum) = (0.0_f64, schedule.noise <= 0.0, 0.0);
     for ((task, pace), &trained) in schedule.assignments.iter().zip(paces).zip(works) {
@@ -130,7 +131,7 @@ fn every_task_once(schedule: &Schedule, j: &mut Judge) {
         own.push((task.round, task.round + task.rounds));
     }
     for (n, job) in schedule.cluster.jobs.iter().enumerate() {
-        // The first round that is missing or there again, of each task.
+        // For each task, the first round that is missing or appears twice.
         let wrong = (0..job.tasks).filter_map(|task| {
             let mut own = seen.remove(&(n, task)).unwrap_or_default();
             own.sort_unstable();
@@ -155,14 +156,15 @@ fn every_task_once(schedule: &Schedule, j: &mut Judge) {
     }
 }
 
-/// A round starts when every task of the one before is synchronised.
+/// A round must not start before every task of the previous round is synchronised.
 ///
-/// Entries of a job that begin with the same round have as many rounds: within these, starts and ends move by the
-/// periods of the entries, the latest end as a convex and the earliest start as a concave function of the round, so that
-/// the first and the last pair of rounds say it of all.
+/// Entries of a job that begin with the same round have the same number of rounds. Within them, starts and ends move by
+/// the periods of the entries, so the latest end is a convex and the earliest start a concave function of the round. It
+/// is therefore enough to check the first and the last pair of rounds.
 fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
     let later = |task: &ScheduledTask, rounds: u32| f64::from(rounds) * task.period;
-    // When the round before this one is synchronised; and within entries from this one on, the first and the last but one.
+    // `before`: when the previous round is synchronised. `within`: for entries that begin with this round, when their
+    // first and their last but one round are synchronised.
     let mut before: BTreeMap<(usize, u32), f64> = BTreeMap::new();
     let mut within: BTreeMap<(usize, u32), (f64, f64)> = BTreeMap::new();
     for task in &schedule.assignments {
@@ -218,7 +220,7 @@ fn figures(schedule: &Schedule, busy: f64, j: &mut Judge) -> f64 {
     let rank = (flows.len() * 95).div_ceil(100).max(1);
     let capacity = makespan * schedule.cluster.gpu_groups().len() as f64;
     j.number("cost", schedule.cost, cost);
-    // Flow times are differences of numbers as large as the cost.
+    // Flow costs are differences of numbers as large as the cost.
     j.number_of("flow_cost", schedule.flow_cost, flow_cost, cost);
     let mean = flows.iter().sum::<f64>() / flows.len() as f64;
     j.number_of("mean_s", schedule.mean.get(), mean.max(0.0), makespan);
@@ -234,7 +236,7 @@ fn figures(schedule: &Schedule, busy: f64, j: &mut Judge) -> f64 {
     cost
 }
 
-/// `sum w (a + R l)`: every job alone on the cluster.
+/// Chain bound `sum w (a + R l)`: every job has the cluster to itself.
 fn chain(cluster: &Cluster) -> f64 {
     let each = cluster.jobs.iter().map(|job| {
         let round = match gangs::is_gang(job) {
@@ -247,10 +249,11 @@ fn chain(cluster: &Cluster) -> f64 {
     each.sum()
 }
 
-/// The end of the last of a round's tasks when each takes the GPU that has it done first.
+/// Shortest round of a job alone on the cluster: each task goes to the GPU that finishes it first; returns the end of
+/// the last task.
 ///
-/// On an empty cluster this list rule gives the shortest possible round: ends of tasks on a GPU are
-/// `Ts + k Tc`, and it takes the smallest ones.
+/// On an empty cluster this list rule gives the shortest possible round: the possible ends on a GPU are `Ts + k Tc`,
+/// and the rule takes the smallest of them.
 fn shortest_round(cluster: &Cluster, job: &ClusterJob) -> f64 {
     let mut queues: Vec<(f64, f64, u32, u32)> = Vec::new();
     for group in &cluster.groups {

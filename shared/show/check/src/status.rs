@@ -1,4 +1,4 @@
-//! The status of a cluster's jobs: are states, rounds and expected ends consistent?
+//! Checks the status of a cluster's jobs: states, rounds and expected ends must be consistent.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use doc::{ClusterStatus, JobState, JobStatus};
 
 use crate::judge::Judge;
 
-/// Judges a status. Why a job waits, and when it ends, depends on data that is not in the document.
+/// Judges a status. The reason why a job waits, and its end time, depend on data that is not in the document, so
+/// they are not checked.
 pub fn judge(status: &ClusterStatus, j: &mut Judge) {
     let mut trains: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (at, job) in status.jobs.iter().enumerate() {
@@ -15,7 +16,8 @@ pub fn judge(status: &ClusterStatus, j: &mut Judge) {
                 state(job, j);
                 times(job, status, j);
                 for task in job.running.iter().filter(|t| t.trains) {
-                    // Two jobs may share a GPU; which ones is not in the document. Never three, nor one with itself.
+                    // Two jobs may share a GPU, but the document does not say which pairs may. Three jobs never do,
+                    // nor does a job with itself.
                     let own = job.job.as_str();
                     let there = trains.entry(&task.gpu).or_default();
                     there.push(own);
@@ -86,7 +88,7 @@ fn times(job: &JobStatus, status: &ClusterStatus, j: &mut Judge) {
             if at > now {
                 j.contradiction("end_s", at, format!("at most {now}"));
             }
-            // It has ended: the interval of an expectation is this one moment.
+            // The job has ended: the interval of its end is a single moment.
             j.number("end_low_s", low, at);
             j.number("end_high_s", high, at);
         }

@@ -1,5 +1,5 @@
-//! A timeline: are its phases possible under the link and the compute rates, does its makespan
-//! match them, and do its bounds hold?
+//! Checks a timeline: its phases must be possible under the link and the compute rates, its makespan must
+//! match them, and its bounds must hold.
 
 mod bounds;
 pub mod compute;
@@ -18,7 +18,7 @@ use crate::rates::Rates;
 
 pub use lane::{Lane, jobs, lanes};
 
-/// Judges a timeline with the plan in it.
+/// Judges a timeline by the plan that it carries.
 pub fn judge(timeline: &Timeline, j: &mut Judge) {
     j.field("plan", |j| plan::judge(&timeline.plan, j));
     j.same_option("id", timeline.id.as_ref(), timeline.plan.id.as_ref());
@@ -73,11 +73,12 @@ fn search(timeline: &Timeline, j: &mut Judge) {
     });
 }
 
-/// Batch sizes are between the smallest and the largest of the workload, or the plan's, and fit into memory.
+/// Batch sizes must lie between the smallest and the largest of the workload, or be the plan's, and fit into
+/// memory.
 fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
     let plan = &timeline.plan;
     let Some(workload) = plan.workload() else {
-        // Without a model, other batch sizes than the plan's are unknown.
+        // Without a workload only the plan's batch sizes are known.
         for (i, ordered) in timeline.batches.iter().enumerate() {
             if let (Some(ordered), Some(planned)) = (ordered, plan.given(i).batch) {
                 j.field("batches", |j| {
@@ -96,7 +97,7 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
         let (Some(known), Some(batch)) = (known, timeline.batches[i].or(planned)) else {
             continue;
         };
-        // A hand-written timeline may omit them; a search gives them.
+        // A hand-written timeline may omit batch sizes; a timeline of a searched plan has them.
         if timeline.batches[i].is_none() && plan.feasible().is_some() {
             j.contradiction("batches", format!("nothing of {}", task.id), batch);
         }
@@ -140,7 +141,7 @@ fn kind_of_rates(timeline: &Timeline, j: &mut Judge) {
     }
 }
 
-/// Figures that follow from other figures of the same timeline.
+/// Judges figures that follow from other figures of the timeline.
 fn figures(timeline: &Timeline, j: &mut Judge) {
     let last = timeline.phases.iter().map(|p| p.end.get());
     let makespan = timeline.makespan.get();
@@ -175,7 +176,7 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
     }
 }
 
-/// Compute follows the download and the upload follows compute, in the claimed orders.
+/// Compute must follow the download, and the upload must follow compute, in the claimed orders.
 pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
     let room = 1e-9 * timeline.makespan.get();
     for (at, phase) in timeline.phases.iter().enumerate() {

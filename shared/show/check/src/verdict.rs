@@ -13,15 +13,15 @@ pub struct Verdict {
     pub id: Option<String>,
     /// Whether nothing is wrong.
     pub ok: bool,
-    /// What is wrong.
+    /// Contradictions: fields that are wrong.
     pub lies: Vec<Lie>,
     /// Implausible values.
     pub doubts: Vec<Remark>,
-    /// What could not be recomputed.
+    /// Fields that could not be recomputed.
     pub unjudged: Vec<Remark>,
 }
 
-/// Doubts that are told one by one: a noisy profile has dozens of the same kind.
+/// Maximum number of doubts printed individually: a noisy profile has dozens of the same kind.
 const MOST_DOUBTS: usize = 5;
 
 impl Verdict {
@@ -36,7 +36,8 @@ impl Verdict {
         }
     }
 
-    /// One line for each finding, ended by line feeds; without `verbose` the first doubts and the number of others.
+    /// One line for each finding, with line feeds. Without `verbose`, prints only the first doubts and the number
+    /// of the others.
     pub fn lines(&self, verbose: bool) -> String {
         let subject = match &self.id {
             Some(id) => format!("{} {}", self.kind, id.escape_debug()),

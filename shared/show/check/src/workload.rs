@@ -1,11 +1,11 @@
-//! A workload: can its simulated device and models be built at all?
+//! Checks whether the simulated device and models of a workload can be built at all.
 
 use doc::{DeviceKind, GpuSpec, Workload};
 use gpusim::{Gpu, Network};
 
 use crate::judge::Judge;
 
-/// Checks what validation cannot know: the names of GPUs and models.
+/// Checks the names of GPUs and models, which the validation of documents does not know.
 pub fn judge(workload: &Workload, j: &mut Judge) {
     j.field("device", |j| {
         let gpu = match &workload.device.gpu {

@@ -25,8 +25,8 @@ use sweep::Sweep;
 
 pub use verdict::verdict_note;
 
-/// Makes reports of documents in order. Remembers plans, to compare profiles with them: the last plan, and the
-/// promises of each.
+/// Makes reports of documents in order. To compare later profiles with plans, it remembers the last plan and
+/// the predictions of every plan.
 #[derive(Debug, Default)]
 pub struct Reporter {
     plan: Option<Plan>,
@@ -67,7 +67,7 @@ impl Reporter {
         self.plan = Some(plan.clone());
     }
 
-    /// What only all documents together show: measured plans with several total shares.
+    /// Report on all documents together, if there is any: measured plans with several total shares.
     pub fn finish(&mut self) -> Option<Report> {
         std::mem::take(&mut self.sweep).report()
     }

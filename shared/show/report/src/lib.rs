@@ -1,8 +1,8 @@
 //! Tables and pictures of any document.
 //!
 //! A [`Reporter`] turns documents into [`Report`]s: facts, tables, pictures and tracks, independent
-//! of the output format. The functions of this level turn reports into text: for a terminal, as
-//! CSV, Markdown, SVG, HTML or a Chrome trace.
+//! of the output format. The functions at the top level of this crate turn reports into text: for a
+//! terminal, as CSV, Markdown, SVG, HTML or a Chrome trace.
 
 mod content;
 mod error;

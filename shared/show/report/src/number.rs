@@ -1,10 +1,10 @@
-//! Numbers for people.
+//! Formats numbers for people.
 
 /// Significant digits in a report.
 const SIGNIFICANT: i32 = 4;
 
-/// Number of decimals for which the largest of some numbers has four significant digits, but no more than the numbers
-/// have.
+/// Number of decimals that shows the largest of some numbers with four significant digits, but not more decimals than
+/// the numbers have.
 pub fn decimals(values: impl Iterator<Item = f64>) -> usize {
     let finite: Vec<f64> = values.filter(|v| v.is_finite()).collect();
     let most = finite.iter().copied().map(f64::abs).fold(0.0, f64::max);

@@ -5,9 +5,9 @@ use crate::picture::{Drawing, Picture};
 /// The whole report of one document.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// What the document is, with its name.
+    /// Kind and name of the document.
     pub title: String,
-    /// Whether numbers of a device come from a simulator.
+    /// Whether the numbers of the device come from a simulator.
     pub simulated: bool,
     /// The answer in one line: whether sharing is worth it, and by how much.
     pub headline: String,
@@ -21,11 +21,11 @@ pub struct Report {
     pub legend: Vec<(&'static str, &'static str)>,
     /// The pictures.
     pub pictures: Vec<Picture>,
-    /// Tracks over time, for a trace viewer.
+    /// Tracks for a trace viewer.
     pub tracks: Vec<Track>,
 }
 
-/// Slices of time of one task, planned or measured.
+/// One task in a trace viewer: its planned or measured slices of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     /// `planned` or `measured`.
@@ -34,7 +34,7 @@ pub struct Track {
     pub name: String,
     /// Name, start and end in seconds.
     pub slices: Vec<(String, f64, f64)>,
-    /// Name and values over time, in seconds.
+    /// Name, time in seconds, and value at that time.
     pub counters: Vec<(&'static str, f64, f64)>,
 }
 
@@ -43,13 +43,13 @@ pub struct Track {
 pub struct Table {
     /// Name for `--table`.
     pub key: &'static str,
-    /// What it shows.
+    /// Title: what the table shows.
     pub title: String,
     /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows, each with one cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether it is for programs: shown only as CSV, or on request.
+    /// Whether the table is meant for programs: it appears only as CSV, or on request.
     pub long: bool,
 }
 
@@ -62,9 +62,9 @@ pub struct Column {
     pub heading: &'static str,
     /// Unit, or empty.
     pub unit: &'static str,
-    /// Whether its numbers come from the device, directly or by prediction.
+    /// Whether the numbers come from the device, measured or predicted.
     pub of_device: bool,
-    /// Whether it is only graphical, and not part of CSV.
+    /// Whether the column is only drawn, and left out of CSV.
     pub drawn: bool,
 }
 
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Adds a column whose numbers are given or counted.
+    /// Adds a column whose numbers do not depend on the device.
     pub fn column(mut self, key: &'static str, heading: &'static str, unit: &'static str) -> Self {
         self.columns.push(Column {
             key,
@@ -143,7 +143,7 @@ impl Table {
         self
     }
 
-    /// Adds a column whose numbers come from the device, directly or by prediction.
+    /// Adds a column whose numbers come from the device, measured or predicted.
     pub fn measured(
         mut self,
         key: &'static str,
@@ -157,7 +157,7 @@ impl Table {
         self
     }
 
-    /// Adds a graphical column.
+    /// Adds a column that is only drawn, and left out of CSV.
     pub fn drawing(mut self, heading: &'static str) -> Self {
         self = self.column("", heading, "");
         if let Some(last) = self.columns.last_mut() {
@@ -182,17 +182,17 @@ impl Table {
 }
 
 impl Cell {
-    /// A number, if there is one.
+    /// A cell with the number, or an empty cell.
     pub fn number(value: Option<f64>) -> Self {
         value.map_or(Self::Empty, Self::Number)
     }
 
-    /// A text, if there is one.
+    /// A cell with the text, or an empty cell.
     pub fn text(value: Option<impl Into<String>>) -> Self {
         value.map_or(Self::Empty, |t| Self::Text(t.into()))
     }
 
-    /// A whole number, if there is one.
+    /// A cell with the whole number, or an empty cell.
     pub fn count(value: Option<u64>) -> Self {
         value.map_or(Self::Empty, Self::Count)
     }

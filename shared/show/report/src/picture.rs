@@ -1,4 +1,4 @@
-//! Pictures: their content, and how it becomes SVG.
+//! Contents of pictures, and how they are drawn as SVG.
 
 mod area;
 mod axis;
@@ -19,7 +19,7 @@ pub use svg::{Canvas, escape};
 pub struct Picture {
     /// Name for `--picture`.
     pub key: &'static str,
-    /// What it shows.
+    /// Title: what the picture shows.
     pub title: String,
     /// A remark below the title, for example that numbers are simulated.
     pub subtitle: String,
@@ -27,7 +27,7 @@ pub struct Picture {
     pub drawing: Drawing,
 }
 
-/// What is drawn.
+/// Content of a picture, by kind of chart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drawing {
     /// Bars with values.

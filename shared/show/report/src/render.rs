@@ -1,4 +1,4 @@
-//! A report as text.
+//! Turns reports into text.
 
 mod csv;
 mod html;
@@ -17,7 +17,7 @@ use crate::number::{decimals, fixed};
 use crate::page::{Cell, Column, Report, Table};
 use crate::picture;
 
-/// The pictures of all reports in one SVG document, one below the other.
+/// Draws the pictures of all reports in one SVG document, one below the other.
 pub fn svg(reports: &[Report]) -> Result<String, RenderError> {
     let mut pictures = reports.iter().flat_map(|r| &r.pictures).peekable();
     if pictures.peek().is_none() {
@@ -26,7 +26,7 @@ pub fn svg(reports: &[Report]) -> Result<String, RenderError> {
     Ok(picture::document(pictures))
 }
 
-/// The cells of a column as text: numbers of one column have the same decimals.
+/// Formats the cells of a column; numbers of one column have the same number of decimals.
 fn shown(table: &Table, column: usize) -> Vec<String> {
     let cells = || table.rows.iter().map(|row| &row[column]);
     let numbers = cells().filter_map(|cell| match cell {
@@ -57,7 +57,7 @@ fn at_right(table: &Table, column: usize) -> bool {
     filled.all(|cell| cell.value().is_some())
 }
 
-/// Heading, unit and origin of a column.
+/// Heading and unit of a column, and whether its numbers are simulated.
 fn heading(column: &Column, simulated: bool) -> Vec<&'static str> {
     let origin = if simulated && column.of_device {
         "simulated"
@@ -68,7 +68,7 @@ fn heading(column: &Column, simulated: bool) -> Vec<&'static str> {
     parts.into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// Text without control characters, which could drive a terminal.
+/// Removes control characters, which could change the state of a terminal.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -1,4 +1,4 @@
-//! How busy the device is.
+//! Measures how busy the device is.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use host::discovery;
 
 /// The observed device.
 pub enum Busy {
-    /// A GPU, by NVML.
+    /// A GPU, measured by NVML.
     Gpu(Box<Meter>),
-    /// The processors of this machine, since the previous observation.
+    /// The CPUs of this machine, measured since the previous observation.
     Processors(Ticks),
 }
 
-/// Clock ticks of all processors since the machine started.
+/// Clock ticks of all CPUs since the machine started.
 #[derive(Default)]
 pub struct Ticks {
     worked: u64,
@@ -21,7 +21,7 @@ pub struct Ticks {
 }
 
 impl Busy {
-    /// For the first GPU of this machine, otherwise for its processors.
+    /// Observes the first GPU of this machine or, without one, its CPUs.
     pub fn of_machine() -> Self {
         let gpus = discovery::discover().unwrap_or_default();
         let meter = gpus.first().and_then(|gpu| Meter::open(&gpu.uuid).ok());
@@ -30,7 +30,7 @@ impl Busy {
         })
     }
 
-    /// How busy it is, as text.
+    /// Measures how busy the device is; `None` if it cannot be read.
     pub fn now(&mut self) -> Option<String> {
         match self {
             Self::Gpu(meter) => {
@@ -52,8 +52,8 @@ impl Busy {
 }
 
 impl Ticks {
-    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, interrupts, and steal. Time of guests
-    /// is included in user.
+    /// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, interrupts, and steal. The time of
+    /// guests is included in user.
     fn of(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks = line.split_whitespace().take(8).map(str::parse);

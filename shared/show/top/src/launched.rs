@@ -1,4 +1,4 @@
-//! A launched run, from its events.
+//! State of a launched run, from its events.
 
 use doc::{
     DeviceFingerprint, EventPayload, PhaseKind, Planned, ProcessEnd, RunEvent, TaskProgress,
@@ -11,9 +11,9 @@ use crate::screen::{Row, Screen};
 /// State of a run, from its events so far.
 #[derive(Debug, Default)]
 pub struct Launched {
-    /// Where the events come from.
+    /// Source of the events.
     name: String,
-    /// Its device, after the launch event.
+    /// Device of the run, known after the launch event.
     pub device: Option<DeviceFingerprint>,
     tasks: Vec<Task>,
     time_s: f64,
@@ -35,7 +35,7 @@ struct Task {
     started_s: Option<f64>,
     ended_s: Option<f64>,
     share: Option<Share>,
-    /// Samples of a round.
+    /// Number of samples per round.
     samples: Option<f64>,
     done: f64,
     rate: Option<SamplesPerSec>,
@@ -100,7 +100,7 @@ impl Task {
             id: self.id.to_string(),
             state: state.to_owned(),
             running,
-            // A run has few tasks, so all of them are scanned.
+            // Ended tasks are hidden by default, but a run has few tasks: list all of them.
             ended: false,
             time_s: self
                 .started_s
@@ -117,7 +117,7 @@ impl Task {
 }
 
 impl Launched {
-    /// A run without events yet; `name` is the source of its events.
+    /// Makes a run without events; `name` is the source of its events.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -276,7 +276,7 @@ impl Launched {
         }
     }
 
-    /// The screen at the newest event.
+    /// The screen after the latest event.
     #[must_use]
     pub fn screen(&self) -> Screen {
         let now = self.time_s;

@@ -1,17 +1,17 @@
-//! A queue of jobs.
+//! State of a queue of jobs.
 
 use queue::message::{JobStatus, Status, Word};
 use queue::show;
 
 use crate::screen::{Row, Screen};
 
-/// The screen of a queue at `now_s`, seconds since 1970.
+/// The screen of a queue at the time `now_s`, in seconds since 1970.
 #[must_use]
 pub fn queued(status: &Status, now_s: f64) -> Screen {
     let mut notes = show::head(status);
     let title = format!("queue: {}", notes.remove(0));
     let mut jobs: Vec<&JobStatus> = status.jobs.iter().collect();
-    // Running jobs, then those that start next, then ended ones, the last first.
+    // Running jobs first, then those that start next, then ended ones, the latest first.
     jobs.sort_by_key(|job| match job.state {
         Word::Running => (0, 0, job.id.0),
         Word::Waiting => (1, -job.priority, job.id.0),

@@ -1,4 +1,4 @@
-//! The contents of the screen, and how they are drawn.
+//! Contents of the screen, and how they are drawn.
 
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
@@ -23,52 +23,52 @@ pub struct Row {
     pub time_s: Option<f64>,
     /// Share of the device, percent.
     pub share_percent: Option<f64>,
-    /// Part of its work that is done, 0 to 1.
+    /// Fraction of its work that is done, from 0 to 1.
     pub part: Option<f64>,
-    /// Work done, if the total is unknown.
+    /// Work done as text, shown if the total is unknown.
     pub done: String,
-    /// Seconds that are left.
+    /// Estimated remaining seconds.
     pub left_s: Option<f64>,
-    /// Throughput relative to the prediction, percent.
+    /// Throughput as a percentage of the prediction.
     pub of_predicted_percent: Option<f64>,
     /// Command, or other information.
     pub what: String,
 }
 
-/// Everything that is shown.
+/// Everything that the screen shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Screen {
-    /// What is shown, and how many of each kind.
+    /// Title line: the queue or run, and the number of jobs in each state.
     pub title: String,
-    /// Lines below it: the device, what was learnt, and problems.
+    /// Lines below the title: the device, what was learnt, and problems.
     pub notes: Vec<String>,
-    /// Jobs: running, waiting, and ended ones.
+    /// Rows of the jobs: running, waiting, and ended ones.
     pub rows: Vec<Row>,
 }
 
-/// The visible part of the rows.
+/// Scroll position and filter of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Rows above the first on the screen.
+    /// Number of rows scrolled off above the first visible one.
     pub above: usize,
     /// Whether ended jobs are listed.
     pub ended: bool,
 }
 
 const KEYS: &str = "q quit  ↑ ↓ PgUp PgDn scroll  e show or hide ended jobs";
-/// Cells of the bar in the column of progress.
+/// Width of the progress bar in characters.
 const BAR: usize = 8;
-/// Number of notes shown above the jobs.
+/// Maximum number of notes shown above the jobs.
 const MOST_NOTES: usize = 5;
 
 impl Screen {
-    /// The rows that are visible at `place`.
+    /// The rows that `place` does not hide.
     fn shown(&self, place: Place) -> Vec<&Row> {
         let listed = |row: &&Row| place.ended || !row.ended;
         self.rows.iter().filter(listed).collect()
     }
 
-    /// The nearest position that shows as many rows as fit into `height` lines.
+    /// The nearest position that fills `height` lines with rows, if there are enough rows.
     #[must_use]
     pub fn settle(&self, place: Place, height: u16) -> Place {
         let lines = usize::from(height).saturating_sub(self.head() + 2);
@@ -79,7 +79,7 @@ impl Screen {
         }
     }
 
-    /// Lines above the table.
+    /// Number of lines above the table.
     fn head(&self) -> usize {
         1 + self.notes.len().min(MOST_NOTES)
     }
@@ -149,7 +149,7 @@ fn table<'a>(rows: &[&'a Row]) -> Table<'a> {
         .column_spacing(1)
 }
 
-/// `####---- 50%`, in letters that every terminal has.
+/// Progress bar such as `####---- 50%`, in characters that every terminal has.
 fn progress(row: &Row) -> String {
     let Some(part) = row.part else {
         return row.done.clone();
@@ -164,7 +164,7 @@ fn progress(row: &Row) -> String {
     )
 }
 
-/// The screen as text without control characters, if the output is not a terminal.
+/// The screen as plain text without control characters, for output that is not a terminal.
 #[must_use]
 pub fn text(screen: &Screen, width: u16) -> String {
     let height = screen.head() + 2 + screen.rows.len();
@@ -176,7 +176,7 @@ pub fn text(screen: &Screen, width: u16) -> String {
     let Ok(mut terminal) = Terminal::new(backend);
     let Ok(_) = terminal.draw(|frame| draw(frame, screen, place));
     let mut lines = lines(terminal.backend().buffer());
-    // Without a terminal there are no keys.
+    // Drop the line of keys, which need a terminal.
     lines.pop();
     lines.join("\n") + "\n"
 }

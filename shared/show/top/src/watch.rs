@@ -24,12 +24,12 @@ use crate::screen::{Place, Screen, draw, text};
 
 /// Time between two updates.
 const LOOK: Duration = Duration::from_secs(1);
-/// How soon a signal is noticed.
+/// Maximum delay until a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(250);
-/// A run that writes nothing for this long is reported as silent: a training job reports progress at least every ten
+/// A run that writes nothing for this long is reported as silent: training jobs report progress at least every ten
 /// seconds.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Columns of the output without a terminal.
+/// Width in columns of output that is not a terminal.
 const PRINTED: u16 = 120;
 
 /// Arguments of `top`.
@@ -56,7 +56,7 @@ struct Followed {
     run: Launched,
 }
 
-/// The file is still being written: at its end the reader waits for more.
+/// A file that is still being written: at its end the reader waits for more data.
 struct Growing(File);
 
 impl Read for Growing {
@@ -77,7 +77,7 @@ impl Followed {
         let (sender, events) = channel();
         let source = name.clone();
         let read = move |input: Box<dyn Read + Send>| {
-            // A record cut in two by a killed launch does not invalidate earlier ones.
+            // A killed launch may leave its last record cut in two; the earlier records remain valid.
             let frames = Frames::new(BufReader::new(input), source).without_cut_record(|_| {});
             for event in Documents::new(frames) {
                 if sender.send(event).is_err() {
@@ -97,7 +97,7 @@ impl Followed {
         })
     }
 
-    /// Applies what was written meanwhile.
+    /// Applies the events that were written since the last call.
     fn look(&mut self) -> Result<(), Failure> {
         loop {
             match self.events.try_recv() {
@@ -108,7 +108,7 @@ impl Followed {
         }
     }
 
-    /// How long nothing was written although the run continues.
+    /// A note if nothing was written for a long time although the run has not ended.
     fn silence(&self) -> Option<String> {
         let written = self.path.metadata().and_then(|found| found.modified());
         let silent = written.ok()?.elapsed().ok()?;
@@ -144,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Whether the run uses a device of this machine.
+    /// Whether the observed jobs use a device of this machine.
     fn is_here(&self) -> bool {
         match self {
             Self::Queue(_) => true,
@@ -156,7 +156,7 @@ impl Source {
     }
 }
 
-/// Shows the queue, or a run, until a key or a signal ends it; if standard output is not a terminal, once.
+/// Shows the queue or a run until a key or a signal ends it. If standard output is not a terminal, prints it once.
 ///
 /// # Errors
 /// [`Failure::Input`] for a file without a run, [`Failure::Environment`] for a terminal that cannot be used.
@@ -220,7 +220,7 @@ fn draw_on(terminal: &mut DefaultTerminal, screen: &Screen, place: Place) -> Res
     drawn.map(drop).map_err(|e| environment(&e))
 }
 
-/// The next place after a key; `None`: quit.
+/// The position after a key press; `None` to quit.
 fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
     let Event::Key(key) = event else {
         return Some(place);

@@ -19,19 +19,20 @@ pub(super) struct Outcome {
 /// A parsed `.test` file.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// Every line before the sections except `EXIT:`, as written; blessing keeps them.
+    /// Every line before the sections, except `EXIT:`, verbatim; blessing keeps them.
     head: Vec<String>,
     pub(super) script: String,
     pub(super) env: Vec<(String, String)>,
     pub(super) timeout_s: u64,
-    /// Parts of the documents on standard output that are compared; if empty, all of them, as written.
+    /// Paths of the document parts on standard output that are compared; if empty, standard output is
+    /// compared verbatim.
     project: Vec<String>,
     normalise: Vec<(Regex, String)>,
     expected: Outcome,
 }
 
 impl Case {
-    /// Reads a file's text; the error says which line is wrong.
+    /// Parses a file's text; the error names the wrong line.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut case = Case {
             head: Vec::new(),
@@ -109,7 +110,7 @@ impl Case {
         Ok(())
     }
 
-    /// The outcome after this case's `PROJECT` and `NORMALISE` lines.
+    /// The outcome after applying this case's `PROJECT` and `NORMALISE` lines.
     pub(super) fn normalised(&self, seen: &Outcome) -> Outcome {
         let apply = |text: &str| {
             self.normalise

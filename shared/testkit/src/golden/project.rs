@@ -1,13 +1,13 @@
-//! The parts of a document that a case is about, in lines that a reviewer can compare.
+//! Extracts the parts of a document that a case tests, as lines that a reviewer can compare.
 
 use serde_json::Value;
 
-/// Values shorter than this are on one line; longer ones are divided.
+/// Values shorter than this stay on one line; longer ones are split into their members.
 const ONE_LINE: usize = 90;
 
-/// Replaces each line of `text` that is a JSON object by the parts of it that `paths` select (`tasks`,
-/// `search.proof`; `*` is everything), one line each: `tasks[0].batch = 32`. Other lines are kept. Keys are in
-/// alphabetical order; a path that a document lacks gives no line.
+/// Replaces each line of `text` that is a JSON object by the parts that `paths` select (`tasks`,
+/// `search.proof`; `*` is everything), one line per part: `tasks[0].batch = 32`. Other lines are kept. Keys
+/// are in alphabetical order; a path that is not in the document gives no line.
 pub(super) fn project(text: &str, paths: &[String]) -> String {
     let mut shown = String::new();
     for line in text.split_inclusive('\n') {

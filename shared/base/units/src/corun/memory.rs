@@ -2,11 +2,12 @@ use crate::Batch;
 
 use crate::corun::Setting;
 
-/// Reduces batch sizes until a co-run fits into memory: repeatedly takes, among the steps of a task to its next
-/// smaller size in `sizes` (by task, in any order), the one that frees most. `need` returns the bytes of a setting.
-/// Returns whether it fits in the end; if not, nothing more can be freed.
+/// Reduces batch sizes until a co-run fits into memory. Each step moves one task to its next smaller size in
+/// `sizes` (by task, in any order), for the task that frees most. `need` returns the bytes of a setting. Returns
+/// whether the co-run fits; if it does not, all tasks are at their smallest sizes.
 ///
-/// For random co-runs: with many tasks few draws fit by themselves, and good plans nearly fill the memory.
+/// It is used for random co-runs: with many tasks, few draws fit by themselves, and good plans nearly fill the
+/// memory.
 pub fn shrink_to_fit(
     active: &mut [Setting],
     sizes: &[Vec<Batch>],
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_frees_most_goes_first_and_only_as_far_as_needed() {
-        // 164 + 740 + 164 bytes; the second task at 16 needs 260.
+        // The tasks need 164 + 740 + 164 bytes; the second needs 260 with a batch size of 16.
         assert_eq!(
             shrunk(&[64, 64, 64], 1068.0),
             (true, settings(&[64, 64, 64]))

@@ -1,10 +1,11 @@
 //! Vocabulary of a co-run, shared by planners, hosts and checkers.
 //!
 //! Tasks are numbered by their position in the workload. A [`Setting`] is a task with its batch size and share; the
-//! settings of tasks that run together are a configuration. Anything that predicts or knows how fast a configuration
-//! runs implements [`Throughput`].
+//! settings of tasks that run together are a configuration. Everything that predicts or knows the throughput of a
+//! configuration implements [`Throughput`].
 //!
-//! There is no arithmetic about throughput here: planners and checker share this module, and must not share that.
+//! This module contains no computation of throughput: planners and the checker share it, and the checker must
+//! compute independently.
 
 mod memory;
 mod setting;

@@ -4,10 +4,10 @@ use crate::corun::Setting;
 
 /// Gives the rates of tasks that share a device: a fitted predictor, a law, a table.
 ///
-/// All rates are samples per second. Only the type of the answer is guaranteed: a co-run need not be slower than a
-/// solo run.
+/// All rates are samples per second. Nothing else is guaranteed: for example, a co-run may be faster than a solo
+/// run.
 pub trait Throughput: Sync {
-    /// Number of tasks; settings name tasks below it.
+    /// Number of tasks; the task index of a setting is below it.
     fn task_count(&self) -> usize;
 
     /// Rate of a task alone on the whole device, `S_i(B_i)`.
@@ -25,8 +25,8 @@ pub trait Throughput: Sync {
         }
     }
 
-    /// The rates of the tasks at these positions of a co-run, one after another until `look` returns `false`: the
-    /// rate of one task may already settle the question.
+    /// Passes the rates of the tasks at the given positions of a co-run to `look`, one after another until it
+    /// returns `false`. This saves predictions if the rate of one task already decides the question.
     fn means_until(
         &self,
         active: &[Setting],
@@ -38,20 +38,20 @@ pub trait Throughput: Sync {
         look_at(&all, places, look);
     }
 
-    /// One standard deviation of each rate, samples per second; 0 if it is certain.
+    /// Standard deviation of each rate in samples per second; 0 if the rate is certain.
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
         vec![0.0; active.len()]
     }
 
     /// Whether a setting lies within the measured domain if this many tasks run: share and batch size in range, and
-    /// both the task and the number of tasks seen in a co-run. True if nothing had to be measured. A wrapper must
-    /// return the result of the wrapped one, so there is no default.
+    /// both the task and the number of tasks seen in a co-run. Always true if the rates do not come from
+    /// measurements. There is no default, because a wrapper must return the result of the wrapped value.
     fn covers(&self, setting: Setting, running: usize) -> bool;
 
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks affect each other only
     /// through the interference `x_i = sum_j c_ij w_j`, where the demand `w_j` depends only on the setting of task
-    /// `j` ([`Throughput::demand`]). Then `P_i = 1 / t_i(x_i)` with the seconds per sample of
-    /// [`Throughput::sample_time`], when all tasks run. This allows a search to prove bounds.
+    /// `j` ([`Throughput::demand`]). Then, if all tasks run, `P_i = 1 / t_i(x_i)` with the seconds per sample `t_i`
+    /// of [`Throughput::sample_time`]. This allows a search to prove bounds.
     fn interference(&self) -> Option<Vec<f64>> {
         None
     }
@@ -62,8 +62,8 @@ pub trait Throughput: Sync {
         share.fraction()
     }
 
-    /// Seconds per sample without interference, and the addition by each unit of interference, if `running` tasks
-    /// run; only called if [`Throughput::interference`] is given.
+    /// Seconds per sample as a function of the interference, if `running` tasks run; only called if
+    /// [`Throughput::interference`] is given.
     fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {
         let active = [Setting { task, batch, share }];
         let mut rate = [0.0];
@@ -85,18 +85,18 @@ pub fn look_at(rates: &[f64], places: &[usize], look: &mut dyn FnMut(usize, f64)
 /// x))^q)^(1/q))` with `q` the overlap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleTime {
-    /// On the host, which interference does not change.
+    /// Host seconds per sample, which do not depend on interference.
     pub host: f64,
-    /// On the device, without interference.
+    /// Device seconds per sample without interference.
     pub device: f64,
-    /// Overlap of both, 1 or more: 1 means that they add up, and a large value that the longer one counts.
+    /// Overlap of both, 1 or more: 1 adds them up, and a large value approaches the longer one.
     pub overlap: f64,
-    /// Alone on the whole device: no co-run is faster.
+    /// Seconds per sample alone on the whole device, a lower limit for every co-run.
     pub least: f64,
 }
 
 impl SampleTime {
-    /// Host and device one after another, without a minimum time.
+    /// The sum of host and device time (overlap 1), without a lower limit.
     #[must_use]
     pub const fn added(host: f64, device: f64) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl SampleTime {
         }
     }
 
-    /// Under interference `x`, 0 or more.
+    /// Seconds per sample under interference `x`, which is 0 or more.
     #[must_use]
     pub fn seconds(&self, x: f64) -> f64 {
         let device = self.device * (1.0 + x);

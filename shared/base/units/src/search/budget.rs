@@ -7,9 +7,9 @@ use crate::search::Stop;
 /// below 1 ms.
 const CLOCK_EVERY: u64 = 64;
 
-/// Remaining work of a search: units (points, nodes, plays) and, if requested, time.
+/// Budget of a search: units of work (points, nodes, plays) and, if requested, time.
 ///
-/// When it is used up it stays so, so that nested loops all end.
+/// Once it is used up, it stays used up, so that all nested loops end.
 #[derive(Debug, Clone)]
 pub struct Budget {
     spent: u64,
@@ -55,7 +55,7 @@ impl Budget {
         self.spent = self.spent.saturating_add(units);
     }
 
-    /// Ends it: something other than its units has run out.
+    /// Marks the budget as used up because of something other than its units.
     pub fn stop(&mut self) {
         self.stopped.get_or_insert(Stop::Budget);
     }
@@ -66,7 +66,7 @@ impl Budget {
         self.spent
     }
 
-    /// Units that it began with.
+    /// Initial number of units.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit

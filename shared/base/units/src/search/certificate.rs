@@ -8,7 +8,7 @@ pub enum Stop {
     Bounded,
     /// The answer meets a bound for every answer of the class.
     BoundMet,
-    /// The heuristic ended by itself; it proves nothing.
+    /// The heuristic ended by itself, without a proof.
     Heuristic,
     /// The limit of points, nodes or plays was reached.
     Budget,
@@ -24,8 +24,8 @@ impl Stop {
     }
 }
 
-/// Certificate of an answer: why the search stopped, a bound on any answer of a class, and the class itself. A proof
-/// without its class is misleading: "no order is faster" does not mean "no schedule is faster".
+/// Certificate of an answer: why the search stopped, a bound that holds for a class of answers, and that class. A
+/// proof without its class is misleading: "no order is faster" does not mean "no schedule is faster".
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct Certificate<C> {

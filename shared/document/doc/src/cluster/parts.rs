@@ -8,13 +8,13 @@ use crate::wire::LayerGroup;
 /// A GPU, or several of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuGroup {
-    /// Name; absent: the type.
+    /// Name; absent: the GPU type serves as the name.
     pub id: Option<String>,
     /// Type.
     pub kind: String,
-    /// How many; absent: one, called by its name alone.
+    /// Number of GPUs; absent: a single GPU, whose name has no number.
     pub count: Option<u32>,
-    /// The machine that it is in.
+    /// The machine that holds the GPU.
     pub node: Option<String>,
     /// Stable name of the device.
     pub uuid: Option<String>,
@@ -25,7 +25,7 @@ pub struct GpuGroup {
 }
 
 impl GpuGroup {
-    /// Names of its GPUs.
+    /// Names of the GPUs of this group.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let name = self.id.as_ref().unwrap_or(&self.kind);
@@ -39,47 +39,47 @@ impl GpuGroup {
 /// A job: rounds of parallel tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterJob {
-    /// Name.
+    /// Name, unique in the cluster.
     pub id: TaskId,
     /// Weight of its completion time.
     pub weight: Weight,
-    /// Arrival.
+    /// Time at which the job arrives.
     pub arrival: Seconds,
-    /// Rounds, 1 or more.
+    /// Number of rounds, 1 or more.
     pub rounds: u32,
-    /// Tasks of a round, 1 or more.
+    /// Number of tasks per round, 1 or more.
     pub tasks: u32,
-    /// Whether they run at the same time, and where; absent: they may run one after another.
+    /// Whether the tasks of a round must run at the same time, and where; absent: they may run one after another.
     pub gang: Option<Gang>,
-    /// Training time on each GPU type that can run it, above 0.
+    /// Training time of a task on each GPU type that can run it, above 0.
     pub train: BTreeMap<String, Seconds>,
-    /// Synchronisation time on each GPU type; absent: none.
+    /// Synchronisation time of a task on each GPU type; absent: none.
     pub sync: BTreeMap<String, Seconds>,
-    /// Samples of a task, above 0.
+    /// Number of samples per task, above 0.
     pub samples: Option<f64>,
     /// Size of the model in bytes.
     pub model_bytes: Option<f64>,
-    /// The model in groups of layers.
+    /// The layers of the model, in groups.
     pub layers: Vec<LayerGroup>,
     /// Device memory that a task needs, in bytes.
     pub memory: Option<f64>,
-    /// The program of a task.
+    /// The program that trains a task.
     pub job: Option<Job>,
 }
 
-/// Two jobs, of each of which one task may train on a GPU of this type at the same time. Neither job is a gang, and a
-/// job does not share with itself.
+/// Two jobs that may share a GPU of this type: one task of each trains there at the same time. Neither job is a gang,
+/// and a job does not share a GPU with itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
-    /// Numbers of the jobs.
+    /// Indices of the two jobs in the cluster.
     pub jobs: [usize; 2],
     /// GPU type.
     pub kind: String,
-    /// Rate of each while both train over its rate alone, above 0 and at most 1.
+    /// Rate of each job while both train, relative to its rate alone: above 0 and at most 1.
     pub rates: [f64; 2],
 }
 
-/// Where the tasks of a gang run: at the same time, each on its own GPU.
+/// Placement of a gang, whose tasks run at the same time, each on its own GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gang {
     /// On any GPUs.
@@ -89,13 +89,14 @@ pub enum Gang {
 }
 
 impl ClusterJob {
-    /// Tasks of all its rounds.
+    /// Number of tasks of all rounds.
     #[must_use]
     pub fn volume(&self) -> u64 {
         u64::from(self.rounds) * u64::from(self.tasks)
     }
 
-    /// Seconds of training and of synchronisation on a GPU of the group; `None` if it cannot run it.
+    /// Training time and synchronisation time of a task on a GPU of the group, in seconds; `None` if that GPU cannot
+    /// run the job.
     #[must_use]
     pub fn times(&self, group: &GpuGroup) -> Option<(f64, f64)> {
         let fits = self

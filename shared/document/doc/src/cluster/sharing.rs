@@ -18,7 +18,7 @@ pub(super) fn to_wire(sharing: &[Sharing], jobs: &[ClusterJob]) -> Vec<wire::Clu
     sharing.iter().map(one).collect()
 }
 
-/// The pairs of a document whose GPUs and jobs are sound.
+/// Reads the pairs of jobs that may share a GPU; `groups` and `jobs` are already validated.
 pub(super) fn read(
     wire: &[wire::ClusterSharing],
     groups: &[GpuGroup],
@@ -97,7 +97,7 @@ fn pair_of(
     })
 }
 
-/// Whether each of the two is known to run on the type, and runs task by task.
+/// Checks that both jobs can run on the GPU type, and that neither is a gang.
 fn can_run(
     pair: &Sharing,
     groups: &[GpuGroup],

@@ -10,51 +10,53 @@ use crate::checker::optional;
 use crate::wire::{self, Infeasibility, Objective, PredictionError, Search};
 use crate::{Checker, Code};
 
-/// A plan's statements about its tasks.
+/// What a plan says about its tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// A search found these batch sizes and shares.
     Feasible(Box<Feasible>),
     /// A search found that nothing meets the constraints.
     Infeasible(Infeasible),
-    /// Somebody wrote the plan.
+    /// Written by hand.
     ByHand(ByHand),
 }
 
-/// The best batch sizes and shares that a search found, and what they are compared with.
+/// The best batch sizes and shares that a search found, and the alternatives that they are compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feasible {
     /// Settings of each task of the plan.
     pub decisions: Vec<Decision>,
     /// Sum of the shares.
     pub rv: TotalShare,
-    /// Whether sharing is worth it; absent in plans of a version that did not judge it.
+    /// Whether sharing is worth it; absent in plans of versions that did not compute it.
     pub verdict: Option<Verdict>,
-    /// When the tasks reach their targets, if that is the objective.
+    /// When the tasks reach their targets; present if this is the objective.
     pub target: Option<Target>,
-    /// How far the plan is from its model's training data; absent if no model says so.
+    /// Distance of the plan from its model's training data; absent if the model does not give it.
     pub prediction: Option<PredictionError>,
-    /// What was maximised.
+    /// The objective that was maximised.
     pub objective: Objective,
-    /// What had to hold.
+    /// The constraints that the plan had to meet.
     pub constraints: Constraints,
     /// Distance from the requested balance; absent if a task has no data volume.
     pub mismatch: Option<f64>,
-    /// Objective without the batch constraints; absent if there are none, or several GPUs.
+    /// Objective value without the batch constraints; absent if there are no batch constraints, or if there are
+    /// several GPUs.
     pub unconstrained_objective: Option<f64>,
-    /// Simpler schemes.
+    /// Simpler schemes, for comparison.
     pub baselines: Vec<Baseline>,
-    /// Front of mismatch against objective.
+    /// Pareto front of mismatch against objective.
     pub pareto: Vec<ParetoPoint>,
-    /// Front of raw throughput against fairness.
+    /// Pareto front of raw throughput against fairness.
     pub pareto_fairness: Vec<ParetoPoint>,
     /// The next best plans.
     pub alternatives: Vec<ParetoPoint>,
-    /// Marginal changes.
+    /// Effect of changing the share of one task at a time.
     pub explanation: Vec<Marginal>,
     /// Results per GPU, if there are several.
     pub gpus: Vec<GpuPlan>,
-    /// The candidates; absent if the model knows no measured co-run that keeps the constraints.
+    /// The best measured and the best predicted plan; absent if the model has no measured co-run that meets the
+    /// constraints.
     pub candidates: Option<Candidates>,
     /// How the plan was found.
     pub search: Search,
@@ -65,16 +67,16 @@ pub struct Feasible {
 pub struct Infeasible {
     /// The reasons; never empty.
     pub reasons: Vec<Infeasibility>,
-    /// The constraints, if the writer gives them.
+    /// The constraints, if the document gives them.
     pub constraints: Option<Constraints>,
-    /// How it was found, if the writer says so.
+    /// How this was found, if the document says so.
     pub search: Option<Search>,
 }
 
 /// Statements in a plan written by hand.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ByHand {
-    /// Statements about each task of the plan.
+    /// Settings of each task of the plan, as far as the document gives them.
     pub given: Vec<Given>,
     /// Sum of the shares.
     pub rv: Option<TotalShare>,
@@ -93,12 +95,12 @@ pub struct Decision {
     pub solo: SamplesPerSec,
 }
 
-/// Statements about a task in a plan written by hand.
+/// Settings of one task in a plan written by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Given {
-    /// Batch size; needed with a model and to launch.
+    /// Batch size; required if the plan has a model, and for a launch.
     pub batch: Option<Batch>,
-    /// Share; needed with a model and to launch.
+    /// Share; required if the plan has a model, and for a launch.
     pub share: Option<Share>,
     /// Throughput while all tasks run.
     pub throughput: Option<Estimate>,
@@ -128,8 +130,8 @@ impl From<Decision> for Given {
     }
 }
 
-/// Kind of a plan: infeasible if it has reasons, found by a search if it has anything that only a search can know,
-/// and otherwise hand-written.
+/// Reads the kind of a plan: infeasible if it gives reasons, found by a search if it has a field that only a
+/// search can fill, and hand-written otherwise.
 pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
     if !wire.infeasible.is_empty() {
         return infeasible(wire, c).map(Answer::Infeasible);
@@ -149,7 +151,7 @@ pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
     }
 }
 
-/// Fields that only a plan from a search has, and whether this one has them.
+/// Fields that only a plan from a search has, and whether this plan has them.
 fn results(wire: &wire::Plan) -> [(&'static str, bool); 13] {
     [
         ("objective", wire.objective.is_some()),
@@ -241,7 +243,7 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
     })
 }
 
-/// The value of a field that a plan from a search always has, though a hand-written one may omit it.
+/// Reads a field that every plan from a search must have, although a hand-written plan may omit it.
 fn needed<T>(value: Option<T>, name: &str, c: &mut Checker) -> Option<T> {
     if value.is_none() {
         c.field(name, |c| {
@@ -306,7 +308,7 @@ impl Estimate {
 }
 
 impl Answer {
-    /// Writes everything but the rows of the tasks.
+    /// Writes all fields except those of the tasks.
     pub(super) fn write(&self, wire: &mut wire::Plan) {
         match self {
             Self::Feasible(found) => found.write(wire),
@@ -321,13 +323,13 @@ impl Answer {
 }
 
 impl Feasible {
-    /// Predicted throughput of all tasks, samples per second.
+    /// Predicted total throughput of all tasks, in samples per second.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.decisions.iter().map(|d| d.throughput.mean.get()).sum()
     }
 
-    /// Predicted `sum P_i / S_i`.
+    /// Predicted sum of `P_i / S_i`: each task's throughput relative to its throughput alone.
     #[must_use]
     pub fn fairness(&self) -> f64 {
         let relative = |d: &Decision| d.throughput.mean.get() / d.solo.get();

@@ -4,7 +4,7 @@ use units::{Share, TaskId, TotalShare};
 
 use crate::{Checker, wire};
 
-/// The effect of changing one task's share, everything else unchanged.
+/// Effect of changing one task's share while everything else stays the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marginal {
     /// Task whose share changes.
@@ -17,7 +17,7 @@ pub struct Marginal {
     pub samples_per_s_change: BTreeMap<TaskId, f64>,
 }
 
-/// What one of several GPUs gets.
+/// Results of the plan on one of several GPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuPlan {
     /// Number of the GPU, from 0.
@@ -28,7 +28,7 @@ pub struct GpuPlan {
     pub rv: TotalShare,
     /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over its tasks of throughput relative to throughput alone.
     pub fairness: f64,
     /// Value of the plan's objective on this GPU.
     pub objective: f64,

@@ -8,19 +8,19 @@ use crate::wire::{self, Balance, BatchPolicy, SoloRate};
 pub struct Constraints {
     /// Shares are multiples of this.
     pub share_step: Share,
-    /// Given sum of the shares; absent: free.
+    /// Required sum of the shares; absent: any sum.
     pub rv: Option<TotalShare>,
-    /// Least `P_i / S_i` of every task, 0 to 1; absent: none.
+    /// Lower limit of `P_i / S_i` for every task, from 0 to 1; absent: none.
     pub starvation_floor: Option<f64>,
     /// Memory that the tasks of one GPU may use.
     pub memory: Option<Bytes>,
     /// How batch sizes may be chosen.
     pub batch: BatchPolicy,
-    /// Largest mismatch.
+    /// Upper limit of the mismatch; absent: none.
     pub mismatch: Option<f64>,
-    /// Which quantity of the batch sizes should be in proportion to the data volumes.
+    /// Which quantity, derived from the batch sizes, should be proportional to the data volumes.
     pub balance: Balance,
-    /// Which rate alone `S_i` is.
+    /// Definition of the throughput alone, `S_i`.
     pub solo: SoloRate,
 }
 

@@ -3,46 +3,46 @@ use crate::checker::optional;
 use crate::wire::{self, Chosen, Scheme};
 use crate::{Checker, Code};
 
-/// A simpler scheme and what it would reach.
+/// A simpler scheme and its predicted results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
     /// Which scheme.
     pub name: Scheme,
     /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over the tasks of throughput relative to throughput alone.
     pub fairness: f64,
     /// Value of the plan's objective.
     pub objective: f64,
-    /// Whether it meets the constraints.
+    /// Whether the scheme meets the constraints.
     pub feasible: bool,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// A plan on a front, or a runner-up.
+/// A plan on a Pareto front, or one of the next best plans.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoPoint {
     /// Value of the plan's objective.
     pub objective: f64,
-    /// Distance from the balance asked for.
+    /// Distance from the requested balance.
     pub mismatch: f64,
     /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over the tasks of throughput relative to throughput alone.
     pub fairness: f64,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// The best measured co-run and the best by the model; one of them is the plan.
+/// The best measured co-run and the best plan by the model's prediction; the plan is one of the two.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidates {
-    /// Which of the two the plan is.
+    /// Which of the two was chosen as the plan.
     pub chosen: Chosen,
     /// The best measured co-run.
     pub measured: Candidate,
-    /// The best by the model; absent if nothing keeps the constraints under the model.
+    /// The best plan by the model's prediction; absent if no plan meets the constraints under the model.
     pub predicted: Option<Candidate>,
 }
 
@@ -51,10 +51,10 @@ pub struct Candidates {
 pub struct Candidate {
     /// Number of the configuration in the profile, if it was measured.
     pub config: Option<u64>,
-    /// Objective.
+    /// Value of the plan's objective.
     pub objective: f64,
-    /// Lower end of its 95 % interval; none, and only if predicted: a task may make no progress at such rates, so that
-    /// seconds have no limit.
+    /// Lower end of the 95 % interval of the objective. Absent only for a prediction: if the rates may be so low that
+    /// a task makes no progress, a time in seconds has no limit.
     pub low: Option<f64>,
     /// Batch size and share of each task.
     pub tasks: Vec<Choice>,

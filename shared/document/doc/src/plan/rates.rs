@@ -7,12 +7,12 @@ use super::verdict::above_zero;
 use crate::wire;
 use crate::{Checker, Code};
 
-/// Rates of the tasks that are active together.
+/// Rates of the tasks while exactly these tasks are active.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateRow {
     /// Indices into the plan's tasks, ascending.
     pub active: Vec<usize>,
-    /// Rate of each of them; above 0.
+    /// Rate of each active task, above 0, in the order of `active`.
     pub rates: Vec<SamplesPerSec>,
 }
 

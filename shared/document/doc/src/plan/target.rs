@@ -15,20 +15,21 @@ pub struct Target {
     pub together_low: Seconds,
     /// Upper end; absent if the interval of a rate reaches 0.
     pub together_high: Option<Seconds>,
-    /// Time with rounds in which the tasks have the whole device one after another.
+    /// Time with rounds in which the tasks run one after another, each on the whole device.
     pub one_after_another: Seconds,
-    /// The plan of the shortest round.
+    /// The plan with the shortest round.
     pub fastest_samples: Option<FastestSamples>,
     /// The target of each task.
     pub tasks: Vec<TaskTarget>,
 }
 
-/// The plan of the shortest round, whatever a sample is worth.
+/// The plan with the shortest round, which ignores that samples are worth less at larger batch
+/// sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FastestSamples {
     /// Time to the target.
     pub seconds: Seconds,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
@@ -37,13 +38,14 @@ pub struct FastestSamples {
 pub struct TaskTarget {
     /// Name.
     pub id: TaskId,
-    /// Progress of a sample at the plan's batch size, relative to the reference size: above 0.
+    /// Progress per sample at the plan's batch size, relative to that at the reference size: above
+    /// 0.
     pub efficiency: f64,
     /// Rounds to the target at the plan's batch size: above 0.
     pub rounds: f64,
-    /// When the plan is there.
+    /// Time at which the task reaches its target with the plan.
     pub seconds: Seconds,
-    /// Batch size in one after another.
+    /// Batch size of the task when the tasks run one after another.
     pub alone_batch: Batch,
 }
 

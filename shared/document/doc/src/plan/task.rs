@@ -5,18 +5,18 @@ use crate::checker::optional;
 use crate::workload::validate::update_bytes;
 use crate::{Checker, UpdateBytes, wire};
 
-/// The work of one task of a plan, and where it runs.
+/// The work of one task of a plan, and its GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanTask {
     /// Name.
     pub id: TaskId,
-    /// GPU, from 0.
+    /// Number of the GPU, from 0; absent if the plan does not give one.
     pub gpu: Option<u32>,
-    /// Samples of a round.
+    /// Number of samples per round.
     pub samples: Option<Samples>,
-    /// Exponential average of the samples over rounds, if damped.
+    /// Exponential average of the samples over past rounds; absent if the plan is not damped.
     pub load: Option<Samples>,
-    /// Bytes to move in a round.
+    /// Bytes to transfer per round.
     pub update_bytes: Option<UpdateBytes>,
 }
 

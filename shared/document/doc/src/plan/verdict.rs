@@ -5,17 +5,18 @@ use units::{Batch, SamplesPerSec, Seconds, TaskId, UnitError};
 use crate::wire::{self, Scheme, WorkKind};
 use crate::{Checker, Code};
 
-/// Whether sharing is worth it: the same work done together and one task after another.
+/// Whether sharing is worth it: compares the same work done together and done one task after
+/// another.
 ///
-/// A round on one GPU includes its transfers; otherwise only compute is compared, with several GPUs
-/// on the GPUs that the plan assigns.
+/// On one GPU the work is a round including its transfers. Otherwise only compute is compared; with
+/// several GPUs, each task runs on the GPU that the plan assigns to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Whether together is faster.
+    /// Whether running together is faster.
     pub share: bool,
-    /// What the work is.
+    /// The kind of work that is compared.
     pub work: WorkKind,
-    /// Time of the work together, with the shares and batch sizes of the plan.
+    /// Time of the work when the tasks run together, with the shares and batch sizes of the plan.
     pub together: Seconds,
     /// Lower end of the 95 % interval.
     pub together_low: Seconds,
@@ -23,7 +24,7 @@ pub struct Verdict {
     pub together_high: Option<Seconds>,
     /// Time of the work with one task at a time on the whole device.
     pub one_after_another: Seconds,
-    /// The best scheme of equal shares at the plan's batch sizes, and its time.
+    /// The best scheme with equal shares at the plan's batch sizes, and its time.
     pub best_static: Option<(Scheme, Seconds)>,
     /// The work of each task.
     pub tasks: Vec<WorkAlone>,
@@ -34,25 +35,27 @@ pub struct Verdict {
 pub struct WorkAlone {
     /// Name of the task.
     pub id: TaskId,
-    /// Samples to train on, above 0; a fraction if the work is a mixture.
+    /// Number of samples to train on, above 0; may be fractional if the work is a mixture.
     pub samples: f64,
     /// Batch size with the highest throughput alone.
     pub batch: Batch,
-    /// That throughput, above 0.
+    /// Throughput alone at that batch size, above 0.
     pub solo: SamplesPerSec,
 }
 
-/// Number of rounds of a plan after which its cost is recovered; displayed as a phrase.
+/// Number of rounds after which the plan has recovered its cost; its `Display` is a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayOff {
-    /// Against one task after another; `None`: never.
+    /// Compared with one task after another; `None`: never.
     pub one_after_another: Option<u64>,
-    /// The same relative to the best scheme of equal shares, which needs no profile.
+    /// Compared with the best scheme with equal shares, which needs no profile; an inner `None`:
+    /// never.
     pub best_static: Option<(Scheme, Option<u64>)>,
 }
 
 impl Verdict {
-    /// When rounds of the plan have recovered `cost`; `None` if the work is not a round.
+    /// After how many rounds the plan has recovered `cost`; `None` if the compared work is not a
+    /// round.
     #[must_use]
     pub fn pay_off(&self, cost: Seconds) -> Option<PayOff> {
         let rounds = |rival: Seconds| {
@@ -118,7 +121,7 @@ pub(super) fn verdict(wire: &wire::Verdict, c: &mut Checker) -> Option<Verdict> 
     })
 }
 
-/// A task that is active but makes no progress would never finish.
+/// Requires a rate above zero: an active task that makes no progress would never finish.
 pub(super) fn above_zero(rate: SamplesPerSec) -> Result<SamplesPerSec, UnitError> {
     if rate.get() > 0.0 {
         return Ok(rate);

@@ -1,4 +1,4 @@
-//! From the flat form in a file to a typed event.
+//! Converts the flat form of an event in a file to a typed event.
 
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId, UnitError};
 
@@ -29,8 +29,8 @@ impl Document for RunEvent {
     }
 }
 
-/// The fields of an event that have not been used yet. Fields that remain at the end do not belong
-/// to this kind of event.
+/// The fields of an event that no reader has taken yet. A field that remains at the end does not
+/// belong to this kind of event.
 struct Fields<'c> {
     wire: wire::RunEvent,
     c: &'c mut Checker,
@@ -39,7 +39,7 @@ struct Fields<'c> {
 type Slot<T> = fn(&mut wire::RunEvent) -> &mut Option<T>;
 
 impl Fields<'_> {
-    /// A field that the event must have.
+    /// Takes a field that the event must have.
     fn need<T>(&mut self, name: &str, slot: Slot<T>) -> Option<T> {
         let value = slot(&mut self.wire).take();
         if value.is_none() {
@@ -51,7 +51,7 @@ impl Fields<'_> {
         value
     }
 
-    /// As [`Fields::need`] for a quantity.
+    /// Like [`Fields::need`], for a quantity.
     fn need_unit<W, T>(
         &mut self,
         name: &str,
@@ -62,7 +62,7 @@ impl Fields<'_> {
         self.c.unit(name, build(value))
     }
 
-    /// A quantity that the event may have; `None` only if it is invalid.
+    /// Takes a quantity that the event may have; `None` only if it is invalid.
     fn may<W, T>(
         &mut self,
         name: &str,
@@ -183,7 +183,7 @@ fn payload(f: &mut Fields<'_>) -> Option<EventPayload> {
     }
 }
 
-/// Events of a round or a run that ended.
+/// Reads the events that end a round or a run.
 fn ending(f: &mut Fields<'_>) -> Option<EventPayload> {
     let of_round = f.wire.event == EventKind::Round;
     let round = if of_round { f.round() } else { Some(0) };
@@ -238,7 +238,7 @@ fn learning_of(wire: &wire::Learning, c: &mut Checker) -> Option<Learning> {
     })
 }
 
-/// Events of one task in one round.
+/// Reads the events of one task in one round.
 fn of_task(f: &mut Fields<'_>) -> Option<EventPayload> {
     let (round, task) = (f.round(), f.task());
     match f.wire.event {
@@ -348,7 +348,7 @@ fn phase(f: &mut Fields<'_>) -> Option<(wire::PhaseKind, Seconds, Seconds)> {
     Some((phase?, start?, end?))
 }
 
-/// `Some(None)` if neither is given; `None` if both are.
+/// Reads how a process ended: `Some(None)` if neither value is given; `None` if both are.
 fn process_end(
     code: Option<i32>,
     signal: Option<i32>,

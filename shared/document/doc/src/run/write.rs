@@ -1,4 +1,4 @@
-//! From a typed event to the flat form in a file.
+//! Converts a typed event to its flat form in a file.
 
 use units::{SamplesPerSec, Seconds, Share};
 

@@ -3,65 +3,64 @@ use serde::{Deserialize, Serialize};
 
 use super::is_default;
 
-/// Statistical efficiency: the value of a sample at each batch size. Exactly one of `noise_scale` and
-/// `table`.
+/// Statistical efficiency: the value of a sample at each batch size. Exactly one of `noise_scale` and `table` is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Efficiency {
-    /// Gradient noise scale `phi` in samples: at batch size B a sample makes `(phi + B0) / (phi + B)` of the
+    /// Gradient noise scale `phi` in samples. At batch size B a sample makes `(phi + B0) / (phi + B)` times the
     /// progress that it makes at the reference size B0 (McCandlish et al. 2018; Pollux, OSDI 2021).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_scale: Option<f64>,
-    /// 95 % confidence interval of `noise_scale`.
+    /// 95 % confidence interval of `noise_scale`, in samples: lower and upper end; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// Relative progress per sample, or rounds to the target, at two or more batch sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table: Vec<EfficiencyRow>,
-    /// Where the figures come from; absent: `declared`.
+    /// Source of the figures; absent: `declared`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: EfficiencySource,
 }
 
-/// One batch size of a table of efficiency. All rows have `progress`, or all have `rounds`.
+/// One batch size in a table of efficiency. Either all rows have `progress`, or all have `rounds`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EfficiencyRow {
     /// Batch size.
     pub batch: u64,
-    /// Progress of a sample, relative to that of other rows.
+    /// Progress per sample, relative to the other rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// Rounds (or epochs) until the target is reached; each trains on the same number of samples.
+    /// Number of rounds (or epochs) until the target is reached. Each round trains on the same number of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<f64>,
 }
 
-/// Source of an efficiency, the least trusted first.
+/// Source of an efficiency, from the least to the most trusted.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum EfficiencySource {
-    /// The user wrote it.
+    /// Given by the user.
     #[default]
     Declared,
-    /// From squared norms of gradients that the training reported.
+    /// Estimated from squared gradient norms that the training reported.
     Measured,
-    /// From the steps that runs at several batch sizes took to the same loss.
+    /// Estimated from the number of steps that runs at several batch sizes took to reach the same loss.
     Learnt,
 }
 
-/// Means, over `steps` training steps, of the two quantities from which a noise scale follows. Each is
-/// an unbiased estimate, so either may be negative.
+/// Means over `steps` training steps of the two quantities that determine a noise scale. Each is an unbiased estimate,
+/// so either may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GradientNoise {
-    /// Training steps whose norms were used.
+    /// Number of training steps whose gradient norms were used.
     pub steps: u64,
     /// Squared norm of the true gradient, `|G|^2`.
     pub squared_norm: f64,
-    /// Trace of the covariance of one sample's gradient, `S`.
+    /// Trace `S` of the covariance matrix of one sample's gradient.
     pub variance: f64,
 }
 
@@ -73,8 +72,8 @@ pub struct MeasuredNoiseScale {
     pub id: String,
     /// Gradient noise scale in samples.
     pub noise_scale: f64,
-    /// Standard error of `noise_scale`.
+    /// Standard error of `noise_scale`, in samples.
     pub stderr: f64,
-    /// Training steps whose norms were used.
+    /// Number of training steps whose gradient norms were used.
     pub steps: u64,
 }

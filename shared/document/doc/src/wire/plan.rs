@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::model_params::Kind;
 use super::{Choice, Link, Model, ObjectiveKind, Provenance, UpdateBytes, Workload, wire_form};
 
-/// Batch sizes and shares of every task.
+/// Batch size and share of every task, with their predicted results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.plan/1")]
@@ -19,38 +19,39 @@ pub struct Plan {
     /// The network link; absent: transfers take no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// The tasks; empty only if no plan is feasible.
+    /// Tasks of the plan; empty only if no plan is feasible.
     #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<PlanTask>,
-    /// Measured rates of every set of active tasks, instead of a model.
+    /// Measured rates for every set of active tasks; given instead of a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRow>,
     /// Sum of the shares in percent: the total virtual resource R_v.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rv_percent: Option<f64>,
-    /// Whether sharing is worth it.
+    /// Whether sharing is worth it; absent if a task makes no progress, and in plans that no search made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// When the tasks reach their targets; for plans that optimise progress if every task has
-    /// samples.
+    /// Times at which the tasks reach their targets; present if the objective is progress and every task has samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Distance of the plan from its model's training data, and the model's error at that distance.
+    /// Distance of the plan from its model's training data, and the error of the model at that distance; absent if the
+    /// model does not give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionError>,
-    /// The objective.
+    /// Objective of the plan and its predicted value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// The constraints.
+    /// Constraints that the plan has to meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Constraints>,
-    /// Distance of the batch sizes from the requested balance (FedMT eq. 6).
+    /// Distance of the batch sizes from the requested balance (FedMT eq. 6); absent if a task has no data volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<f64>,
-    /// Objective of the best plan without the batch constraints.
+    /// Objective of the best plan without the batch constraints; absent if there are none, or if there are several
+    /// GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconstrained_objective: Option<f64>,
-    /// What simpler schemes would reach, predicted in the same way.
+    /// Predicted results of simpler schemes, for comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<Baseline>,
     /// Pareto front of mismatch and objective.
@@ -59,52 +60,54 @@ pub struct Plan {
     /// Pareto front of raw throughput and fairness.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto_fairness: Vec<ParetoPoint>,
-    /// The next best plans.
+    /// Next best plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<ParetoPoint>,
-    /// Effect of a little more or less share.
+    /// Effect of a slightly larger or smaller share, for one task at a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<Marginal>,
-    /// Results per GPU, if there are several.
+    /// Results per GPU; absent for a single GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuPlan>,
-    /// The candidates, if the model has measured co-runs.
+    /// Best measured co-run and best predicted plan; absent if the model has no measured co-run that meets the
+    /// constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Candidates>,
-    /// How the plan was found.
+    /// Search that found the plan; absent in plans that no search made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
-    /// Why no plan is feasible; empty if one is.
+    /// Reasons why no plan is feasible; absent if one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub infeasible: Vec<Infeasibility>,
-    /// The model that predicted the throughput.
+    /// Model that predicted the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// The workload, if there is no model to carry it.
+    /// Workload of the plan; absent if the model contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
-    /// Which tools made this document.
+    /// Tools that made this document, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
 }
 
 wire_form!(Plan, "mt.plan/1");
 
-/// Prediction error for co-runs of the plan's kind, cross-validated: co-runs as far from the remaining
-/// training data as the plan is from the measurements. For a plan on several GPUs, the worst of them.
+/// Cross-validated prediction error for co-runs of the plan's kind, that is, co-runs as far from the remaining training
+/// data as the plan is from the measurements. For a plan on several GPUs, the largest of their errors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionError {
-    /// The kind; with several GPUs, the kind with the largest error, where unknown errors count as largest.
+    /// Kind of the plan by its distance from the measurements. With several GPUs, the kind with the largest error,
+    /// where an unknown error counts as the largest.
     pub kind: Kind,
-    /// Mean absolute error of a throughput of this kind, in percent; absent: too few could be held out to
-    /// estimate it.
+    /// Mean absolute error of the throughput of each task in co-runs of this kind, in percent; absent if too few could
+    /// be held out to estimate it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
     /// Number of throughputs that were held out.
     #[serde(default)]
     pub cases: u64,
-    /// Number of parts that were held out in turn; errors within a part are correlated.
+    /// Number of parts that were held out, one after another. Errors within a part are correlated.
     #[serde(default)]
     pub parts: u32,
 }
@@ -115,30 +118,30 @@ pub struct PredictionError {
 pub struct PlanTask {
     /// Name of the task.
     pub id: String,
-    /// Batch size; needed with a model and to launch.
+    /// Batch size; required if the plan has a model, and for a launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// Share in percent; needed with a model and to launch.
+    /// Share in percent; required if the plan has a model, and for a launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// GPU that the task runs on, from 0, if there are several.
+    /// Number of the GPU on which the task runs, from 0; absent for a single GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
-    /// Samples to train on in one round.
+    /// Number of samples to train on in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// Exponential average of the samples over rounds, used for the mismatch if damping was
+    /// Exponential average of the samples over past rounds, from which the mismatch is computed if damping was
     /// requested; absent: `samples`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_samples: Option<u64>,
-    /// Bytes to move before and after compute.
+    /// Number of bytes to transfer before and after compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_bytes: Option<UpdateBytes>,
     /// Predicted throughput while all tasks run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Estimate>,
-    /// Throughput alone on the whole device with which `throughput` is compared: at the best of the
-    /// task's batch sizes, or at this one, as `constraints.solo` says.
+    /// Throughput alone on the whole device, in samples per second, with which `throughput` is compared.
+    /// `constraints.solo` says whether it is the best over the task's batch sizes or that at this batch size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solo_samples_per_s: Option<f64>,
 }
@@ -149,48 +152,48 @@ pub struct PlanTask {
 pub struct Estimate {
     /// Prediction in samples per second.
     pub samples_per_s: f64,
-    /// Lower end of the interval.
+    /// Lower end of the interval, in samples per second.
     pub low_samples_per_s: f64,
-    /// Upper end of the interval.
+    /// Upper end of the interval, in samples per second.
     pub high_samples_per_s: f64,
 }
 
-/// Rates of the tasks that are active together.
+/// Rates of the tasks while exactly these tasks are active.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateRow {
     /// Names of the active tasks.
     pub active: Vec<String>,
-    /// Throughput of each of them.
+    /// Throughput of each active task, by name, in samples per second.
     pub samples_per_s: BTreeMap<String, f64>,
 }
 
-/// The best measured co-run and the model's best, both under the constraints. The plan is the model's best if its
-/// expected value exceeds that of the measured one by more than 3 % of itself and the measured one's distance to its
-/// lower end. Expected is the objective, but for seconds, of which it is `(1 + (1 - objective/low_objective)^2)` times
-/// as many.
+/// The best measured co-run and the best plan by the model's prediction, both under the constraints. The predicted plan
+/// is chosen if its expected value exceeds that of the measured co-run by more than 3 % of itself plus the distance of
+/// the measured co-run to its lower end. The expected value is the objective; if the objective is a time, it is
+/// multiplied by `1 + (1 - objective/low_objective)^2`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Candidates {
-    /// Which of the two is the plan.
+    /// Which of the two candidates is the plan.
     pub chosen: Chosen,
     /// The best measured co-run.
     pub measured: Candidate,
-    /// The model's best; absent: under the model nothing is feasible.
+    /// The best plan by the model's prediction; absent if no plan is feasible under the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Candidate>,
 }
 
-/// Whether a plan was measured.
+/// Which of the two candidates is the plan.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Chosen {
-    /// The best measured co-run. Unless it is also the model's best, `search` gives the gap to the
-    /// model's best, and proves nothing.
+    /// The best measured co-run. Unless it is also the model's best, `search` gives the gap to the model's best, and
+    /// the result is not proven optimal.
     Measured,
-    /// The model's best.
+    /// The best plan by the model's prediction.
     Predicted,
 }
 
@@ -198,103 +201,101 @@ pub enum Chosen {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Candidate {
-    /// Number of the configuration in the profile, where it was measured.
+    /// Number of the configuration in the profile; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<u64>,
-    /// Objective.
+    /// Value of the plan's objective; larger is better.
     pub objective: f64,
-    /// Lower end of its 95 % interval; absent, and only if predicted: a task may make no progress at such rates, so
-    /// that there is no end.
+    /// Lower end of the 95 % interval of the objective. Absent only for a prediction: if the rates may be so low that a
+    /// task makes no progress, there is no lower end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_objective: Option<f64>,
     /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// Whether sharing is worth it: compares the same work done together and one task after another.
+/// Whether sharing is worth it: compares the same work done together and done one task after another.
 ///
-/// On one GPU a round includes its transfers in both cases: together in the best order found, as
-/// `mt-overlap` computes it; one after another with the transfers of a task alongside the compute
-/// of others. Otherwise only compute is compared; with several GPUs, on the GPUs that the plan
-/// assigns.
+/// On one GPU, the work of a round includes its transfers in both cases. Together, they are in the best order found, as
+/// `mt-overlap` computes it; one after another, the transfers of a task overlap the compute of the others. Otherwise
+/// only compute is compared; with several GPUs, each task runs on the GPU that the plan assigns to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// Whether together is faster.
+    /// Whether running together is faster.
     pub share: bool,
-    /// The work that is compared.
+    /// Kind of work that is compared.
     pub work: WorkKind,
-    /// Seconds that the work takes together with the batch sizes and shares of the plan. Tasks that
-    /// remain when one ends keep their shares, or also get its share if the device can change
-    /// shares.
+    /// Time of the work in seconds when the tasks run together, with the batch sizes and shares of the plan. When a
+    /// task ends, the others keep their shares, or also get its share if the device can change shares.
     pub together_s: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the 95 % interval of `together_s`, in seconds.
     pub together_low_s: f64,
-    /// Upper end; absent if the interval of a rate reaches 0.
+    /// Upper end of that interval, in seconds; absent if the interval of a rate reaches 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together_high_s: Option<f64>,
-    /// Seconds that the work takes with one task at a time on the whole device.
+    /// Time of the work in seconds with one task at a time on the whole device.
     pub one_after_another_s: f64,
-    /// The best scheme of equal shares at the plan's batch sizes, and its seconds.
+    /// Fastest scheme of equal shares at the plan's batch sizes, and its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_static: Option<StaticScheme>,
-    /// The work of each task, and its best batch size alone.
+    /// Work of each task, and its best batch size alone.
     pub tasks: Vec<WorkAlone>,
 }
 
-/// When the tasks reach their targets: the seconds of the objective, which are the weighted mean over the tasks
-/// (`progress`) or the last (`progress-last`).
+/// Times at which the tasks reach their targets. The total is the objective in seconds: the weighted mean over the
+/// tasks (`progress`) or the last time (`progress-last`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Whether the plan reaches them sooner than one task after another.
+    /// Whether the plan reaches the targets sooner than one task after another.
     pub share: bool,
-    /// Seconds with the plan.
+    /// Time to the targets with the plan, in seconds.
     pub together_s: f64,
-    /// Lower end of the 95 % interval, from the intervals of the throughputs and of the noise scales, if
-    /// known.
+    /// Lower end of the 95 % interval of `together_s`, in seconds. It follows from the intervals of the throughputs
+    /// and, if known, of the noise scales.
     pub together_low_s: f64,
-    /// Upper end; absent if the interval of a rate reaches 0.
+    /// Upper end of that interval, in seconds; absent if the interval of a rate reaches 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together_high_s: Option<f64>,
-    /// Seconds if, in each round, one task after another has the whole device, at batch sizes such that
-    /// changing any single one is no faster.
+    /// Time to the targets in seconds if, in each round, the tasks run one after another on the whole device. Their
+    /// batch sizes are such that changing any single one is no faster.
     pub one_after_another_s: f64,
-    /// The plan of the shortest round, regardless of the value of a sample, and its seconds to the
-    /// target; absent if none was found.
+    /// Plan with the shortest round, regardless of the value of a sample, and its time to the targets; absent if none
+    /// was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fastest_samples: Option<FastestSamples>,
-    /// The target of each task.
+    /// Target of each task.
     pub tasks: Vec<TaskTarget>,
 }
 
-/// Batch sizes and shares of the shortest round.
+/// Batch sizes and shares of the plan with the shortest round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FastestSamples {
-    /// Seconds to the target.
+    /// Time to the targets in seconds.
     pub seconds: f64,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// The target of one task.
+/// Target of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskTarget {
     /// Name of the task.
     pub id: String,
-    /// Progress of a sample at the plan's batch size, relative to the reference size.
+    /// Progress per sample at the plan's batch size, relative to the reference size.
     pub efficiency: f64,
-    /// Rounds to the target at the plan's batch size.
+    /// Number of rounds to the target at the plan's batch size.
     pub rounds: f64,
-    /// When the plan reaches it.
+    /// Time at which the task reaches its target with the plan, in seconds.
     pub seconds: f64,
-    /// Batch size of the task in one after another.
+    /// Batch size of the task when the tasks run one after another.
     pub alone_batch: u64,
 }
 
-/// The work that a verdict compares.
+/// Kind of work that a verdict compares.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -302,18 +303,17 @@ pub struct TaskTarget {
 pub enum WorkKind {
     /// The samples of every task in one round.
     Round,
-    /// What the plan trains in one second: the mixture that it produces, since no volumes are
-    /// given.
+    /// The samples that the plan trains in one second. This mixture is used because no data volumes are given.
     Mixture,
 }
 
-/// A scheme of equal shares and the time that the work of a verdict takes with it.
+/// A scheme of equal shares, and the time that the work of a verdict takes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StaticScheme {
-    /// Which scheme.
+    /// Name of the scheme.
     pub name: Scheme,
-    /// Seconds that the work takes.
+    /// Time of the work in seconds.
     pub seconds: f64,
 }
 
@@ -323,11 +323,11 @@ pub struct StaticScheme {
 pub struct WorkAlone {
     /// Name of the task.
     pub id: String,
-    /// Samples to train on.
+    /// Number of samples to train on; fractional if the work is a mixture.
     pub samples: f64,
     /// Batch size with the highest throughput alone.
     pub batch: u64,
-    /// That throughput.
+    /// Throughput alone at that batch size, in samples per second.
     pub solo_samples_per_s: f64,
 }
 
@@ -337,13 +337,13 @@ pub struct WorkAlone {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// One task at a time on the whole GPU, equal work of each.
+    /// One task at a time on the whole GPU, with equal work for each.
     Temporal,
-    /// Equal parts, `100/n` % each.
+    /// Equal shares of `100/n` % each.
     Isolated,
     /// No limits: 100 % each.
     Sharing,
-    /// NVIDIA's static advice: `100/(0.5 n)` %, at most 100.
+    /// NVIDIA's advice for static shares: `100/(0.5 n)` % each, at most 100.
     Nvidia,
     /// 60 % each (FedMT section VI-B).
     Moderate,
@@ -355,50 +355,49 @@ pub enum Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Objective {
-    /// Which objective.
+    /// Quantity that is maximised.
     pub kind: ObjectiveKind,
-    /// Its predicted value; larger is better.
+    /// Predicted value of the objective; larger is better.
     pub value: f64,
 }
 
-/// What a plan must satisfy.
+/// Constraints that a plan must meet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constraints {
-    /// Shares are multiples of this.
+    /// Step of the shares in percent: each share is a multiple of it.
     pub share_step_percent: f64,
-    /// Given sum of the shares; absent: free.
+    /// Required sum of the shares in percent; absent: any sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rv_percent: Option<f64>,
-    /// Least `P_i / S_i` of every task.
+    /// Lower limit of `P_i / S_i` for every task, 0 to 1; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starvation_floor: Option<f64>,
-    /// Memory that the tasks of one GPU may use.
+    /// Memory in bytes that the tasks of one GPU may use; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// How batch sizes may be chosen.
+    /// Rule by which batch sizes are chosen.
     pub batch: BatchPolicy,
-    /// Largest mismatch.
+    /// Upper limit of the mismatch; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<f64>,
-    /// What the batch sizes should be in proportion to.
+    /// Quantity that should be proportional to the data volumes.
     pub balance: Balance,
-    /// Which solo rate `S_i` means in fairness, max-min and the floor; absent: `same-batch`.
+    /// Definition of the solo rate `S_i` in fairness, max-min and the starvation floor; absent: `same-batch`.
     #[serde(default, skip_serializing_if = "SoloRate::is_same_batch")]
     pub solo: SoloRate,
 }
 
-/// The solo rate `S_i` that throughput is compared with.
+/// Definition of the solo rate `S_i` with which throughput is compared.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SoloRate {
-    /// The best over the task's batch sizes: what it has without sharing. If the plan keeps reference
-    /// sizes (`batch`), that at the reference size.
+    /// The best rate over the task's batch sizes, which is what the task has without sharing. If the plan keeps
+    /// reference sizes (`batch`), the rate at the reference size.
     Best,
-    /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair as
-    /// the best one.
+    /// The rate at the chosen batch size (FedMT). A batch size that is slow alone then looks as fair as the best one.
     #[default]
     SameBatch,
 }
@@ -409,7 +408,7 @@ impl SoloRate {
     }
 }
 
-/// How batch sizes may be chosen.
+/// Rule by which batch sizes are chosen.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -422,86 +421,86 @@ pub enum BatchPolicy {
     Fixed,
     /// All tasks take the same batch size.
     Same,
-    /// Each task keeps its reference batch size (`batch`, else the first of its sizes).
+    /// Each task keeps its reference batch size (`batch`; absent: the first of its sizes).
     Reference,
 }
 
-/// What the batch sizes should be in proportion to (FedMT eq. 6).
+/// Quantity that should be proportional to the data volumes (FedMT eq. 6).
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Balance {
-    /// Data volumes against batch sizes: `|D_a/D_b - B_a/B_b|`.
+    /// Batch sizes: the mismatch sums `|D_a/D_b - B_a/B_b|`.
     #[default]
     Batch,
-    /// Data volumes against workloads `O = alpha f B + beta m B`.
+    /// Workloads `O = alpha f B + beta m B`.
     Workload,
-    /// Data volumes against throughput, so that all finish together.
+    /// Throughput, so that all tasks finish at the same time.
     Time,
 }
 
-/// A simpler scheme and what it would reach.
+/// A simpler scheme and its predicted results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// Which scheme.
+    /// Name of the scheme.
     pub name: Scheme,
-    /// Total throughput.
+    /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over the tasks of throughput relative to throughput alone.
     pub fairness: f64,
-    /// Value of the plan's objective.
+    /// Value of the plan's objective; larger is better.
     pub objective: f64,
-    /// Whether it meets the constraints.
+    /// Whether the scheme meets the constraints.
     pub feasible: bool,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// A plan on a front, or a runner-up.
+/// A plan on a Pareto front, or one of the next best plans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParetoPoint {
-    /// Value of the plan's objective.
+    /// Value of the plan's objective; larger is better.
     pub objective: f64,
-    /// Distance from the balance asked for.
+    /// Distance of the batch sizes from the requested balance.
     pub mismatch: f64,
-    /// Total throughput.
+    /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over the tasks of throughput relative to throughput alone.
     pub fairness: f64,
-    /// What each task runs with.
+    /// Batch size and share of each task.
     pub tasks: Vec<Choice>,
 }
 
-/// Effect of changing one task's share.
+/// Effect of changing one task's share while everything else stays the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Marginal {
-    /// Task whose share changes.
+    /// Name of the task whose share changes.
     pub id: String,
-    /// The changed share in percent.
+    /// Share after the change, in percent.
     pub share_percent: f64,
     /// Change of the objective.
     pub objective_change: f64,
-    /// Change of the throughput of each task, by name.
+    /// Change of the throughput of each task, by name, in samples per second.
     pub samples_per_s_change: BTreeMap<String, f64>,
 }
 
-/// Result for one of several GPUs.
+/// Results of the plan on one of several GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuPlan {
     /// Number of the GPU, from 0.
     pub gpu: u32,
-    /// Names of its tasks.
+    /// Names of the tasks on this GPU.
     pub tasks: Vec<String>,
-    /// Sum of the shares in percent.
+    /// Sum of their shares in percent.
     pub rv_percent: f64,
-    /// Total throughput.
+    /// Total throughput in samples per second.
     pub total_samples_per_s: f64,
-    /// Total of throughput relative to solo.
+    /// Sum over its tasks of throughput relative to throughput alone.
     pub fairness: f64,
     /// Value of the plan's objective on this GPU.
     pub objective: f64,
@@ -514,26 +513,26 @@ pub struct GpuPlan {
 #[serde(rename_all = "kebab-case")]
 #[must_use]
 pub enum Proof {
-    /// Every point was evaluated.
+    /// Proven: every point was evaluated.
     Enumerated,
-    /// The rest was excluded by a bound.
+    /// Proven: a bound excluded the points that were not evaluated.
     Bounded,
     /// Not proven.
     NotProven,
 }
 
-/// How a result was found.
+/// Search that found a result, and what it proves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
-    /// Points (or nodes) evaluated.
+    /// Number of points (or nodes) that were evaluated.
     pub points: u64,
     /// Whether the result is proven optimal under the model.
     pub proof: Proof,
-    /// Bound on the objective of any result, if known.
+    /// Bound that no result can beat, on the objective of a plan or on the makespan of a timeline; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Time of the search in seconds, if requested (it differs from run to run).
+    /// Duration of the search in seconds; absent unless requested, because it differs from run to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -544,17 +543,17 @@ pub struct Search {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ConstraintKind {
-    /// Least `P_i / S_i` of every task.
+    /// Lower limit of `P_i / S_i` for every task.
     StarvationFloor,
-    /// Largest mismatch of batch sizes and data volumes.
+    /// Upper limit of the mismatch between batch sizes and data volumes.
     Mismatch,
-    /// Memory of a GPU, bytes.
+    /// Memory of a GPU, in bytes.
     Memory,
-    /// Sum of the shares, percent.
+    /// Sum of the shares, in percent.
     Rv,
-    /// How batch sizes may be chosen; 0 means no, 1 means yes.
+    /// How batch sizes may be chosen. `limit` and `best` are 0 for no and 1 for yes.
     Batch,
-    /// Settings outside the profiled domain.
+    /// Number of settings outside the profiled domain.
     Domain,
 }
 
@@ -562,13 +561,13 @@ pub enum ConstraintKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Infeasibility {
-    /// The constraint.
+    /// Constraint that cannot be met.
     pub constraint: ConstraintKind,
-    /// What the constraint demands.
+    /// Value that the constraint demands.
     pub limit: f64,
-    /// The best that can be reached.
+    /// Best value that can be reached.
     pub best: f64,
-    /// What would make it feasible.
+    /// Change that would make a plan feasible, for people.
     pub advice: String,
 }
 

@@ -5,19 +5,19 @@ use super::{
     DeviceFingerprint, GradientNoise, PhaseKind, Plan, Provenance, Timeline, Wire as _, wire_form,
 };
 
-/// One event of a launched run. [`EventKind`] says which fields an event must have and, after the
-/// comma, which it may have; others are refused.
+/// One event of a launched run. [`EventKind`] says which fields an event must have and, after the comma, which ones it
+/// may have; other fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.run/1")]
 pub struct RunEvent {
     /// `mt.run/1`.
     pub schema: String,
-    /// What happened.
+    /// Kind of event.
     pub event: EventKind,
-    /// Seconds since the launch.
+    /// Time of the event, in seconds since the launch.
     pub time_s: f64,
-    /// Round, from 0.
+    /// Number of the round, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
     /// Name of the task.
@@ -29,70 +29,70 @@ pub struct RunEvent {
     /// Share in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// Name of the GPU on which a task of a schedule is started.
+    /// Name of the GPU on which a task of a schedule is started; absent if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// Name of the task that already trains on that GPU, if two share it.
+    /// Name of the task that already trains on that GPU; absent unless two tasks share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
-    /// Process id.
+    /// Process id; absent for a simulated job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Samples trained on since the start of the task's phase.
+    /// Number of samples trained on since the start of the task's phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// Throughput in samples per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_s: Option<f64>,
-    /// Predicted throughput in samples per second.
+    /// Predicted throughput while all tasks compute, in samples per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_samples_per_s: Option<f64>,
-    /// Training loss that the job reported.
+    /// Training loss reported by the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// Training steps of the task since its first start, over all rounds and restarts.
+    /// Number of training steps of the task since its first start, over all rounds and restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Seconds of training of the task, from when each of its processes was ready to its last step: in
-    /// this round if a plan is followed, else since its first start.
+    /// Training time of the task in seconds, from when all of its processes were ready to its last step. If a plan is
+    /// followed, only the time in this round; otherwise the time since the first start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// What the gradients of the steps since the progress event before say about the noise scale, where
-    /// the training reports norms.
+    /// Gradient statistics of the steps since the previous progress event, from which the noise scale is estimated;
+    /// absent if the training reports no gradient norms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradient: Option<GradientNoise>,
-    /// GPUs that the task trains on.
+    /// Number of GPUs that the task trains on; 0: it is parked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// When the task is expected to be done, in seconds since the launch.
+    /// Time at which the task is expected to be done, in seconds since the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_end_s: Option<f64>,
-    /// Which phase.
+    /// Phase of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseKind>,
-    /// Start of a phase in seconds from the start of the round; for a schedule, from the launch.
+    /// Start of a phase, in seconds from the start of the round; for a schedule, from the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_s: Option<f64>,
-    /// End of a phase, likewise.
+    /// End of a phase, in seconds from the same time as `start_s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
-    /// Progress events of the task that were dropped before this one because the reader did not
-    /// keep up; this one covers them.
+    /// Number of progress events of the task that were dropped before this one, because the reader did not keep up.
+    /// This event includes their progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
-    /// Exit code of a process.
+    /// Exit code of a process; absent if a signal ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Signal that ended a process.
+    /// Number of the signal that ended a process; absent if it exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// How often the task has been restarted.
+    /// Number of restarts of the task in this round so far, including this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<u32>,
-    /// Why, for people.
+    /// Reason for the event, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether the whole run (or round) succeeded.
+    /// Whether every task finished, in the round or in the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
     /// Makespan of the round, or of the run, in seconds.
@@ -101,22 +101,22 @@ pub struct RunEvent {
     /// Makespan planned by the timeline, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_makespan_s: Option<f64>,
-    /// What became of each task.
+    /// Result of each task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskSummary>,
-    /// Why the round had its shares, and what they gave, if the launch learns from its rounds.
+    /// Reason for the shares of the round, and their result; present if the launch learns its shares from its rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
     /// The device of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceFingerprint>,
-    /// The timeline followed.
+    /// Timeline that the run follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Box<Timeline>>,
-    /// The plan followed, if there is no timeline.
+    /// Plan that the run follows; absent if there is a timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
-    /// Which tools made this document.
+    /// Tools that made this document, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
 }
@@ -124,7 +124,7 @@ pub struct RunEvent {
 wire_form!(RunEvent, "mt.run/1");
 
 impl RunEvent {
-    /// An event of `event` at `time_s` with no other field.
+    /// An event of kind `event` at `time_s`, without any other field.
     pub fn new(event: EventKind, time_s: f64) -> Self {
         Self {
             schema: Self::SCHEMA.to_owned(),
@@ -217,20 +217,19 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What happened in a run.
+/// Kind of event in a run. The text of each kind ends with the fields that the event has.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// The launcher began: `device`, `timeline` or `plan`, `provenance`. First event of a run.
+    /// The launcher began: `device`, `timeline` or `plan`, `provenance`. This is the first event of a run.
     Launch,
     /// A job was started: `round task`, `batch share_percent gpu beside pid predicted_samples_per_s`.
     Start,
     /// A job is ready: `round task`.
     Ready,
-    /// A job trained: `round task samples`, `samples_per_s loss step seconds gradient gpus
-    /// batch dropped`.
+    /// A job reported progress: `round task samples`, `samples_per_s loss step seconds gradient gpus batch dropped`.
     Progress,
     /// A phase ended: `round task phase start_s end_s`, `reason`.
     Phase,
@@ -238,18 +237,18 @@ pub enum EventKind {
     Exit,
     /// A job is about to be started again: `round task reason`, `restarts`.
     Restart,
-    /// Something changed the shares of the rest, or the GPUs of a task: `round task reason`,
+    /// The share, or the number of GPUs, of a computing task was changed: `round task reason`,
     /// `share_percent gpus expected_end_s`.
     Reshare,
-    /// The plan of the next round was made again: `reason`, `round`, `plan` or `timeline`.
+    /// A new plan was made for the next round: `reason`, `round`, `plan` or `timeline`.
     Replan,
-    /// Something stopped a task or the run: `reason`, `round task`.
+    /// A task was stopped or, if no task is named, the whole run: `reason`, `round task`.
     Stop,
-    /// A device fault was met: `reason`, `round task`.
+    /// A device fault was detected or fixed: `reason`, `round task`.
     Fault,
     /// A round ended: `round ok makespan_s`, `planned_makespan_s tasks learning`.
     Round,
-    /// The launcher ended: `ok makespan_s`, `tasks`. Last event of a run.
+    /// The launcher ended: `ok makespan_s`, `tasks`. This is the last event of a run.
     Summary,
 }
 
@@ -278,45 +277,47 @@ impl EventKind {
     }
 }
 
-/// A round of a launch that learns its shares from its rounds.
+/// What a launch that learns its shares from its rounds reports about one round.
 ///
-/// Seconds are those of a round, from its start to its last phase. They are estimates of a Gaussian process over the
-/// 48 newest rounds that taught something: those in which every task finished at its first try.
+/// All times are durations of a round, from its start to the end of its last phase. Expected and estimated times come
+/// from a Gaussian process over the 48 newest rounds that can be learnt from, which are those in which every task
+/// finished at its first try.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Learning {
-    /// Why the round had its shares.
+    /// Reason for the shares of the round.
     pub choice: ShareChoice,
-    /// Rounds of earlier launches that were known from the start.
+    /// Number of rounds of earlier launches that were known from the start; absent: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub earlier: u64,
-    /// Seconds that were expected of the round; absent if no round had taught anything.
+    /// Expected time of the round, in seconds; absent if no earlier round could be learnt from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_s: Option<f64>,
-    /// Seconds that were expected under the best shares so far; absent likewise.
+    /// Expected time under the best shares so far, in seconds; absent if no earlier round could be learnt from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_s: Option<f64>,
-    /// Seconds that the round would have taken under the launch's first shares, as estimated after it; absent if it
-    /// taught nothing.
+    /// Time in seconds that the round would have taken under the launch's first shares, as estimated after the round;
+    /// absent if this round could not be learnt from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_s: Option<f64>,
-    /// Sum of `first_s` minus the seconds taken, over the rounds so far that taught something.
+    /// Sum of `first_s` minus the time taken, in seconds, over the rounds so far that could be learnt from; negative if
+    /// time was lost.
     pub saved_s: f64,
-    /// Standard deviation of the noise on the logarithm of a task's seconds, as estimated after the round.
+    /// Standard deviation of the noise on the logarithm of a task's time, as estimated after the round.
     pub noise: f64,
-    /// Standard deviation of its drift, likewise.
+    /// Standard deviation of the drift of that logarithm, as estimated after the round.
     pub drift: f64,
 }
 
-/// Why a round has its shares.
+/// Reason for the shares of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareChoice {
-    /// Nothing is known yet: those of the launch's plan.
+    /// Nothing is known yet, so the shares are those of the launch's plan.
     First,
-    /// The best so far.
+    /// The shares are the best so far.
     Best,
-    /// Not tried yet; the rounds that remain are expected to repay it.
+    /// The shares were not tried before. The savings in the remaining rounds are expected to repay the trial.
     Trial,
 }
 
@@ -328,7 +329,7 @@ impl ShareChoice {
     }
 }
 
-/// What became of a task.
+/// Result of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSummary {
@@ -336,50 +337,50 @@ pub struct TaskSummary {
     pub id: String,
     /// Whether it trained on all its samples.
     pub finished: bool,
-    /// The run was interrupted by a signal, or its reader went away, before this task ended.
+    /// Whether the run was interrupted by a signal, or its reader went away, before this task ended; absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Samples trained on.
+    /// Number of samples trained on.
     pub samples: u64,
-    /// Batch size, as planned; in a run of several rounds, that of the last.
+    /// Batch size, as planned; in a run of several rounds, that of the last round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// Share in percent while all tasks compute, as planned; in a run of several rounds, that of the
-    /// last.
+    /// Share in percent while all tasks compute, as planned; in a run of several rounds, that of the last round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
-    /// Seconds that it trained: from when each of its processes was ready to its last step. For a
-    /// schedule: seconds of its compute phases.
+    /// Training time in seconds, from when all of its processes were ready to its last step. For a schedule, the total
+    /// time of its compute phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Seconds of these in which all tasks trained, as far as progress shows them: the intervals from
-    /// one `progress` event (or `ready`) to the next that began when every task was ready and ended
-    /// before any had left. In a run of several rounds: in the last round that has any.
+    /// The part of `seconds` in which all tasks trained, according to the progress events. It consists of the intervals
+    /// from one `progress` event (or `ready`) to the next that began when every task was ready and ended before any
+    /// task had left. In a run of several rounds, from the last round that has such intervals; absent if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together_s: Option<f64>,
-    /// Mean throughput in samples per second over `together_s`, with the samples of the same
-    /// intervals; if that is absent, `samples` over `seconds`.
+    /// Mean throughput over `together_s`, in samples per second, with the samples of the same intervals; if
+    /// `together_s` is absent, `samples` divided by `seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_s: Option<f64>,
-    /// Predicted throughput while all tasks compute, samples per second.
+    /// Predicted throughput while all tasks compute, in samples per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_samples_per_s: Option<f64>,
-    /// First and last loss reported.
+    /// First loss reported; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_loss: Option<f64>,
-    /// Last loss reported.
+    /// Last loss reported; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_loss: Option<f64>,
-    /// Restarts.
+    /// Number of restarts.
     pub restarts: u32,
-    /// Progress events that are missing because the reader did not keep up. Every other figure is
-    /// computed from the events that are there.
+    /// Number of progress events that were dropped because the reader did not keep up; absent: 0. All other figures are
+    /// computed from the remaining events.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u64,
-    /// Exit code of the last process.
+    /// Exit code of the last process; absent if a signal ended it, or if there was no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Signal that ended the last process.
+    /// Number of the signal that ended the last process; absent if it exited, or if there was no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cluster, Provenance, is_default, wire_form};
 
-/// Which task of a cluster's jobs runs where and when.
+/// A schedule: where and when each task of a cluster's jobs runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.schedule/1")]
@@ -13,62 +13,63 @@ pub struct Schedule {
     /// Name of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Who scheduled.
+    /// Policy that made the schedule.
     pub policy: SchedulePolicy,
-    /// Sum of weight times completion.
+    /// Sum over the jobs of weight times completion time, in seconds.
     pub cost: f64,
-    /// Sum of weight times (completion less arrival).
+    /// Sum over the jobs of weight times (completion time minus arrival time), in seconds.
     pub flow_cost: f64,
-    /// Mean of completion less arrival.
+    /// Mean over the jobs of the time from arrival to completion, in seconds.
     pub mean_s: f64,
-    /// 95th percentile of the time from arrival to completion: the value at rank `ceil(0.95 n)`.
+    /// 95th percentile over the n jobs of the time from arrival to completion, in seconds: the value at rank
+    /// `ceil(0.95 n)`.
     pub p95_s: f64,
-    /// The last completion.
+    /// Completion time of the last job, in seconds.
     pub makespan_s: f64,
-    /// Fraction of GPU time until the makespan that is spent training, from 0 to 1.
+    /// Fraction of GPU time until the makespan that is spent training, 0 to 1.
     pub utilisation: f64,
-    /// Lower bound on the cost of any schedule (without switching).
+    /// Lower bound of the cost: no schedule costs less (without switching).
     pub lower_bound: f64,
-    /// Which relaxation gave the bound.
+    /// Relaxation that gave the lower bound.
     pub bound: ScheduleBound,
     /// `cost / lower_bound - 1`.
     pub gap: f64,
-    /// Whether no schedule is better.
+    /// Whether the schedule is proven optimal.
     pub proven: bool,
-    /// Largest relative deviation (0 to below 1) of a duration from the cluster's, as it would be
-    /// in reality; the bound allows for it. Absent: all durations are the cluster's.
+    /// Largest relative deviation (0 to below 1) of a duration from its value in the cluster document, to imitate
+    /// reality; the bound allows for it. Absent: 0, all durations are those of the cluster document.
     #[serde(default, skip_serializing_if = "is_default")]
     pub noise: f64,
-    /// Total synchronisation time of all tasks in seconds, if there is noise; without noise it
-    /// follows from the cluster.
+    /// Total synchronisation time of all tasks in seconds. Absent without noise, because it then follows from the
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_s: Option<f64>,
-    /// Other policies on the same instance.
+    /// Results of other policies on the same instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<ScheduleBaseline>,
-    /// Modelled switching between jobs; absent: not counted.
+    /// Modelled cost of switching between jobs; absent: switching is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switching: Option<Switching>,
-    /// The instance.
+    /// Instance that was scheduled: GPUs and jobs.
     pub cluster: Cluster,
-    /// Fingerprint of GPUs and jobs: the schedule belongs only to this instance.
+    /// Fingerprint of the GPUs and jobs. It ties the schedule to this instance.
     pub fingerprint: String,
-    /// The tasks, by start.
+    /// Tasks, by start time.
     pub assignments: Vec<ScheduledTask>,
-    /// Which tools made this document.
+    /// Tools that made this document, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
 }
 
 wire_form!(Schedule, "mt.schedule/1");
 
-/// Who schedules.
+/// Policy that makes a schedule.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulePolicy {
-    /// The portfolio of mt-cluster.
+    /// The portfolio of algorithms of mt-cluster.
     Hare,
     /// Hare's algorithm as published.
     HareLiteral,
@@ -76,11 +77,11 @@ pub enum SchedulePolicy {
     Fifo,
     /// Shortest remaining time first, with gangs, preempting between rounds.
     Srtf,
-    /// Weighted, ignoring GPU types.
+    /// Weighted completion time, ignoring the types of GPU.
     Homo,
-    /// AlloX: a job on one GPU, by matching.
+    /// AlloX: each job runs on one GPU, chosen by matching.
     Allox,
-    /// Hare without knowing arrivals in advance.
+    /// Hare without knowledge of future arrivals.
     Online,
 }
 
@@ -100,7 +101,7 @@ impl SchedulePolicy {
     }
 }
 
-/// Which relaxation gave a lower bound.
+/// Relaxation that gave a lower bound.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -108,11 +109,11 @@ impl SchedulePolicy {
 pub enum ScheduleBound {
     /// Each job alone on the cluster.
     Chain,
-    /// Identical machines, every subset's volume (Q).
+    /// Identical machines, with the volume of every subset (Q).
     Queyranne,
     /// Unrelated machines (U).
     Unrelated,
-    /// Fluid over intervals of time (F).
+    /// Fluid relaxation over intervals of time (F).
     Fluid,
     /// Prices of GPU time.
     Prices,
@@ -135,53 +136,53 @@ impl ScheduleBound {
     }
 }
 
-/// Another policy on the same instance.
+/// Result of another policy on the same instance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBaseline {
-    /// The policy.
+    /// Name of the policy.
     pub name: SchedulePolicy,
-    /// Sum of weight times completion.
+    /// Sum over the jobs of weight times completion time, in seconds.
     pub cost: f64,
-    /// Sum of weight times (completion less arrival).
+    /// Sum over the jobs of weight times (completion time minus arrival time), in seconds.
     pub flow_cost: f64,
     /// `cost / lower_bound`.
     pub over_bound: f64,
 }
 
-/// Modelled switching between the jobs of a GPU.
+/// Modelled cost of switching a GPU between jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Switching {
-    /// How a GPU switches.
+    /// Method by which a GPU switches.
     pub mode: SwitchingMode,
     /// Always true: no switch has been measured.
     pub modelled: bool,
-    /// Switches to another job than the one before on the GPU.
+    /// Number of times that a GPU starts a task of another job than its previous one.
     pub switches: u32,
-    /// Switches to a job whose model is still in memory, with the residency used.
+    /// Number of switches to a job whose model is still in memory, as charged in `total_s`.
     pub hits: u32,
-    /// Hits if the newest models stay (Hare's rule).
+    /// Number of such switches if the most recently used models stay in memory (Hare's rule).
     pub hits_newest: u32,
-    /// Hits if the model whose next use is farthest goes (Belady).
+    /// Number of such switches if the model with the farthest next use is evicted (Belady).
     pub hits_belady: u32,
-    /// Sum of all switching times.
+    /// Sum of all switching times, in seconds.
     pub total_s: f64,
-    /// `total_s` over the time of training and switching, from 0 to 1.
+    /// `total_s` divided by the total time of training and switching, 0 to 1.
     pub share: f64,
 }
 
-/// How a GPU switches between jobs.
+/// Method by which a GPU switches between jobs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchingMode {
-    /// A new process and context, and the whole model copied.
+    /// A new process and context are started, and then the whole model is copied.
     Restart,
-    /// The model copied by groups of layers while the first are computed.
+    /// The model is copied by groups of layers, while the first groups already compute.
     Pipelined,
-    /// Pipelined, with early cleaning and models that stay resident.
+    /// Pipelined, with early cleaning and models that stay in memory.
     Hare,
 }
 
@@ -197,34 +198,34 @@ impl SwitchingMode {
     }
 }
 
-/// One task of one round of a job on a GPU.
+/// One task of one round of a job on a GPU, and of the equal rounds that follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduledTask {
     /// Name of the job.
     pub job: String,
-    /// Round, from 0.
+    /// Number of the round, from 0.
     pub round: u32,
-    /// Task of the round, from 0.
+    /// Number of the task in its round, from 0.
     pub task: u32,
     /// Name of the GPU.
     pub gpu: String,
-    /// Start on the GPU, in seconds.
+    /// Time at which the GPU starts with the task, switching included, in seconds.
     pub start_s: f64,
-    /// Seconds of switching, at the start; absent: none.
+    /// Switching time at the start, in seconds; absent: 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub switch_s: f64,
-    /// When training ends and the GPU is free.
+    /// Time at which training ends and the GPU is free, in seconds.
     pub train_end_s: f64,
-    /// When its result is synchronised.
+    /// Time at which the synchronisation of its result ends, in seconds.
     pub synced_s: f64,
-    /// Number of equal rounds, this one and its successors: this task on this GPU, each `period_s` after the one
-    /// before; absent: only this one. A schedule of more than 600,000 tasks has at most as many entries, each cut
-    /// where that of another task of its job begins or ends, no modelled switching, and one task on a GPU at a
-    /// time.
+    /// Number of equal rounds that the entry stands for: this round and those that follow it, with the same task on the
+    /// same GPU, each `period_s` after the previous one; absent: 1. A schedule of more than 600,000 tasks has at most
+    /// 600,000 entries. Each of them ends where the entry of another task of its job begins or ends, switching is not
+    /// modelled, and a GPU runs one task at a time.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rounds: u32,
-    /// Seconds from the start of a round to that of the next, if there are several.
+    /// Time from the start of a round to the start of the next, in seconds; absent for a single round.
     #[serde(default, skip_serializing_if = "is_default")]
     pub period_s: f64,
 }

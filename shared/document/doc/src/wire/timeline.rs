@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Plan, Provenance, Search, wire_form};
 
-/// The order of transfers and compute of one round.
+/// Order of transfers and compute in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.timeline/1")]
@@ -13,100 +13,101 @@ pub struct Timeline {
     /// Name of the device or client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which compute rates were used.
+    /// Kind of compute rates that were used.
     pub rates: RatesKind,
-    /// Uploads had to keep the order of the downloads (FedMT Algorithm 1): a proof covers only such
-    /// rounds.
+    /// Whether uploads had to keep the order of the downloads (FedMT Algorithm 1); a proof then
+    /// covers only rounds with one order. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub single_order: bool,
     /// Names of the tasks in the order of their downloads.
     pub download_order: Vec<String>,
     /// Names of the tasks in the order of their uploads.
     pub upload_order: Vec<String>,
-    /// Phases that are held back although they could start, because another task then runs faster.
+    /// Phases that are held back although they could start, because another task then runs faster;
+    /// absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<Hold>,
-    /// Batch sizes, where they were varied or known, in the order of the plan's tasks.
+    /// Batch sizes that were chosen or are known, in the order of the plan's tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batches: Vec<TaskBatch>,
     /// Every phase of every task, by start time.
     pub phases: Vec<Phase>,
-    /// End of the last phase in seconds.
+    /// End of the last phase, in seconds.
     pub makespan_s: f64,
-    /// Lower bound in seconds: no schedule can be faster, whatever idling it has.
+    /// Lower bound of the makespan in seconds: no schedule is faster, with or without idling.
     pub lower_bound_s: f64,
     /// `makespan_s / lower_bound_s - 1`.
     pub gap: f64,
-    /// Whether no schedule of the class `proven_among` is faster. Never of a plan that waits if the
-    /// class has only schedules that never wait; in the other classes, the plan may wait for more
-    /// than the schedules that it was compared with.
+    /// Whether it is proven that no schedule of the class `proven_among` is faster. If the class
+    /// has only schedules that never wait, this is false for every round that waits. In the other
+    /// classes, the round may wait in more ways than the schedules that it was compared with.
     pub proven: bool,
-    /// The schedules that the proof is about.
+    /// Class of schedules that the proof covers; absent if nothing is proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_among: Option<ScheduleClass>,
-    /// Makespan without overlap: all downloads, then all compute, then all uploads, in seconds.
+    /// Makespan in seconds without overlap: all downloads, then all compute, then all uploads.
     pub overlap_off_s: f64,
-    /// How the order was found.
+    /// Search that found the order.
     pub search: Search,
-    /// The plan.
+    /// Plan whose round this is.
     pub plan: Plan,
-    /// Which tools made this document.
+    /// Tools that made this document, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
 }
 
 wire_form!(Timeline, "mt.timeline/1");
 
-/// Which compute rates a timeline uses.
+/// Kind of compute rates that a timeline uses.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum RatesKind {
-    /// Predicted for every set of active tasks.
+    /// Rates that a model predicts for every set of active tasks.
     Model,
-    /// The plan's table.
+    /// Rates from the table of the plan.
     Table,
-    /// The rate with all tasks active, always (FedMT Algorithm 1).
+    /// Each task always has its rate with all tasks active (FedMT Algorithm 1).
     Fixed,
 }
 
-/// Classes of schedules that a proof covers; each contains the one before.
+/// Class of schedules that a proof covers. Each class contains the previous one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleClass {
-    /// Nothing waits: a transfer starts when it is its turn and the link is free, compute as soon
-    /// as its download ends.
+    /// Nothing waits: a transfer starts as soon as it is next in the order and the link is free,
+    /// and compute as soon as its download ends.
     NeverWaiting,
     /// In addition, the compute of a task may be held until the compute of a task that was
     /// downloaded earlier ends.
     Waiting,
     /// In addition, on a full-duplex link, all transfers may go one at a time: each waits for the
-    /// one before it, in either direction. These are the rounds of a half-duplex link.
+    /// previous one, in either direction. These are the rounds of a half-duplex link.
     Alternating,
     /// Any schedule, with any idling of links and processor.
     Any,
 }
 
-/// A phase of a task that is held back. It starts at the end of a phase of another task, given by
-/// the one `until_` field that is present, or when it could start anyway if that is later.
+/// A phase of a task that is held back until a phase of another task ends, given by the one
+/// `until_` field that is present. It starts then, or later if it cannot start yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
     /// Name of the task.
     pub task: String,
-    /// Which of its phases is held; absent: its compute.
+    /// Phase that is held; absent: `compute`.
     #[serde(default = "compute", skip_serializing_if = "is_compute")]
     pub phase: PhaseKind,
-    /// Until the end of this task's download.
+    /// Name of the task whose download must end first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_downloaded: Option<String>,
-    /// Until the end of this task's compute.
+    /// Name of the task whose compute must end first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_computed: Option<String>,
-    /// Until the end of this task's upload.
+    /// Name of the task whose upload must end first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_uploaded: Option<String>,
 }
@@ -135,11 +136,11 @@ pub struct TaskBatch {
 pub struct Phase {
     /// Name of the task.
     pub task: String,
-    /// Which phase.
+    /// Kind of phase.
     pub phase: PhaseKind,
-    /// Start in seconds from the start of the round.
+    /// Start, in seconds from the start of the round.
     pub start_s: f64,
-    /// End in seconds from the start of the round.
+    /// End, in seconds from the start of the round.
     pub end_s: f64,
 }
 
@@ -149,10 +150,10 @@ pub struct Phase {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseKind {
-    /// Fetch the model.
+    /// The task fetches the model.
     Download,
-    /// Train.
+    /// The task trains.
     Compute,
-    /// Send the update.
+    /// The task sends its update.
     Upload,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Efficiency, is_default, wire_form};
 
-/// One device with its tasks: what the user writes.
+/// One device with its tasks, as the user writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.workload/1")]
@@ -15,7 +15,7 @@ pub struct Workload {
     /// Name of the device or client, carried through to the timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Where the tasks run.
+    /// Device on which the tasks run; absent: chosen automatically.
     #[serde(default)]
     pub device: Device,
     /// The network link; absent: transfers take no time.
@@ -24,14 +24,14 @@ pub struct Workload {
     /// 1 to 64 training tasks.
     #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<Task>,
-    /// Which tools made this document.
+    /// Tools that made this document, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
 }
 
 wire_form!(Workload, "mt.workload/1");
 
-/// Where the tasks run.
+/// Device on which the tasks run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -44,10 +44,10 @@ pub struct Device {
     /// A custom GPU for the simulator, instead of `gpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_description: Option<GpuDescription>,
-    /// Memory that the tasks may use; absent: that of the GPU, if known.
+    /// Memory in bytes that the tasks of one GPU may use; absent: the memory of the GPU, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// The equal GPUs to share, by number or by name; absent: 1.
+    /// Equal GPUs to share, as a number or a list of names; absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Gpus>,
 }
@@ -56,9 +56,9 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Gpus {
-    /// This many, whichever they are.
+    /// Number of GPUs, which may be any.
     Count(u32),
-    /// These: UUIDs on a real machine (`mt-profile --list-devices`), any names elsewhere.
+    /// Names of the GPUs: UUIDs on a real machine (`mt-profile --list-devices`), any names elsewhere.
     Names(Vec<String>),
 }
 
@@ -81,19 +81,19 @@ pub enum DeviceKind {
     Replay,
 }
 
-/// What the simulator knows of a GPU.
+/// Properties of a GPU that the simulator uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuDescription {
-    /// Name for tables and documents.
+    /// Name of the GPU in tables and documents.
     pub name: String,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub sms: u32,
     /// Peak FP32 rate in TFLOP/s.
     pub fp32_tflops: f64,
     /// Peak DRAM bandwidth in GB/s (10^9 bytes).
     pub memory_gb_per_s: f64,
-    /// Device memory.
+    /// Device memory in bytes; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Cost of the host side of a step; absent: the catalogue's default.
@@ -105,13 +105,14 @@ pub struct GpuDescription {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostDescription {
-    /// Microseconds for each step.
+    /// Host time per step, in microseconds.
     pub us_per_step: f64,
-    /// Microseconds for each sample of the batch.
+    /// Host time per sample of the batch, in microseconds.
     pub us_per_sample: f64,
-    /// Relative slow-down for each further task at full contention (0: none).
+    /// Strength of contention between tasks on the host. With n tasks, the host time is `1 + 2 contention (1 - 1/n)`
+    /// times as long; 0: no contention.
     pub contention: f64,
-    /// Microseconds to launch one kernel.
+    /// Time to launch one kernel, in microseconds.
     pub launch_us: f64,
 }
 
@@ -119,9 +120,9 @@ pub struct HostDescription {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Downlink in bits per second.
+    /// Bandwidth of the downlink in bits per second.
     pub down_bps: f64,
-    /// Uplink in bits per second.
+    /// Bandwidth of the uplink in bits per second.
     pub up_bps: f64,
     /// How transfers share the link; absent: `full`.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -137,73 +138,73 @@ pub enum Duplex {
     /// One transfer at a time in each direction.
     #[default]
     Full,
-    /// One transfer at a time in all.
+    /// One transfer at a time in total.
     Half,
-    /// Transfers of one direction run at once and share it equally.
+    /// All transfers of one direction run at the same time and share its bandwidth equally.
     Shared,
 }
 
-/// One training task. `model`, `layers`, `flops_per_sample` with `bytes_per_sample`, or `job` says what it
-/// trains; recorded tasks (`replay`) need none of them.
+/// One training task. `model`, `layers`, `flops_per_sample` with `bytes_per_sample`, or `job` defines what it trains;
+/// recorded tasks (`replay`) need none of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Name, unique in the workload.
+    /// Name of the task, unique in the workload.
     pub id: String,
     /// Name of a model in the catalogue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Side of the square input image of a catalogue model; absent: 32.
+    /// Side of the square input image of a catalogue model, in pixels; absent: 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_pixels: Option<u32>,
-    /// A custom model as a list of layers, instead of `model`.
+    /// Layers of a custom model, given instead of `model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerDescription>,
-    /// Floating-point operations to train on one sample (forward and backward).
+    /// Number of floating-point operations to train on one sample (forward and backward pass).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_sample: Option<f64>,
-    /// DRAM bytes moved to train on one sample.
+    /// DRAM traffic in bytes to train on one sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_sample: Option<f64>,
-    /// Batch sizes to choose from (a single number stands for a list of one).
+    /// Batch sizes that a plan may choose from. A single number stands for a list of one.
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(schema_with = "one_or_many_schema")]
     pub batch_sizes: Vec<u64>,
-    /// Reference batch size, one of `batch_sizes`: the size to which `rounds_to_target` refers, and which
-    /// a plan keeps if no `efficiency` is known; absent: the first of them.
+    /// Reference batch size, one of `batch_sizes`; absent: the first of them. `rounds_to_target` holds for this size,
+    /// and a plan keeps it if no `efficiency` is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// The value of a sample at each batch size; absent: unknown.
+    /// Value of a sample at each batch size; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<Efficiency>,
-    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: those of a table of
-    /// rounds in `efficiency`, otherwise 1.
+    /// Number of rounds until the target (an accuracy, a loss) at the reference batch size; absent: the number in a
+    /// table of rounds in `efficiency`, otherwise 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_to_target: Option<f64>,
-    /// Samples to train on in one round: the local data volume.
+    /// Number of samples to train on in one round: the local data volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// Bytes to move before and after the compute of a round.
+    /// Number of bytes to transfer before and after the compute of a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_bytes: Option<UpdateBytes>,
-    /// Weight in the weighted objective; absent: 1.
+    /// Weight of the task in the weighted objective; absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// Memory need.
+    /// Device memory that the task needs; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// Host time of each step in the simulator, instead of the GPU's.
+    /// Host time per step in the simulator, in microseconds; absent: the value of the GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_us_per_step: Option<f64>,
-    /// Host time of each sample in the simulator, instead of the GPU's.
+    /// Host time per sample in the simulator, in microseconds; absent: the value of the GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_us_per_sample: Option<f64>,
-    /// The training program; needed on real devices.
+    /// Training program; required on real devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
 }
 
-/// A layer of a custom model; sizes are for one sample.
+/// A layer of a custom model. Sizes are those for one sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -214,59 +215,59 @@ pub struct Task {
 pub enum LayerDescription {
     /// Two-dimensional convolution.
     Conv {
-        /// Channels in.
+        /// Number of input channels.
         in_channels: u32,
-        /// Channels out.
+        /// Number of output channels.
         out_channels: u32,
-        /// Side of the square kernel.
+        /// Side of the square kernel, in pixels.
         kernel: u32,
         /// Stride in both directions.
         stride: u32,
-        /// Side of the square output.
+        /// Side of the square output, in pixels.
         out_pixels: u32,
-        /// Groups; equal to `in_channels` for a depthwise convolution.
+        /// Number of groups; equal to `in_channels` for a depthwise convolution.
         groups: u32,
     },
     /// Fully connected layer.
     Linear {
-        /// Features in.
+        /// Number of input features.
         in_features: u32,
-        /// Features out.
+        /// Number of output features.
         out_features: u32,
     },
     /// Batch normalisation with its activation.
     Norm {
-        /// Channels.
+        /// Number of channels.
         channels: u32,
-        /// Side of the square activation.
+        /// Side of the square activation, in pixels.
         pixels: u32,
     },
-    /// Pooling, addition or another element-wise step.
+    /// Pooling, addition or another element-wise operation.
     Pool {
-        /// Channels.
+        /// Number of channels.
         channels: u32,
-        /// Side of the square output.
+        /// Side of the square output, in pixels.
         out_pixels: u32,
     },
 }
 
-/// Bytes to move in a round.
+/// Number of bytes to transfer in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateBytes {
-    /// Download before compute.
+    /// Number of bytes downloaded before compute.
     pub down: u64,
-    /// Upload after compute.
+    /// Number of bytes uploaded after compute.
     pub up: u64,
 }
 
-/// Device memory that a task needs: `fixed_bytes + bytes_per_sample * batch`.
+/// Device memory that a task needs, in bytes: `fixed_bytes + bytes_per_sample * batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Context, weights, optimiser state.
+    /// Bytes that do not depend on the batch size: context, weights, optimiser state.
     pub fixed_bytes: u64,
-    /// Saved activations for each sample of a batch.
+    /// Bytes per sample of a batch: saved activations.
     pub bytes_per_sample: u64,
 }
 
@@ -275,56 +276,58 @@ pub struct Memory {
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Program and arguments; never passed through a shell. In an argument, `{batch}`, `{share}` and `{samples}` are
-    /// replaced by the values of `MT_BATCH_SIZE`, `MT_SHARE_PERCENT` and `MT_SAMPLES`.
+    /// replaced by the values of `MT_BATCH_SIZE`, `MT_SHARE_PERCENT` and `MT_SAMPLES`. Under a controller,
+    /// `{processes}` and `{batches}` are replaced, too: by the number of processes and by their batch sizes, separated
+    /// by commas.
     pub argv: Vec<String>,
-    /// Variables to set beside those of the worker protocol.
+    /// Environment variables to set, in addition to those of the worker protocol.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Working directory; absent: that of the tool.
+    /// Working directory; absent: the working directory of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How the program reports its progress.
+    /// Way in which the program reports its progress; absent: by the worker protocol.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: Progress,
-    /// Whether the program reads `run`, `park`, `batch N`, `quit` on standard input. Under a
-    /// controller: whether it says `loaded` and waits for `run` before it reads its checkpoint.
+    /// Whether the program reads the commands `run`, `park`, `batch N` and `quit` on standard input. Under a
+    /// controller: whether it reports `loaded` and waits for `run` before it reads its checkpoint. Absent: false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pool: bool,
-    /// Program that fetches the model before compute.
+    /// Program and arguments that fetch the model before compute; absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub download: Vec<String>,
-    /// Program that sends the update after compute.
+    /// Program and arguments that send the update after compute; absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upload: Vec<String>,
-    /// Program and arguments to continue from the job's own checkpoint after a fault; absent:
-    /// `argv` again.
+    /// Program and arguments that continue from the job's own checkpoint after a fault; absent: `argv`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resume: Vec<String>,
 }
 
-/// How a program reports its progress.
+/// Way in which a program reports its progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Regular expression that matches the program's own log lines; absent: the worker protocol. The name of a group
-    /// says what its number counts: `samples` since the previous line, or since the start `total` samples, `steps` of
-    /// the batch size, or `epochs` of the task's `samples`. There may also be a group `loss`. Colours are removed,
-    /// and a carriage return also ends a line.
+    /// Regular expression that matches the program's own log lines; absent: the worker protocol. One named group holds
+    /// a number, and its name says what the number counts: `samples` since the previous line or, since the start,
+    /// `total` samples, `steps` of the batch size, or `epochs` of the task's `samples`. A group `loss` is optional.
+    /// Colours are removed before matching, and a carriage return also ends a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// It reports nothing: it trains from its start, and exit status 0 means that its samples are done.
+    /// Whether the program reports no progress. It then counts as training from its start, and exit status 0 means that
+    /// its samples are done. Absent: false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub none: bool,
 }
 
 impl Progress {
-    /// The groups that may count.
+    /// Names of the groups that can count progress.
     pub const COUNTS: [&'static str; 4] = ["samples", "total", "steps", "epochs"];
-    /// Most bytes of a compiled expression; a longer one is refused.
+    /// Maximum size of a compiled expression in bytes; a larger one is refused.
     pub const LARGEST_REGEX: usize = 1 << 20;
 }
 
-/// One step of how a document came to be.
+/// One tool that contributed to a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -332,10 +335,10 @@ pub struct Provenance {
     pub tool: String,
     /// Version of the tool.
     pub version: String,
-    /// Seed, if the tool used one.
+    /// Seed that the tool used; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Device, if the tool used one.
+    /// Device that the tool used; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }

@@ -4,38 +4,38 @@ use crate::checker::positive;
 use crate::wire;
 use crate::{Checker, Code, EfficiencySource};
 
-/// How much more progress per sample a larger batch size may show than a smaller one. In theory it never
-/// makes more. Rounds are counted, so that real tables rise a little: of three data sets two did, by
-/// at most 1.33 (4 rounds at batch size 8, 3 at 16). More than this is a typing error or a learning
-/// rate that was not tuned.
+/// Largest accepted ratio of progress per sample between a larger batch size and a smaller one. In theory the
+/// ratio never exceeds 1. But rounds are whole numbers, so real tables rise a little: two of three data sets
+/// did, by at most 1.33 (4 rounds at batch size 8, 3 at 16). A larger ratio points to a typing error or to a
+/// learning rate that was not tuned.
 const LARGEST_RISE: f64 = 1.5;
 
-/// Value of a sample at each batch size, and the source of that.
+/// Value of a sample at each batch size, and where the values come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
-    /// By a law or by a table.
+    /// The values: a law or a table.
     pub curve: EfficiencyCurve,
-    /// Where it comes from.
+    /// Where the values come from.
     pub source: EfficiencySource,
 }
 
-/// Progress of a sample over batch size.
+/// Progress per sample as a function of batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EfficiencyCurve {
-    /// By the gradient noise scale: above 0, at most 10^9 samples.
+    /// Law of the gradient noise scale, which is above 0 and at most 10^9 samples.
     NoiseScale {
         /// The noise scale `phi` in samples.
         samples: f64,
         /// 95 % confidence interval: positive, around `samples`.
         interval: Option<[f64; 2]>,
     },
-    /// By progress per sample, which is relative: batch sizes ascending, at least two; above 0.
+    /// Table of relative progress per sample: at least two batch sizes, ascending; progress above 0.
     Progress(Vec<(Batch, f64)>),
-    /// By rounds until the target: batch sizes ascending, at least two; above 0.
+    /// Table of rounds until the target: at least two batch sizes, ascending; rounds above 0.
     Rounds(Vec<(Batch, f64)>),
 }
 
-/// The first row that a table cannot have: progress per sample rises by more than [`LARGEST_RISE`].
+/// The first pair of rows that no valid table has: progress per sample rises by more than [`LARGEST_RISE`].
 fn rise(progress: &[(Batch, f64)]) -> Option<(usize, usize)> {
     (1..progress.len()).find_map(|large| {
         let least = (0..large).min_by(|a, b| progress[*a].1.total_cmp(&progress[*b].1))?;
@@ -47,10 +47,10 @@ impl Efficiency {
     /// Largest plausible noise scale, in samples. The largest known one is about 10^7 (Dota 2; McCandlish et al.
     /// 2018, figure 4); beyond 10^9 no batch size makes a difference.
     pub const LARGEST_NOISE_SCALE: f64 = 1e9;
-    /// A table has at most a row for each batch size of a task.
+    /// Maximum number of rows of a table: as many as a task may have batch sizes.
     pub const MOST_ROWS: usize = 64;
 
-    /// Whether it is known by a table.
+    /// Whether the efficiency is given by a table.
     #[must_use]
     pub fn is_table(&self) -> bool {
         !matches!(self.curve, EfficiencyCurve::NoiseScale { .. })
@@ -224,7 +224,7 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
         c.fault(Code::Conflict, problem, advice);
         return None;
     };
-    // Beyond 1e9 the reciprocal of rounds would lose its precision; no training takes a thousand million.
+    // Beyond 1e9 the reciprocal of the number of rounds would lose precision; no training takes 10^9 rounds.
     if !(value > 1e-9 && value < 1e9) {
         c.field(name, |c| {
             let problem = format_args!("{} is not a figure of {name}", shown(value));
@@ -239,17 +239,18 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
     Some((batch?, value))
 }
 
-/// The reference size is one that the task may have: a plan keeps to it where nothing is known of
-/// efficiency. `None`: the smallest of them.
+/// Reads the reference size, which must be one of the task's batch sizes: a plan keeps this size if no
+/// efficiency is known. `None`: the smallest size.
 pub(super) fn reference(wire: &wire::Task, c: &mut Checker) -> Option<Option<Batch>> {
-    // Sizes are kept in ascending order, so that of "the first" only this remains.
+    // Batch sizes are sorted when they are read. The first size as written is the default reference, so remember
+    // it if it is not the smallest.
     let smallest = wire.batch_sizes.iter().min();
     let first = wire.batch_sizes.first().filter(|f| Some(*f) != smallest);
     let Some(batch) = wire.batch else {
         return Some(first.and_then(|&size| Batch::new(size).ok()));
     };
     if wire.batch_sizes.is_empty() {
-        // Reported with that list.
+        // The empty list is reported elsewhere.
         return None;
     }
     if !wire.batch_sizes.contains(&batch) {
@@ -264,7 +265,7 @@ pub(super) fn reference(wire: &wire::Task, c: &mut Checker) -> Option<Option<Bat
     c.unit("batch", Batch::new(batch)).map(Some)
 }
 
-/// Rounds until the target at the reference size.
+/// Checks the number of rounds until the target at the reference size.
 pub(super) fn rounds_to_target(wire: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
     match wire {
         None => Some(None),

@@ -1,24 +1,24 @@
 use crate::{Task, Workload};
 
-/// A workload of another round that has other tasks.
+/// Error: the workload of another round has other tasks than the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it has the tasks {now}, the input has {known}; give the same names")]
 pub struct OtherTasks {
-    /// Names of the new workload, sorted.
+    /// Task names of the new workload, sorted.
     pub now: String,
-    /// Names that the model knows, sorted.
+    /// Task names that the model knows, sorted.
     pub known: String,
 }
 
 impl Workload {
-    /// Takes what changes from round to round (samples, update sizes, weights, memory, link, name)
-    /// from `now`. Batch sizes and device stay: a model knows those that were measured; so does the
-    /// memory of a task of which `now` says none, since the profiler may have found it out, and an efficiency that was
-    /// measured or learnt, against one that `now` declares. Rounds to a target come with their
-    /// reference size, unless the model does not know that.
+    /// Takes from `now` what changes from round to round: samples, update sizes, weights, memory, link, name. Batch
+    /// sizes and device stay, because the model knows only those that were measured. If `now` gives no memory for a
+    /// task, the old value stays, since the profiler may have measured it. An efficiency that was measured or learnt
+    /// is not replaced by one that `now` only declares. Rounds to a target are taken together with their reference
+    /// size, unless the model does not know that size.
     ///
     /// # Errors
-    /// [`OtherTasks`] if the two have not the same tasks.
+    /// [`OtherTasks`] if the two workloads have different tasks.
     pub fn renew(&mut self, now: &Workload) -> Result<(), OtherTasks> {
         let names = |w: &Workload| {
             let mut names: Vec<_> = w.tasks.iter().map(|t| t.id.to_string()).collect();
@@ -38,7 +38,7 @@ impl Workload {
                 task.update_bytes = new.update_bytes;
                 task.weight = new.weight;
                 task.memory = new.memory.or(task.memory);
-                // The size that rounds refer to must be one that the model knows.
+                // The reference size of the rounds must be one that the model knows.
                 if task.batch_sizes.contains(&new.reference()) {
                     task.batch = Some(new.reference()).filter(|b| *b != task.batch_sizes[0]);
                     task.rounds_to_target = new.rounds_to_target;

@@ -298,7 +298,7 @@ fn batch_sizes(wire: &[u64], c: &mut Checker) -> Option<Vec<Batch>> {
 }
 
 impl Job {
-    /// Validates; records every fault in `c`.
+    /// Validates the wire form and records every fault in `c`.
     pub(crate) fn from_wire(wire: &wire::Job, c: &mut Checker) -> Option<Self> {
         job(wire, c)
     }
@@ -371,7 +371,8 @@ fn check_argv(argv: &[String], c: &mut Checker) {
     }
 }
 
-/// The expression compiles, and the name of a group says what its number counts.
+/// Checks that the expression compiles and has exactly one group whose name says what its number
+/// counts.
 fn progress_regex(text: &str, c: &mut Checker) {
     let advice = "write for example \"step (?P<samples>[0-9]+)\"; in JSON a backslash is \
                   written twice";

@@ -32,7 +32,8 @@ fn way(end_s: f64, progress: &[f64]) -> Way {
     }
 }
 
-/// 1 to `devices` devices of up to 4 ways and up to 3 tasks, of which a device may lack some.
+/// Random targets: 1 to `devices` devices with up to 4 ways each, and up to 3 tasks, some of which
+/// a device may lack.
 fn drawn(seed: u64, devices: usize) -> Targets {
     let mut rng = SmallRng::seed_from_u64(seed);
     let tasks = rng.random_range(1..=3);
@@ -61,7 +62,7 @@ fn drawn(seed: u64, devices: usize) -> Targets {
     targets
 }
 
-/// Every mixture by recursion, each judged by the definition.
+/// Reference: enumerates the combinations recursively and evaluates each by the definition.
 fn slow(targets: &Targets, chosen: &mut Vec<usize>) -> f64 {
     if let Some(device) = targets.devices.get(chosen.len()) {
         let mut best = f64::INFINITY;
@@ -106,7 +107,7 @@ fn the_mixture_is_the_best_of_all() {
     }
 }
 
-/// What is asked for where there are too many mixtures to look at.
+/// The descent replaces the enumeration if there are too many combinations.
 #[test]
 fn a_descent_is_no_later_than_the_own_plans_and_mostly_the_best() {
     let (mut best, mut worst) = (0, 1.0_f64);

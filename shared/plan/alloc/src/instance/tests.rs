@@ -24,7 +24,8 @@ fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
     }
 }
 
-/// In any order, some task falls short exactly if the whole point does; for a sum, no single task can.
+/// Whatever the order of trial, a task is below the cutoff exactly if the minimum is; for a sum, no
+/// single task decides.
 #[test]
 fn one_task_falls_short_where_the_minimum_does() {
     let mut rng = SmallRng::seed_from_u64(3);

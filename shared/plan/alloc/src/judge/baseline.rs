@@ -13,7 +13,7 @@ use crate::tolerance::TOLERANCE;
 /// A simpler scheme that a plan is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
-    /// One task at a time on the whole GPU, equal work of each.
+    /// One task at a time on the whole GPU; every task does the same amount of work.
     Temporal,
     /// Parts of equal size, `100/n` % each.
     Isolated,
@@ -42,7 +42,7 @@ pub struct SchemeResult {
     pub raw: f64,
     /// `sum P_i / S_i`.
     pub fairness: f64,
-    /// Whether floor, memory and mismatch hold (the scheme has its own share step and `R_v`).
+    /// Whether the floor, memory and mismatch constraints hold. The share step and `R_v` do not apply to a scheme.
     pub feasible: bool,
 }
 
@@ -57,7 +57,7 @@ impl Scheme {
         Scheme::Aggressive,
     ];
 
-    /// The schemes of equal shares, which need no profile; those that limit tasks least come first.
+    /// The schemes with equal shares, which need no profile; the largest shares come first.
     pub const EQUAL: [Scheme; 5] = [
         Scheme::Sharing,
         Scheme::Aggressive,
@@ -167,8 +167,9 @@ impl Scheme {
         })
     }
 
-    /// For plans that optimise progress and choose batch sizes, a scheme also has its own: starting from those of the
-    /// plan, one task's size is changed as long as the objective improves. Otherwise it uses the plan's sizes.
+    /// If the plan optimises progress and chooses batch sizes, the scheme chooses its own: starting from the plan's
+    /// sizes, it changes the size of one task at a time as long as the objective improves. Otherwise it uses the
+    /// plan's sizes.
     pub(crate) fn at_its_best<C: Throughput + ?Sized>(
         self,
         rates: &C,
@@ -195,15 +196,16 @@ impl Scheme {
                     }
                 }
             }
-            // Rounding of sums is no gain; if a task makes no progress, both are minus infinity.
+            // A gain within rounding error does not count; if a task makes no progress, both values are minus
+            // infinity.
             if best <= before || best - before <= TOLERANCE * best.abs() {
                 return self.predict(rates, problem, &sizes);
             }
         }
     }
 
-    /// The objective of the scheme; for a time, rounds have the orders by which choices are ranked. `lengths` caches
-    /// the lengths of rounds of some of the tasks, which recur with many sizes of the others.
+    /// The objective of the scheme. If it is a time, rounds use the orders by which choices are ranked. `lengths`
+    /// caches the lengths of rounds of subsets of the tasks, which recur with many sizes of the other tasks.
     fn rank<C: Throughput + ?Sized>(
         self,
         rates: &C,

@@ -22,8 +22,8 @@ pub struct Change {
     pub rates: Vec<f64>,
 }
 
-/// Why these shares: what `delta` more or less share would change for each task, if that keeps the share above 0 and
-/// at most 100 %. The sum of the shares changes, too.
+/// Explains the shares: for each task, the effect of `delta` more and of `delta` less share, if the share stays
+/// above 0 and at most 100 %. The sum of the shares changes, too.
 pub fn marginals<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

@@ -1,4 +1,4 @@
-//! When the tasks of a plan reach their targets, and when they would do so one after another.
+//! Times to target of a plan's tasks: as planned, and if the tasks train one after another.
 
 use doc::{Baseline, Choice, FastestSamples, Target, TaskTarget, Workload};
 use units::corun::{Setting, Throughput};
@@ -96,13 +96,13 @@ fn interval<C: Throughput + ?Sized>(
         let times = each_time(rates, problem, parts, deviations, other)?;
         Some(problem.joined_times(&times))
     };
-    // Holds may make a round longer if rates rise.
+    // With holds, higher rates may make a round longer, so the interval must be made to include the mean.
     let low = at(INTERVAL, None).unwrap_or(together).min(together);
     let high = at(-INTERVAL, None).map(|high| high.max(together));
     let (mut below, mut above) = (0.0, 0.0);
     for (i, task) in problem.tasks.iter().enumerate() {
         let ends = task.progress.law.as_ref().and_then(Law::ends);
-        // Which end of the noise scale is the slow one depends on the side of the reference size.
+        // Which end of the noise scale is slower depends on whether the batch size is above or below the reference.
         let moved = ends.iter().flatten();
         let moved: Vec<f64> = moved
             .filter_map(|law| at(0.0, Some((i, law))))
@@ -112,7 +112,7 @@ fn interval<C: Throughput + ?Sized>(
         below += most(-1.0).powi(2);
         above += most(1.0).powi(2);
     }
-    // Without errors of efficiencies, the ends are exactly those of the rates.
+    // Without errors of efficiencies, the interval is exactly that of the rates.
     let joined = |end: f64, sign: f64, others: f64| match others > 0.0 {
         true => together * (sign * ((end / together).ln().powi(2) + others).sqrt()).exp(),
         false => end,
@@ -123,8 +123,8 @@ fn interval<C: Throughput + ?Sized>(
     )
 }
 
-/// Seconds until each task reaches its target, with rates this many standard deviations above their means; `other`
-/// replaces the law of one task.
+/// Seconds until each task reaches its target, with rates `deviations` standard deviations above their means.
+/// `other` replaces the efficiency law of one task.
 fn each_time<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

@@ -15,8 +15,9 @@ use crate::tolerance::INTERVAL;
 
 /// The verdict on a plan with the given `parts`, one for each GPU.
 ///
-/// The work is the samples of a round if every task has a volume, and otherwise what the plan trains in one second.
-/// In that case *together* takes one second, and *one after another* is how long that mixture takes alone.
+/// The work is the samples of a round if every task has a volume, and otherwise the samples that the plan trains in
+/// one second. In the second case, the time *together* is one second, and the time *one after another* is that of
+/// the same samples of each task, alone on the device.
 pub(crate) fn verdict<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -80,7 +81,7 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
     }
     tasks.sort_by_key(|(i, _)| *i);
     let known = schemes.into_iter().filter_map(|(s, t)| Some((s, t?)));
-    // If equal, the first is taken, which limits tasks least.
+    // `min_by` returns the first of equals, which is the scheme with the largest shares.
     let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
     Ok(Some(Verdict {
         share: together < alone,
@@ -122,14 +123,14 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
         }
     }
 
-    /// The ends of the interval keep the order of the mean. Higher rates end sooner, so the upper ends of the rates
-    /// give the lower end of the time. `None` if a task makes no progress.
+    /// Both ends of the interval use the order that is best at the mean rates. Higher rates finish sooner, so the
+    /// upper ends of the rates give the lower end of the time. `None` if a task makes no progress.
     fn interval(&self, settings: &[Setting]) -> Option<Times> {
         let order = match self.round {
             Some(round) => Some((round, round.played(self.rates, settings).ok()?)),
             None => None,
         };
-        // The interval has no end where a task makes no progress.
+        // The interval has no upper end if a task makes no progress at the lower rates.
         let at = |deviations: f64| match &order {
             Some((round, played)) => {
                 let shifted = round.shifted(self.rates, settings, played, deviations);

@@ -4,8 +4,9 @@ use doc::{Corun, DeviceKind, Workload};
 use units::Batch;
 use units::corun::{Setting, Throughput};
 
-/// Standard error of a measured throughput that comes without one, as a part of it, but for the
-/// simulator, which is exact unless it says otherwise: windows on real devices end at 1 %.
+/// Relative standard error assumed for a measured throughput that has none: windows on real devices
+/// end at 1 %. For the simulator it is 0, because its throughputs are exact unless stated
+/// otherwise.
 const UNKNOWN_ERROR: f64 = 0.01;
 
 /// A measured co-run of some tasks of a problem.
@@ -20,7 +21,7 @@ pub struct MeasuredConfig {
 
 impl MeasuredConfig {
     /// The measured co-runs of a model. Measurements of the same configuration are merged into
-    /// their mean. Tasks that the workload does not have are left out.
+    /// their mean. Tasks that are not in the workload are ignored.
     #[must_use]
     pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
         let exact = workload.device.kind == DeviceKind::Sim;
@@ -49,7 +50,8 @@ impl MeasuredConfig {
         Self::merged(each)
     }
 
-    /// Of throughputs and their standard errors as they were measured.
+    /// A co-run with measured throughputs and their standard errors, in samples per second, one per
+    /// setting.
     #[must_use]
     pub fn new(settings: Vec<Setting>, rates: Vec<f64>, errors: Vec<f64>) -> Self {
         let config = 0;
@@ -61,7 +63,7 @@ impl MeasuredConfig {
         }
     }
 
-    /// With one for each configuration: the mean of its measurements.
+    /// Merges the measurements of each configuration into their mean.
     #[must_use]
     pub fn merged(each: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut groups: Vec<(Self, f64)> = Vec::new();
@@ -77,7 +79,7 @@ impl MeasuredConfig {
         groups.into_iter().map(|(group, _)| group).collect()
     }
 
-    /// The mean with one more measurement, after `count`.
+    /// Adds a measurement to the mean of `count` earlier ones.
     fn join(&mut self, one: &Self, count: f64) {
         let mean = |all: f64, one: f64| (all * count + one) / (count + 1.0);
         for i in 0..self.rates.len() {
@@ -94,7 +96,8 @@ impl MeasuredConfig {
     }
 }
 
-/// The rates of a predictor, except that measured co-runs have their measured rates.
+/// A predictor that returns measured rates for measured co-runs and predictions of `inner` for all
+/// others.
 pub(super) struct MeasuredOver<'a, C: ?Sized> {
     pub(super) inner: &'a C,
     pub(super) known: &'a [MeasuredConfig],

@@ -4,7 +4,7 @@ use units::{Batch, SamplesPerSec, Weight};
 use super::*;
 use crate::{Limits, Task};
 
-/// Predicts `1 + share` for every task, with a standard error of a tenth; at full shares, with this one.
+/// Predicts `1 + share` for every task. The standard error is 0.1; at full shares, it is the given one.
 struct Uncertain(f64);
 
 const LINE: Uncertain = Uncertain(0.1);
@@ -72,7 +72,7 @@ fn full(task: usize) -> Setting {
 
 fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
     let known = MeasuredConfig::of_model(coruns, &workload());
-    // By the model 4.0, of which 0.12 is the optimizer's curse.
+    // The model predicts 4.0, and 3 % of that (0.12) is deducted for the optimizer's curse.
     let predicted = predict(&LINE, problem, &[full(0), full(1)]);
     let made = choose(&LINE, &workload(), problem, &known, Some(&predicted))?;
     assert_eq!(
@@ -144,10 +144,11 @@ fn a_round_is_measured_where_all_that_runs_at_once_in_it_was() {
     // 50 s together and 50 samples at 1.5/s.
     assert!((found.1 + 50.0 + 50.0 / 1.5).abs() < 1e-6, "{}", found.1);
     assert_eq!(found.1, found.2);
-    // By the model 50 s at 2.0/s each, and at 1.9/s 52.6 s: a measured round of 83 s is not the plan.
+    // The model predicts 50 s at 2.0/s each, and 52.6 s at 1.9/s, so the measured round of 83 s is not
+    // the plan.
     let made = chosen(&round, &[whole, rest]);
     assert_eq!(made, Some((Chosen::Predicted, Some(1))));
-    // A choice that ends at once needs no other.
+    // If both tasks end at the same time, no other co-run need be measured.
     let even = chosen(&round, &[corun(3, 50.0, 2.0, None)]);
     assert_eq!(even, Some((Chosen::Measured, Some(3))));
 }
@@ -158,7 +159,8 @@ fn a_model_without_measurements_is_as_before() {
     assert_eq!(chosen(&raw, &[]), None);
 }
 
-/// With rates off by a fifth, seconds are longer by the square of it in the mean; a sum of rates is not.
+/// If rates are off by a fifth, seconds are expected to be longer by its square, 4 %; a sum of rates is
+/// not changed.
 #[test]
 fn seconds_are_expected_longer_the_less_is_known() {
     let of = |objective, value, low| expected(&problem(objective, Limits::default()), value, low);
@@ -167,7 +169,7 @@ fn seconds_are_expected_longer_the_less_is_known() {
     assert_eq!(of(ObjectiveKind::Raw, 10.0, 8.0), 10.0);
 }
 
-/// A lower end at which a task would stand still: seconds without limit, which JSON has no number for.
+/// At the lower end a task makes no progress, so the seconds are infinite, which JSON cannot express.
 #[test]
 fn a_round_that_may_never_end_has_no_lower_end() {
     let round = problem(ObjectiveKind::Round, Limits::default());

@@ -44,8 +44,8 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
     }
 }
 
-/// The result and its comparisons, without alternatives. Searches use the first rates, everything else the second,
-/// which have no penalty.
+/// The result and its comparisons, without alternatives. Searches use the first rates, which may have a penalty;
+/// everything else uses the second, which have none.
 pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
     (penalised, rates): (&DomainPenalty<'_, C>, &R),
     workload: &Workload,
@@ -65,7 +65,7 @@ pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
             false => mismatch_front(penalised, problem, options)?,
         };
         if !request.outside {
-            // The figures of a choice outside the domain are of penalised rates, which nobody predicts.
+            // A choice outside the domain has results at penalised rates, which are no predictions, so drop it.
             front.points.retain(|s| beyond(rates, &s.settings) == 0);
         }
         Ok(front_points(workload, &front))
@@ -90,7 +90,7 @@ pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
         objective: Objective { kind, value },
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),
-        // A search without a proof may miss what the constraints allow.
+        // An unproven search may miss the choice that was found with constraints.
         unconstrained_objective: unconstrained(penalised, problem, &request.options, gpus)?
             .map(|open| open.max(value)),
         target: target(rates, workload, problem, parts, &baselines, fastest)?,
@@ -131,7 +131,7 @@ pub(super) fn search_report(report: Report) -> Search {
     }
 }
 
-/// In the order of the workload's tasks.
+/// Sorts rows by the task's position in the workload.
 fn in_order<T>(rows: impl Iterator<Item = (usize, T)>) -> Vec<T> {
     let mut rows: Vec<(usize, T)> = rows.collect();
     rows.sort_by_key(|(task, _)| *task);
@@ -222,8 +222,8 @@ fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
     rates.std_errors(&active)
 }
 
-/// Every scheme at the batch sizes of the plan, or for progress at its own best; with several GPUs, on the same tasks
-/// of each.
+/// Every scheme at the batch sizes of the plan or, for progress, at its own best ones. With several GPUs, each GPU
+/// keeps its tasks.
 fn baselines<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -261,7 +261,8 @@ fn baselines<C: Throughput + ?Sized>(
     Ok(all)
 }
 
-/// The theoretical maximum with free batch sizes, if they are not free.
+/// The objective without a mismatch bound and with free batch sizes; `None` if the plan has neither limit, or with
+/// several GPUs.
 fn unconstrained<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

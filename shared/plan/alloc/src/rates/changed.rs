@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 use units::corun::{SampleTime, Setting, Throughput, look_at};
 use units::{Batch, Share};
 
-/// The rates of `inner`, this many standard deviations above their means. They have no law of interference: that of
-/// `inner` need not hold for them.
+/// The rates of `inner`, `deviations` standard deviations above their means. They report no additive interference,
+/// because that of `inner` need not hold for shifted rates.
 pub(crate) struct Shifted<'a, C: ?Sized> {
     pub(crate) inner: &'a C,
     pub(crate) deviations: f64,
@@ -39,16 +39,16 @@ impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
     }
 }
 
-/// Capacity of [`Remembered`]: rates of about 24 bytes, with the setting of each, and [`CORUN`] of them for a co-run.
-/// The most choices that are enumerated, 216,000 of 3 tasks, have 1.5 million. Once it is full, further co-runs are
-/// predicted again each time.
+/// Capacity of [`Remembered`], in rates; a rate takes about 24 bytes with its setting, and each co-run counts as
+/// [`CORUN`] additional rates. The largest enumeration, 216,000 choices of 3 tasks, counts as 1.5 million. Once it is
+/// full, further co-runs are predicted again each time.
 const MOST_KEPT: usize = 2_000_000;
 /// Memory of a co-run in the table besides its rates: two vectors and the table entry, about 100 bytes.
 const CORUN: usize = 4;
 
-/// The rates of `inner`; each co-run is predicted once. The plan, its rivals and both fronts evaluate the same
-/// choices if these are enumerated: without the table this took 24 seconds for 3 tasks, and one sweep took 6.
-/// Neighbouring choices of a round differ in one task, so most sets of tasks that they meet are the same.
+/// The rates of `inner`, with each co-run predicted only once. If choices are enumerated, the plan, its rivals and
+/// both fronts evaluate the same ones: without the table this took 24 seconds for 3 tasks, where one sweep took 6.
+/// Neighbouring choices of a round differ in one task, so most of their co-runs are the same.
 pub(crate) struct Remembered<'a, C: ?Sized> {
     inner: &'a C,
     known: Option<Arc<KnownRates>>,
@@ -56,18 +56,18 @@ pub(crate) struct Remembered<'a, C: ?Sized> {
 
 /// The rates of each co-run that was predicted.
 pub(crate) type KnownRates = Mutex<RatesTable>;
-/// A lookup with the standard hash, which resists keys that an adversary chooses, takes three times as long.
+/// Uses a fast hash: a lookup with the standard hash, which resists adversarial keys, takes three times as long.
 type RatesTable = HashMap<Vec<Setting>, Vec<f64>, FixedState>;
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
-    /// If nothing is evaluated twice (`again` is false), nothing is kept. Neither if interference is additive: such
-    /// rates are sums, which are faster to compute than to look up.
+    /// Keeps nothing if no choice is evaluated twice (`again` is false), or if interference is additive: then rates
+    /// are sums, which are faster to compute than to look up.
     pub(crate) fn new(inner: &'a C, again: bool) -> Self {
         let known = (again && inner.interference().is_none()).then(Arc::default);
         Self { inner, known }
     }
 
-    /// With rates of the same `inner` that are kept for longer.
+    /// Uses a table of rates of the same `inner` that outlives this value.
     pub(crate) fn with(inner: &'a C, known: Arc<KnownRates>) -> Self {
         let known = Some(known);
         Self { inner, known }
@@ -80,7 +80,7 @@ impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
     }
 }
 
-/// Even after a panic in another thread the table is consistent: rows are inserted at once.
+/// Even after a panic in another thread the table is consistent, because rows are inserted in one step.
 fn lock(known: &KnownRates) -> MutexGuard<'_, RatesTable> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -134,7 +134,7 @@ impl<C: Throughput + ?Sized> Throughput for Remembered<'_, C> {
         }
     }
 
-    /// Rates of some of the tasks are not kept.
+    /// Does not keep the rates, since `inner` may predict only some of the tasks.
     fn means_until(
         &self,
         active: &[Setting],
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the co-runs that are requested; a rate is the task's number plus its share.
+    /// Counts the predicted co-runs; a rate is the task's index plus its share.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

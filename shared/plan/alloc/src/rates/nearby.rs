@@ -4,23 +4,25 @@ use std::collections::HashMap;
 use overlap::{MAX_TASKS, OverlapError, Rates, Set};
 use units::Batch;
 
-/// Rates of every set of tasks that was met at one choice.
+/// Rates of one choice, by set of computing tasks, filled on demand.
 pub(crate) type Rows = RefCell<HashMap<Set, Vec<f64>>>;
 
-/// Rates of a choice, extrapolated from those of a similar choice. The ratio of each task's rates is predicted alone
-/// and beside all others; between these, it is interpolated in the number of co-runners. This takes two predictions
-/// instead of one for every set that is met.
+/// Rates of a choice, extrapolated from those of a similar choice. For each task, the ratio of its rates at both
+/// choices is predicted for the task alone and with all others; for other sets, its logarithm is interpolated
+/// linearly in the number of co-runners. This takes one prediction of all tasks together and one of each task alone,
+/// instead of one for every set that the round contains.
 pub(crate) struct Nearby<'a, R> {
     base: &'a R,
     batches: &'a [Batch],
     rows: &'a Rows,
-    /// Logarithm of the ratio of each task's rates alone, and beside all others.
+    /// Logarithm of the ratio of each task's rates when alone; `all`: with all others.
     alone: Vec<f64>,
     all: Vec<f64>,
 }
 
 impl<'a, R: Rates> Nearby<'a, R> {
-    /// Rates for `there`, given `rows` for `base` at `batches`; `together` are those of all tasks there, if known.
+    /// Rates for `there`, extrapolated from the `rows` of `base` at `batches`. `together` are the rates of all tasks
+    /// together at `there`, if known.
     pub(crate) fn new(
         (base, batches, rows): (&'a R, &'a [Batch], &'a Rows),
         (there, at): (&impl Rates, &[Batch]),

@@ -4,23 +4,24 @@ use super::point::Point;
 use crate::instance::Instance;
 use crate::tolerance::TOLERANCE;
 
-/// A problem whose tasks act on each other only through the interference
-/// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
+/// A problem whose tasks affect each other only through the interference `x_i = sum_j c_ij w_j`
+/// ([`Throughput::interference`]), with tables of all its terms.
 pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
     pub inst: &'a Instance<'b, C>,
     /// `c_ij`, row by row.
     pub coupling: Vec<f64>,
     /// Seconds per sample by task, level (from 1) and batch index.
     times: Vec<SampleTime>,
-    /// Demand, likewise.
+    /// Demand `w`, with the same index.
     demand: Vec<f64>,
-    /// Least demand by task and level.
+    /// Minimum demand over the batch sizes, by task and level.
     least_demand: Vec<f64>,
     /// Largest seconds per sample that the starvation floor allows.
     slowest: Vec<f64>,
 }
 
-/// The part of an [`Additive`] at given levels: a row of cells for each task.
+/// The entries of an [`Additive`] at given levels: a row of cells for each task, one per batch
+/// size.
 #[derive(Debug, Default)]
 pub(crate) struct LevelRows {
     cells: Vec<Cell>,
@@ -33,10 +34,12 @@ struct Cell {
 }
 
 impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
-    /// `None` if the rates have no such law.
+    /// `None` if interference is not additive, or if the objective is not a sum or minimum over
+    /// tasks.
     pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
         if !inst.folds() {
-            // A round: a task that ends speeds the others up, so nothing adds up over the tasks.
+            // In a round, a task that ends speeds the others up, so its value is not a sum or
+            // minimum over tasks.
             return None;
         }
         let coupling = inst.rates.interference()?;
@@ -58,7 +61,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
             }
         }
         let phi = inst.problem.limits.floor;
-        // Finite even without a floor: a setting that takes for ever is never a choice.
+        // Finite even without a floor, so that a setting with infinite time per sample is never
+        // chosen.
         let slowest = inst
             .solo
             .iter()
@@ -102,13 +106,14 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// Most that task `i` gains at a level under interference `x`, at any batch size.
+    /// Maximum gain of task `i` at a level under interference `x`, over its batch sizes.
     pub fn top(&self, i: usize, level: u16, x: f64) -> f64 {
         let gains = (0..self.inst.batches[i].len() as u8).map(|b| self.gain(i, level, b, x));
         gains.fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Most that the given levels can reach under least interference `x`.
+    /// Upper bound on the value at the given levels, where `x` is the minimum interference on each
+    /// task.
     pub fn tops_at(&self, levels: &[u16], x: &[f64]) -> f64 {
         let fold = self.inst.fold();
         let tops = levels.iter().zip(x).enumerate();
@@ -116,7 +121,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         tops.fold(fold.start(), |all, top| fold.join(all, top))
     }
 
-    /// Least interference on every task at the given levels.
+    /// Writes the minimum interference on each task at the given levels, over the batch sizes of
+    /// the others, to `x`.
     pub fn interference(&self, levels: &[u16], x: &mut [f64]) {
         x.fill(0.0);
         let n = self.inst.n;
@@ -128,7 +134,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// Gathers what concerns the given levels, for many batch sizes at them.
+    /// Copies the entries at the given levels to `rows`, to evaluate many batch sizes at these
+    /// levels.
     pub fn at_levels(&self, levels: &[u16], rows: &mut LevelRows) {
         let width = self.inst.width;
         rows.cells.clear();
@@ -143,7 +150,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// Value of batch sizes at gathered levels; minus infinity below the floor.
+    /// Objective of batch sizes at the levels of `rows`; minus infinity if a task is below the
+    /// floor.
     pub fn value(&self, rows: &LevelRows, batch: &[u8]) -> f64 {
         let (n, width) = (self.inst.n, self.inst.width);
         let fold = self.inst.fold();
@@ -184,8 +192,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// Throughput of every task at a point, into `rates`, and the objective; minus infinity, and
-    /// no more rates, once a task is below the floor. `demand` is room for one number per task.
+    /// Writes the throughput of every task at a point to `rates` and returns the objective. Returns
+    /// minus infinity at the first task below the floor; the rates of later tasks are then not
+    /// written. `demand` is a buffer with one entry per task.
     pub fn value_at(&self, point: &Point, demand: &mut [f64], rates: &mut [f64]) -> f64 {
         let (n, width) = (self.inst.n, self.inst.width);
         let fold = self.inst.fold();

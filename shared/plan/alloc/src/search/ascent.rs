@@ -19,22 +19,24 @@ const WORTH: f64 = 1e-6;
 /// tenth of the time, because its transfers start from the order of the current point. With 3, two of 12 mixes of
 /// 6 and 8 tasks had rounds longer by 0.1 % than when all heuristic orders were tried for every neighbour.
 const ORDERED_TIMES: u32 = 6;
-/// At most this many pairs of tasks change shares between two climbs of such rounds.
+/// Before every second climb of such rounds, at most this many pairs of tasks change shares.
 const DISTURBED: usize = 4;
-/// Perturbations that are still looked at when a search for such a round has used all its points. No climb follows,
-/// but a look is in all heuristic orders, which takes as long as many neighbours. The 72 perturbations of 16 starts are
-/// fewer. The 1,152 of 256 starts took as long as the whole search before them: a round of 16 tasks took 3.2 CPU
-/// seconds, 2.3 with these looks for the same round, and 1.9 with 300 of them for one that is 0.18 % longer.
+/// Maximum number of perturbations that are still evaluated when a search for such a round has used all its points. No
+/// climb follows, but each evaluation tries all heuristic orders, which takes as long as many neighbours. 16 starts
+/// have only 72 perturbations. The 1,152 of 256 starts took as long as the whole search before them: a round of 16
+/// tasks took 3.2 CPU seconds. With this limit it took 2.3 for the same round, and with a limit of 300 it took 1.9 for
+/// a round that is 0.18 % longer.
 const LAST_LOOKS: u64 = 600;
-/// From this many tasks on a change of two of them is first judged by [`Effects`]. Of 8 models of 12 and 16 tasks the
-/// largest least rate and, of 3, the largest fairness stayed the same to the digit, in six tenths and a quarter of
-/// the time; of 8 rounds 3 were the same, and the others 0.006 % shorter to 0.17 % longer (0.02 % on average).
+/// From this number of tasks on, a change of two tasks is first judged by [`Effects`]. For 8 models of 12 and 16 tasks,
+/// the best max-min value stayed exactly the same in six tenths of the time, and for 3 of them the best fairness in a
+/// quarter of the time. Of 8 rounds, 3 were the same, and the others 0.006 % shorter to 0.17 % longer (0.02 % on
+/// average).
 const SCREENED_TASKS: usize = 9;
-/// So many of these changes count as one point of a search for a round. With each counted whole, the rounds of the
-/// same models were 0.14 % longer on average.
+/// This number of rejected changes counts as one point of a search for a round. With each counted as a whole point, the
+/// rounds of the same models were 0.14 % longer on average.
 const SCREENED: u64 = 3;
 
-/// Constraints first, then the objective.
+/// Compared by violation first, then by the objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Score {
     violation: f64,
@@ -56,23 +58,22 @@ impl Score {
     }
 }
 
-/// Local search from many starts. A move shifts share between two tasks or (where the sum is free)
-/// changes that of one task, or changes the batch size of one or two tasks; the first improvement
-/// is taken. While constraints are violated, less violation is better. A quarter of the starts are
-/// random, the others perturb the best point so far.
+/// Local search from many starts. A move shifts share between two tasks, changes the share of one task if the sum is
+/// free, or changes the batch size of one or two tasks; the first improvement is taken. While constraints are violated,
+/// less violation is better. A quarter of the starts are random, the others perturb the best point so far.
 pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     law: Option<&'s Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
-    /// Scores of visited points, each with the least cutoff for which it is exact.
+    /// Scores of visited points, each with the lowest cutoff for which it is valid.
     memo: HashMap<Point, (Score, f64)>,
     /// Buffer for the point under trial, to avoid an allocation for each.
     next: Point,
     guide: Guide,
     effects: Effects,
-    /// Changes that were judged without a prediction.
+    /// Number of changes that were rejected without predicting them.
     screened: u64,
-    /// Tasks by when they last showed that a point is no better ([`Instance::one_falls_short`]).
+    /// Tasks, most recent first, that showed that a point is no better ([`Instance::one_falls_short`]).
     worst: Vec<usize>,
     x: Vec<f64>,
     demand: Vec<f64>,
@@ -118,18 +119,18 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             return 0;
         }
         let mut rng = SmallRng::seed_from_u64(tries.seed);
-        // Random starts find the region of the optimum. Perturbing the best point escapes local optima: a move
-        // changes at most two tasks, and an improvement may need three changed at once. A quarter of the starts
-        // are random because of 36 searches on blends of 4 and 5 tasks with binding constraints: one ended below
-        // the best known; with half, one as well; with an eighth, three, by 0.35 % at most. With a law (additive
-        // rates), none of 72 searches of 4 to 8 tasks did, at any of these fractions.
+        // Random starts find the region of the optimum. Perturbing the best point escapes local optima: a move changes
+        // at most two tasks, and an improvement may need three changed at once. The quarter was chosen on 36 searches
+        // on blends of 4 and 5 tasks with binding constraints: one ended below the best known; with half of the starts
+        // random, also one; with an eighth, three, by 0.35 % at most. With a law (additive rates), none of 72 searches
+        // of 4 to 8 tasks did, at any of these fractions.
         let anywhere = tries.starts.div_ceil(4);
         for start in 0..anywhere {
-            // Divide the remaining points equally among the remaining starts, so that no start starves
-            // the later ones. For rounds of many tasks a climb that is cut short is worthless, so each
-            // start may take half of what remains.
+            // Divide the remaining points equally among the remaining starts, so that no start starves the later ones.
+            // For rounds of many tasks a climb that is cut short is worthless, so each start may use half of the
+            // remaining points.
             let left = tries.points.saturating_sub(self.points);
-            // A climb without points only looks at its start; those near the best point are worth more.
+            // A climb without points only evaluates its start; perturbations of the best point are worth more.
             if start > 0 && left == 0 && self.inst.orders_roughly() {
                 break;
             }
@@ -138,8 +139,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                 false => tries.starts - start,
             };
             self.most_points = self.points + left / u64::from(parts);
-            // Two starts do not depend on the seed: equal shares, as a person would try first, at the median and
-            // at the largest sum, with the largest batch sizes (see `start_batches`).
+            // Two starts do not depend on the seed: equal shares, which a person would try first, at the median and at
+            // the largest sum, with the largest batch sizes (see `start_batches`).
             let sum = match start {
                 0 => sums[sums.len() / 2],
                 1 => sums[sums.len() - 1],
@@ -159,9 +160,9 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.most_points = tries.points;
         let mut perturbations = tries.starts - anywhere;
         if self.law.is_some() {
-            // More tasks have more pairs that can get stuck, and a law is cheap to evaluate, so perturb more
-            // often: in proportion to the square of the number of other tasks, and as often as requested with 5
-            // tasks (4 others, hence 16). Half or twice as many changed none of those searches; twice as many,
+            // With more tasks, more pairs of them can get stuck, and a law is cheap to evaluate, so perturb more often:
+            // in proportion to the square of the number of other tasks, scaled to the requested number for 5 tasks (4
+            // others, hence 16). Half or twice as many perturbations changed none of these searches; twice as many,
             // each changing at most half of the tasks, missed the better region of a constrained mix of 8 tasks.
             let others = self.inst.n as u32 - 1;
             perturbations = perturbations.saturating_mul(others * others) / 16;
@@ -187,8 +188,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                 return;
             }
             let mut point = here.clone();
-            // For rounds of many tasks, every second climb starts close enough to finish within its
-            // points.
+            // For rounds of many tasks, start every second climb so close to the best point that it can finish within
+            // its points.
             let near = self.inst.orders_roughly() && k % 2 == 0;
             let most = if near { n.min(DISTURBED) } else { n };
             for _ in 0..rng.random_range(1..=most) {
@@ -203,8 +204,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Moves a random part of one task's share to another task, and changes one batch size. The sum of the
-    /// shares stays, since it may be prescribed; where it is free, the following climb changes it.
+    /// Moves a random part of one task's share to another task, and changes one batch size. The sum of the shares
+    /// stays, because it may be prescribed; if it is free, the following climb can change it.
     fn disturb(&self, point: &mut Point, rng: &mut SmallRng) {
         let n = self.inst.n;
         let from = rng.random_range(0..n);
@@ -222,8 +223,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Whether moves of batch sizes are tried. Without a choice they would only repeat moves of shares, which under a
-    /// law changes no result and takes a quarter longer.
+    /// Whether to try moves of batch sizes. If no task has a choice, they only repeat moves of shares; with a law, that
+    /// changes no result and takes a quarter longer.
     fn moves_batches(&self) -> bool {
         self.law.is_none() || self.inst.batches.iter().any(|list| list.len() > 1)
     }
@@ -304,8 +305,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                 }
                 delta /= 2;
             }
-            // Neighbourhoods in order of cost, each only when the cheaper ones are exhausted: single batch
-            // sizes, then pairs, then a batch size with each exchange of shares.
+            // Try neighbourhoods in order of cost, each only after the cheaper ones are exhausted: single batch sizes,
+            // then pairs, then a batch size combined with an exchange of shares.
             if self.moves_batches() {
                 self.batch_moves(point, &mut score);
                 if !score.beats(before) {
@@ -324,8 +325,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// At a local optimum, searches the order of transfers again; returns whether the round became
-    /// shorter.
+    /// At a local optimum, improves the order of the transfers; returns whether the round became shorter by more than
+    /// [`WORTH`].
     fn reorder(&mut self, point: &Point, score: &mut Score) -> bool {
         let best = self.list.best().map_or(f64::NEG_INFINITY, |b| b.0);
         if score.violation > 0.0 || score.value < best - NEAR * best.abs() {
@@ -378,8 +379,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Changes the batch sizes of two tasks or of all at once, where a constraint (mismatch or
-    /// memory) couples them.
+    /// Changes the batch sizes of two tasks or of all at once, if a constraint (mismatch or memory) couples them.
     fn joint_batch_moves(&mut self, point: &mut Point, score: &mut Score) {
         if self.inst.same || (self.inst.epsilon.is_infinite() && self.inst.capacity.is_infinite()) {
             return;
@@ -401,8 +401,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.scale_batches(point, score);
     }
 
-    /// Changes a batch size together with the share that it needs or frees, where a floor couples
-    /// them.
+    /// Changes a batch size together with the share that it needs or frees, for example if a floor couples them.
     fn moves_of_both(&mut self, point: &mut Point, score: &mut Score, free: bool) {
         if self.inst.same {
             return;
@@ -436,8 +435,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Moves all batch sizes one up or one down, which keeps their proportions if they are powers
-    /// of two.
+    /// Increases or decreases all batch sizes by one step, which keeps their proportions if they are powers of two.
     fn scale_batches(&mut self, point: &mut Point, score: &mut Score) {
         for up in [true, false] {
             self.attempt(point, score, |p| {
@@ -488,7 +486,8 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    /// Whether a change of two of many tasks seems to be no gain, by what both changes make of the rates.
+    /// Whether a change of two tasks seems to be no improvement, judged by the effect of each change alone
+    /// ([`Effects`]). Only with many tasks.
     fn seems_worse(&mut self, point: &Point, score: Score, next: &Point) -> bool {
         if self.law.is_some() || self.inst.n < SCREENED_TASKS || score.violation > 0.0 {
             return false;
@@ -498,14 +497,14 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         let short = self
             .effects
             .fall_short(self.inst, (point, next), cutoff, known);
-        // A round that is played at extrapolated rates takes about a third of one whose rates are predicted.
+        // Simulating a round at extrapolated rates takes about a third of the time of one with predicted rates.
         self.screened += u64::from(short);
         self.points +=
             u64::from(short && (!self.inst.is_round() || self.screened.is_multiple_of(SCREENED)));
         short
     }
 
-    /// Score of a point. One that does not beat `current` may be reported as the worst.
+    /// Score of a point; may be the worst score if the point does not beat `current`.
     fn score(&mut self, point: &Point, current: Score) -> Score {
         let Some(law) = self.law else {
             return self.score_any(point, current);

@@ -9,9 +9,9 @@ use crate::tolerance::TOLERANCE;
 /// Outcome of a search that may be cut short.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Effort {
-    /// Nodes and points looked at.
+    /// Number of nodes and points evaluated.
     pub points: u64,
-    /// Whether everything else was excluded.
+    /// Whether all other points were excluded by bounds.
     pub complete: bool,
     /// No point is better than this.
     pub bound: f64,
@@ -19,26 +19,27 @@ pub(crate) struct Effort {
 
 /// Branch and bound over the shares and the batch sizes of an [`Additive`] problem.
 ///
-/// For a fixed sum `V` of levels, the interference on task `i` at level `l` is at least what the
-/// other `V - l` levels add when spread so that they disturb `i` least. So a table `suffix[k][v]`
-/// of what tasks `k..` gain at most on `v` levels bounds every completion; with the levels of tasks
-/// `..k` chosen, their interference is known up to the least that the remaining levels must add.
-/// Both bounds are relaxations, so whatever they exclude cannot beat the incumbent.
+/// For a fixed sum `V` of levels, the interference on task `i` at level `l` is at least that of the other
+/// `V - l` levels when they are spread so that they disturb `i` least. Therefore a table `suffix[k][v]` of the
+/// maximum gain of tasks `k..` on `v` levels bounds every completion. Once the levels of tasks `..k` are
+/// chosen, the lower bound on their own interference is that of the chosen tasks plus the minimum that the
+/// remaining levels must add. Both bounds are relaxations, so a node that they exclude cannot beat the
+/// incumbent.
 struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     law: &'t Additive<'a, 'b, C>,
     list: &'t mut Shortlist,
-    /// `least[(k * n + i) * width + v]`: least interference on task `i` by the tasks `k..` but
-    /// `i` when these have `v` levels.
+    /// `least[(k * n + i) * width + v]`: minimum interference on task `i` by the tasks `k..` other than `i`,
+    /// when these have `v` levels in total.
     least: Vec<f64>,
-    /// Largest number of levels plus 1.
+    /// Largest total number of levels, plus 1.
     width: usize,
     suffix: Vec<f64>,
     levels: Vec<u16>,
-    /// Batch indices.
+    /// Batch index of each task.
     picks: Vec<u8>,
-    /// Least memory of the tasks from each on.
+    /// Minimum memory of the tasks from each index on.
     rest_memory: Vec<f64>,
-    /// Least interference by the tasks chosen so far, one row for each depth.
+    /// Interference on each task by the tasks chosen so far, one row for each depth.
     x: Vec<f64>,
     points: u64,
     most_points: u64,
@@ -51,7 +52,7 @@ struct Used {
     mismatch: f64,
 }
 
-/// Finds the best points, or as many as `most_points` allows.
+/// Adds the best points to `list`; stops early after `most_points` nodes and points.
 pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
     law: &Additive<'_, '_, C>,
     list: &mut Shortlist,
@@ -73,7 +74,7 @@ pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
         law,
         list,
     };
-    // Sums in order of promise: the first good ones make the rest fall at their root.
+    // Search the sums in order of their bounds: good points of the first sums prune the others at their roots.
     let mut roots: Vec<(f64, u32)> = sums
         .into_iter()
         .map(|sum| (tree.root(sum), sum))
@@ -83,11 +84,11 @@ pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
     let top = roots.first().map_or(f64::NEG_INFINITY, |r| r.0);
     let mut complete = true;
     for (bound, sum) in roots {
-        // The roots fall from here on: no later one can hold a better point either.
+        // The bounds decrease from here on, so no later sum can contain a better point either.
         if bound <= tree.list.cutoff() {
             break;
         }
-        // The suffix table holds one sum at a time: it is filled again, as the other roots have overwritten it.
+        // The suffix table holds one sum at a time, and the other roots have overwritten it: fill it again.
         tree.root(sum);
         tree.descend(0, sum, Used::default());
         if tree.points >= tree.most_points {
@@ -162,7 +163,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         let from = left.saturating_sub(rest * most).max(1);
         for level in from..=most.min(left.saturating_sub(rest)) {
             self.levels[k] = level as u16;
-            // The largest batch sizes usually gain most: they come first.
+            // Large batch sizes first, because they usually gain most.
             for b in (0..self.law.inst.batches[k].len() as u8).rev() {
                 self.picks[k] = b;
                 if let Some(used) = self.within(k, b, used) {
@@ -173,13 +174,13 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         }
     }
 
-    /// Goes on below task `k`, which presses with `w`.
+    /// Continues with the next task after task `k` was given the demand `w`.
     fn step(&mut self, k: usize, left: u32, w: f64, used: Used) {
         let n = self.law.inst.n;
         if self.points >= self.most_points {
             return;
         }
-        // One row for each depth, so that backtracking needs no undoing.
+        // Each depth has its own row, so backtracking has nothing to undo.
         for i in 0..n {
             self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.coupling[i * n + k] * w;
         }
@@ -192,7 +193,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         }
     }
 
-    /// Resources used when task `k` takes batch index `b`; `None` if that is too much.
+    /// Resources used with batch index `b` for task `k`; `None` if they exceed a limit.
     fn within(&self, k: usize, b: u8, used: Used) -> Option<Used> {
         let inst = self.law.inst;
         if inst.same && k > 0 && b != self.picks[0] {
@@ -208,14 +209,14 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
                 next.mismatch += inst.pair_mismatch(k, own, i, other);
             }
         }
-        // Safe to prune by: the tasks to come need at least their smallest sizes, and the mismatch is a sum of
-        // pairs, none below 0, that no further task makes smaller.
+        // Safe to prune: the remaining tasks need at least the memory of their smallest sizes, and the mismatch
+        // is a sum over pairs of non-negative terms, which further tasks cannot decrease.
         let fits = next.memory + self.rest_memory[k + 1] <= inst.capacity
             && next.mismatch <= inst.epsilon + TOLERANCE;
         fits.then_some(next)
     }
 
-    /// Most that any completion of tasks `..k` reaches with `left` levels for the rest.
+    /// Upper bound on the value of every completion, with tasks `..k` chosen and `left` levels for the rest.
     fn bound(&mut self, k: usize, left: u32) -> f64 {
         let law = self.law;
         let n = law.inst.n;
@@ -226,7 +227,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         for i in 0..k {
             let x = self.x[k * n + i] + self.least[(k * n + i) * self.width + left as usize];
             total = fold.join(total, law.gain(i, self.levels[i], self.picks[i], x));
-            // A minimum only falls from here on; a sum has yet to gain what the other tasks add.
+            // A minimum can only decrease with further tasks, but a sum still increases.
             if fold == Fold::Min && total <= cutoff {
                 break;
             }
@@ -251,7 +252,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
             level: self.levels.clone(),
         };
         if law.inst.load.is_none() && law.inst.epsilon.is_finite() {
-            // The mismatch of throughputs is only known here.
+            // The mismatch of throughputs is only known once all tasks are chosen.
             let mut rates = vec![0.0; n];
             law.rates(&self.picks, &self.levels, &mut rates);
             if law.inst.judge(&point, &rates).violation > 0.0 {

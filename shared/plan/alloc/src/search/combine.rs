@@ -1,23 +1,22 @@
-//! Combinations of batch sizes within what does not depend on rates.
+//! Combinations of batch sizes that meet the constraints that do not depend on rates.
 
 use units::corun::Throughput;
 
 use crate::instance::Instance;
 use crate::tolerance::TOLERANCE;
 
-/// Most combinations that are listed, whatever the budget of points: a million for 64 tasks take 90
-/// MB, and with more no enumeration of them with their shares would end.
+/// Maximum number of combinations that are listed, whatever the budget of points: a million for 64 tasks take 90 MB,
+/// and an enumeration of more, with their shares, would not end.
 pub(super) const MOST_COMBINATIONS: usize = 1 << 20;
-/// Partial combinations visited per listed one, in addition to [`FREE`]: bounds the walk if only
-/// few of very many meet a constraint.
+/// Partial combinations visited per listed one, in addition to [`FREE`]: bounds the walk if only a few of very many
+/// combinations meet a constraint.
 const PARTIAL_PER_COMBINATION: u64 = 64;
-/// Partial combinations of every walk. They take some milliseconds, so small problems are never refused because of the
-/// walk. This and the former were chosen by hand.
+/// Partial combinations that every walk may visit. They take some milliseconds, so small problems are never rejected
+/// because of the walk. Both limits were chosen by hand.
 const FREE: u64 = 1_000_000;
 
-/// Combinations of batch sizes within what does not depend on rates: memory, policy, and the
-/// mismatch unless its balance is `time`. `None` if there are more than `most`, or if the walk
-/// through them is too long.
+/// Combinations of batch sizes that meet the constraints that do not depend on rates: memory, policy and, unless its
+/// balance is `time`, mismatch. `None` if there are more than `most`, or if the walk is too long.
 pub(crate) fn combinations<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     most: usize,
@@ -29,7 +28,7 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     let nodes = FREE + PARTIAL_PER_COMBINATION * most as u64;
     let complete = Walk::run(inst, load, (bound, nodes), |pick, _| {
         all.push(pick.to_vec());
-        // No mismatch is below 0, so the walk ends.
+        // A mismatch is never negative, so a bound of -1 ends the walk.
         if all.len() > most { -1.0 } else { bound }
     });
     if all.len() > most || !complete {
@@ -39,15 +38,15 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     Some(all)
 }
 
-/// Whether no combination of batch sizes meets what does not depend on rates: then there is nothing
-/// to search. `false` also if a short walk cannot decide it.
+/// Whether no combination of batch sizes meets the constraints that do not depend on rates, so that there is nothing
+/// to search. Also `false` if a short walk cannot decide.
 pub(crate) fn no_combination<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> bool {
     combinations(inst, 0).is_some_and(|all| all.is_empty())
 }
 
-/// Least mismatch of the combinations of batch sizes within memory and policy, where it does not
-/// depend on rates; `None` if there is no combination. Exact unless the walk is cut short at two
-/// million nodes, which 10 tasks of 5 batch sizes do not reach.
+/// Least mismatch of the combinations of batch sizes within memory and policy; `None` if there is no combination, or
+/// if the mismatch depends on rates. Exact unless the walk is cut short at two million nodes, which 10 tasks of 5
+/// batch sizes do not reach.
 pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<f64> {
     let load = inst.load.as_deref()?;
     let mut least = f64::INFINITY;
@@ -57,7 +56,7 @@ pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> 
         (f64::INFINITY, 2 * FREE),
         |_, mismatch| {
             least = mismatch;
-            // Only a smaller one counts from here on.
+            // From here on, only a smaller mismatch counts.
             least.next_down()
         },
     );
@@ -67,7 +66,7 @@ pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> 
 /// A depth-first walk through the combinations within memory, policy and a bound on the mismatch.
 struct Walk<'w, 'i, C: Throughput + ?Sized, V> {
     inst: &'w Instance<'i, C>,
-    /// Without loads no mismatch is counted.
+    /// If absent, the mismatch is 0.
     load: Option<&'w [f64]>,
     rest_memory: Vec<f64>,
     pick: Vec<u8>,
@@ -77,8 +76,9 @@ struct Walk<'w, 'i, C: Throughput + ?Sized, V> {
 }
 
 impl<'w, 'i, C: Throughput + ?Sized, V: FnMut(&[u8], f64) -> f64> Walk<'w, 'i, C, V> {
-    /// Calls `visit(batches, mismatch)` for every combination whose mismatch is at most the bound, which `visit`
-    /// returns again. Returns whether all were looked at within this many partial combinations.
+    /// Calls `visit(batches, mismatch)` for every combination whose mismatch is at most the bound; `visit` returns the
+    /// bound for the rest of the walk. Returns whether the walk completed within the given number of partial
+    /// combinations.
     fn run(
         inst: &'w Instance<'i, C>,
         load: Option<&'w [f64]>,
@@ -119,9 +119,9 @@ impl<'w, 'i, C: Throughput + ?Sized, V: FnMut(&[u8], f64) -> f64> Walk<'w, 'i, C
                 let others = self.pick.iter().enumerate();
                 others.map(|(k, &c)| inst.pair_mismatch(i, load[cell(i, b)], k, load[cell(k, c)]))
             });
-            // In the order in which a choice is judged, so that both sums are the same to the last bit.
+            // Add in the same order as [`Instance::judge`], so that both sums are equal to the last bit.
             let mismatch = pairs.fold(mismatch, |sum, pair| sum + pair);
-            // A sum of pairs, none below 0: more tasks make it no smaller.
+            // The terms are not negative, so further tasks cannot decrease the sum.
             if mismatch <= self.bound {
                 self.pick.push(b);
                 self.descend(memory, mismatch);

@@ -1,7 +1,9 @@
-//! Judges changes of two tasks by what each change alone makes of the rates, without a prediction of both.
+//! Judges a change of two tasks from the effect of each change alone on the rates, without predicting both
+//! together.
 //!
 //! To first order two changes multiply: `ln P(a, b) = ln P + (ln P(a) - ln P) + (ln P(b) - ln P)`. The 240 moves of
-//! share between two of 16 tasks then take 32 predictions, one for each task that gives and each that takes.
+//! share between two of 16 tasks then need only 32 predictions: one for each task that gives share and one for each
+//! that takes it.
 
 use std::collections::HashMap;
 
@@ -11,35 +13,36 @@ use super::point::Point;
 use crate::instance::Instance;
 use crate::round::Guide;
 
-/// Tasks asked whether a minimum over tasks falls short: those that last did. Each may cost three predictions of
-/// one task; the exact look that follows asks the others.
+/// Number of tasks that are tested for whether a minimum over tasks is below the cutoff, starting with the tasks
+/// that were below it last. Each test may take three predictions of one task; the exact evaluation that follows
+/// tests the others.
 const ASKED: usize = 2;
 
 /// A task, and its batch size and level before and after.
 type Change = (usize, (u8, u16), (u8, u16));
 
-/// Effects of changes of single tasks on the logarithms of rates. Those that were found at a point serve at others
-/// until they are forgotten: other tasks change them little.
+/// Effects of changes of single tasks on the logarithms of rates. Effects that were predicted at one point are
+/// reused at others until they are forgotten, because changes of other tasks affect them little.
 #[derive(Default)]
 pub(crate) struct Effects {
     here: Option<Point>,
-    /// Logarithms of the rates here, of all tasks or of single ones.
+    /// Logarithms of the rates at `here`: of all tasks, or of single tasks.
     all_here: Option<Vec<f64>>,
     one_here: HashMap<usize, f64>,
-    /// What a change adds to them.
+    /// What a change adds to these logarithms.
     on_all: HashMap<Change, Vec<f64>>,
     on_one: HashMap<(Change, usize), f64>,
 }
 
 impl Effects {
-    /// Effects are predicted anew from here on.
+    /// Forgets all effects, so that they are predicted again.
     pub fn forget(&mut self) {
         self.on_all.clear();
         self.on_one.clear();
     }
 
-    /// Whether `next`, which differs from `here` in two tasks, seems to be worth less than `cutoff`. `false` where
-    /// it differs in fewer or more.
+    /// Whether the value of `next` seems to be below `cutoff`. Always `false` unless `next` differs from `here` in
+    /// exactly two tasks.
     pub fn fall_short<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,
@@ -141,7 +144,8 @@ mod tests {
     use super::*;
     use crate::problem::{Limits, Problem, Task};
 
-    /// Each task slows every other by a factor of its share, so that two changes multiply exactly.
+    /// Each task slows every other by a factor that depends on its share, so that the effects of two changes
+    /// multiply exactly.
     struct Factors;
 
     impl Throughput for Factors {

@@ -10,25 +10,26 @@ use super::point::Point;
 use crate::instance::Instance;
 use crate::round::ROUNDING;
 
-/// Rates of all sets of fewer than all tasks that are kept at most. For 3 tasks of 3 batch sizes at a step of
-/// 5 % there are 10,980; for 4 tasks of one batch size, 34,480. If a device gives idle tasks' shares to the
-/// others, the rates of a set also depend on the sum of all shares: 223,000 for 3 tasks, half of which differ.
+/// Maximum number of co-runs of fewer than all tasks whose rates are kept. For 3 tasks of 3 batch sizes at a
+/// step of 5 % there are 10,980; for 4 tasks of one batch size, 34,480. If a device gives idle tasks' shares
+/// to the others, the rates of a set also depend on the sum of all shares: there are 223,000 co-runs for 3
+/// tasks, half of which differ.
 const MOST_CORUNS: usize = 300_000;
 
-/// Bounds for all choices of a round of few tasks: the rates of all sets of its tasks, computed once for all
-/// choices that share them.
+/// Excludes choices of a round of few tasks by lower bounds. The rates of each set of tasks are computed once
+/// for all choices that share them.
 pub(crate) struct Excluded<'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     bound: QuickBound,
     divides: bool,
-    /// By set: the rates of every choice for its tasks, all tasks' in a row, the first task's setting changing
-    /// fastest, and after them all the sum of the others' levels where those are divided. Empty of no task and
-    /// of all.
+    /// By set of tasks: the rates for every choice of its tasks. A row has an entry for each task of the
+    /// problem. The setting of the set's first task changes fastest; slowest, if idle shares are divided,
+    /// changes the sum of the other tasks' levels. Empty for the empty set and the set of all tasks.
     rows: Vec<Vec<f64>>,
 }
 
 impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
-    /// `None` of more tasks than that takes a moment for.
+    /// `None` if choices are not bounded this way, or if there are more than [`MOST_CORUNS`] co-runs.
     pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
         let round = inst.problem.round.as_ref()?;
         let bound = round.quick_bound().filter(|_| inst.bounds_quickly())?;
@@ -51,9 +52,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         Some(excluded)
     }
 
-    /// Whether no choice of these batch sizes exceeds `cutoff`, at any shares: no task is faster beside
-    /// others or at a smaller share than alone on the whole device, according to the rates of all sets
-    /// except that of all tasks.
+    /// Whether no choice of these batch sizes exceeds `cutoff`, at any shares. The bound uses solo rates; it
+    /// holds if no task is faster in a co-run or at a smaller share than alone on the whole device.
     pub fn sizes(&self, batch: &[u8], cutoff: f64) -> bool {
         let (inst, problem) = (self.inst, self.inst.problem);
         let point = Point {
@@ -74,8 +74,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         least.is_some_and(|least| least >= -cutoff * (1.0 + ROUNDING))
     }
 
-    /// Whether no round at a choice is worth more than `cutoff`; `all` are its rates. The value of a round is
-    /// minus its seconds, and equally long rounds, told apart by other things, are let through.
+    /// Whether no round at a choice has a value above `cutoff`; `all` are the rates of all tasks together. The
+    /// value of a round is minus its seconds. Equally long rounds are not excluded, because a tie is decided
+    /// by other criteria.
     pub fn choice(&self, point: &Point, all: &[f64], cutoff: f64) -> bool {
         if !cutoff.is_finite() {
             return false;
@@ -103,7 +104,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         self.bound.excludes(row, most_s)
     }
 
-    /// The choices for the tasks of a set; `None` if they are too many to count.
+    /// The choices for the tasks of a set; `None` if their number overflows.
     fn choices(&self, set: usize) -> Option<Choices> {
         let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let tasks: Vec<usize> = (0..inst.n).filter(|i| set >> i & 1 == 1).collect();
@@ -117,7 +118,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         Some(Choices { tasks, count })
     }
 
-    /// The rates of every choice for the tasks of a set; each co-run is predicted once.
+    /// The rates for every choice of the tasks of a set; each distinct co-run is predicted once.
     fn corun_rates(&self, set: usize) -> Vec<f64> {
         let Some(Choices { tasks, count }) = self.choices(set) else {
             return Vec::new();
@@ -129,7 +130,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         for code in 0..count {
             let corun = self.corun(&tasks, code);
             let next = active.len() / m;
-            // Only where shares are divided do choices have co-runs in common.
+            // Choices have co-runs in common only if idle shares are divided.
             let at = match self.divides {
                 true => *known.entry(corun.clone()).or_insert(next),
                 false => next,
@@ -150,7 +151,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         rows
     }
 
-    /// Settings of the tasks of a set at one choice for them.
+    /// Settings of the tasks of a set at the choice number `code`.
     fn corun(&self, tasks: &[usize], code: usize) -> Vec<Setting> {
         let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let mut rest = code;
@@ -168,7 +169,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
             });
         }
         if self.divides {
-            // Only the sum of what the others leave counts: it is spread over them from the first on.
+            // Only the sum of the other tasks' levels matters, so give it to the first of them as far as it
+            // goes.
             for i in (0..inst.n).filter(|i| !tasks.contains(i)) {
                 let more = rest.min(levels - 1);
                 rest -= more;
@@ -184,7 +186,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
     }
 }
 
-/// The choices for the tasks of a set.
+/// The tasks of a set, and the number of choices for them.
 struct Choices {
     tasks: Vec<usize>,
     count: usize,

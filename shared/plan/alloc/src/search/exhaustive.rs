@@ -11,12 +11,12 @@ use crate::error::AllocError;
 use crate::instance::{Instance, Judged};
 use crate::round::PROVEN_TASKS;
 
-/// Co-runs handed to the predictor at a time.
+/// Number of co-runs per call of the predictor.
 const CHUNK: usize = 256;
-/// Fewer points than this are not worth a thread.
+/// Minimum number of points per thread.
 const POINTS_PER_THREAD: u64 = 20_000;
 
-/// Number of ways to give every task at least one level with one of the allowed sums.
+/// Number of share vectors: every task has at least one level, and the sum is an allowed one.
 pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u128 {
     let sums = inst.sums();
     let most = sums.last().map_or(0, |&s| s as usize);
@@ -36,7 +36,8 @@ pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u1
         .fold(0, |a, &s| a.saturating_add(ways[s as usize]))
 }
 
-/// The batch combinations, and the number of points, if enumeration is wanted and small enough.
+/// The batch combinations and the number of points, if the effort allows an enumeration and it is
+/// small enough.
 pub(crate) fn enumerable<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &SearchOptions,
@@ -63,7 +64,7 @@ pub(crate) fn enumerable<C: Throughput + ?Sized>(
     (points <= most).then_some((combinations, points))
 }
 
-/// Why an exact search of this cannot be had, if it cannot.
+/// The reason why an exact search is impossible; `None` if it is possible.
 pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<AllocError> {
     if inst.orders_roughly() && inst.n > PROVEN_TASKS {
         return Some(AllocError::NoExactRound {
@@ -83,8 +84,8 @@ pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Op
     })
 }
 
-/// Levels of all tasks with one of the allowed sums, in order: by sum, then by level, the first
-/// task's foremost. Nothing is stored, as there are 20^n.
+/// Iterates over all level vectors with an allowed sum: by sum, then lexicographically. They are not
+/// stored, because there may be `20^n`.
 pub(crate) struct LevelWalk {
     sums: std::vec::IntoIter<u32>,
     most: u16,
@@ -112,8 +113,8 @@ impl LevelWalk {
         Some(&self.levels)
     }
 
-    /// The next levels of the same sum: the last task whose level can rise by one at the cost of
-    /// those after it does so.
+    /// Moves to the next levels of the same sum: raises the level of the last task for which the tasks
+    /// after it can give up a level. Returns `false` if there is none.
     fn step(&mut self) -> bool {
         let n = self.levels.len();
         let mut after = 0;
@@ -129,7 +130,7 @@ impl LevelWalk {
         false
     }
 
-    /// The least levels of the tasks from `k` on that add up to `left`.
+    /// Sets the tasks from `k` on to the lexicographically smallest levels with the sum `left`.
     fn least_from(&mut self, k: usize, mut left: u32) {
         let n = self.levels.len();
         for i in k..n {
@@ -141,7 +142,8 @@ impl LevelWalk {
     }
 }
 
-/// All levels of a [`LevelWalk`], one after another; the caller has counted them.
+/// All level vectors of a [`LevelWalk`], concatenated; the caller must check that they are not too
+/// many.
 pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<u16> {
     let mut all = Vec::new();
     let mut walk = LevelWalk::new(inst);
@@ -152,10 +154,11 @@ pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<
 }
 
 /// Predicts and judges every combination of the given batch sizes with all levels. Each thread creates
-/// a collector with `new` and shows it every point of its part with `look`; the collectors are
+/// a collector with `new` and passes every point of its part to it with `look`. The collectors are
 /// returned in order of the parts, so the result does not depend on the number of threads as long as
-/// collectors can be merged in any order. `cutoff`: a round worth less at what is judged besides
-/// changes nothing in the collector; `skip`: nor does this point with these rates.
+/// collectors can be merged in any order. A round whose value is below `cutoff`, given its other
+/// results, must not change the collector; nor must a point for which `skip` is true, which is not
+/// judged at all.
 pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
@@ -184,7 +187,7 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     thread::scope(|scope| {
         let start = |mine| {
             let handle = thread::Builder::new().spawn_scoped(scope, move || work(mine));
-            // If no thread can be created, this one does its part.
+            // If no thread can be created, the current thread processes this part.
             handle.map_err(|_| mine)
         };
         let handles: Vec<_> = combinations.chunks(part).map(start).collect();
@@ -291,7 +294,7 @@ mod tests {
         all
     }
 
-    /// The slow twin counts through all levels like an odometer.
+    /// The slow reference implementation counts through all levels like an odometer.
     #[test]
     fn the_walk_passes_every_choice_of_levels_once() {
         for (n, step, rv) in [

@@ -22,7 +22,7 @@ impl Clone for Point {
         }
     }
 
-    /// Keeps the memory, as the derived form would not.
+    /// Reuses the allocations; the derived implementation would not.
     fn clone_from(&mut self, other: &Self) {
         self.batch.clone_from(&other.batch);
         self.level.clone_from(&other.level);

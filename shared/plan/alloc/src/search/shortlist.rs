@@ -1,7 +1,7 @@
 use super::point::Point;
 
-/// The best points seen so far, best first; equal values in the order of the points, so that
-/// the list does not depend on the order of the search.
+/// The best points seen so far, best first. Points of equal value are sorted, so that the list does
+/// not depend on the order of the search.
 #[derive(Debug, Clone)]
 pub(crate) struct Shortlist {
     most: usize,

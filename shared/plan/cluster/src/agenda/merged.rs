@@ -1,17 +1,19 @@
-//! Schedules in which equal rounds are one entry.
+//! Schedules in which one entry stands for several equal rounds.
 
 use std::collections::BTreeMap;
 
 use super::Agenda;
 use crate::{Assignment, Problem, Schedule};
 
-/// Whether a schedule can be followed: [`Agenda::plays_out`], where entries of several rounds count as one round each.
+/// Checks with [`Agenda::plays_out`] that a schedule can be followed; an entry of several rounds
+/// counts as one round.
 ///
-/// Such entries are those of all tasks of a job for the same rounds, as a reader leaves them, and a GPU has to be done
-/// with an entry of a job before that of another begins; `mt-cluster plan` makes no others.
+/// The document reader makes sure that such entries of a job cover the same rounds for all its
+/// tasks. Here, a GPU must also complete an entry before an entry of another job or of later rounds
+/// begins. `mt-cluster plan` writes no other schedules.
 ///
 /// # Errors
-/// The entry at which it gets stuck.
+/// Names the entry at which the simulation gets stuck.
 pub fn followed(mut problem: Problem, schedule: &Schedule) -> Result<(), String> {
     if schedule.assignments.iter().all(|a| a.rounds == 1) {
         return Agenda::new(problem, schedule, 0).plays_out();

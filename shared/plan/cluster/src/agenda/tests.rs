@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Takes a GPU out; returns the jobs that are given up for that.
+/// Takes a GPU out of use; returns the jobs that are given up as a result.
 fn take_out(agenda: &mut Agenda, gpu: usize) -> Vec<usize> {
     agenda.use_gpu(gpu, false);
     let stuck = agenda.stuck();
@@ -80,7 +80,7 @@ fn agenda(problem: &Problem) -> Agenda {
     agenda
 }
 
-/// More tasks than a schedule has one by one, so that equal rounds are one entry.
+/// More tasks than a schedule can list one by one, so that equal rounds are one entry.
 fn long() -> (Problem, Schedule) {
     let problem = problem(&[(60_000, 4, 1.0), (100_000, 3, 0.5), (70_000, 2, 2.0)]);
     let order = Priorities::new(smith(&problem));
@@ -126,8 +126,9 @@ fn merged_rounds_that_alternate_on_a_gpu_are_refused() {
     assert!(refused.contains("in the middle of"), "{refused}");
 }
 
-/// Follows an agenda with given deviations: every task takes its time times the next factor, and
-/// a task fails where the next choice says so. Answers how often each task was completed.
+/// Follows an agenda with given deviations: every task takes its time multiplied by the next
+/// factor, a task fails at every seventh step, and the GPU `lose` is lost once two tasks are
+/// complete. Returns the completed tasks in order.
 fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<Place> {
     let mut now = 0.0;
     let mut ends: Vec<(f64, Place)> = Vec::new();
@@ -400,7 +401,7 @@ fn gangs_of_several_widths_play_out() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// An agenda that continues after any part of the tasks does the others, each once.
+    /// An agenda that resumes after any part of the tasks runs each of the others once.
     #[test]
     fn what_is_done_stays_done(
         jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),
@@ -442,8 +443,8 @@ proptest! {
 }
 
 proptest! {
-    /// What is expected before anything has happened is what happens where every task takes its time, gangs or
-    /// not.
+    /// The forecast at the start comes true if every task takes its planned time, with and without
+    /// gangs.
     #[test]
     fn what_is_expected_at_first_happens(
         jobs in prop::collection::vec((1_usize..5, 1_usize..4, 0.5..3.0_f64, any::<bool>()), 1..6),

@@ -1,18 +1,21 @@
-//! AlloX (Le et al., EuroSys 2020): a job runs on one GPU; which, and in which place from its
-//! end, is a bipartite matching of least total completion time.
+//! AlloX (Le et al., EuroSys 2020): every job runs on one GPU. A bipartite matching of least total
+//! completion time gives each job its GPU and its place there, counted from the end of the GPU's
+//! sequence.
 
 use super::matching::assign;
 use crate::problem::total;
 use crate::{Assignment, Place, Problem, Schedule};
 
-/// Seconds of a whole job on one GPU: its tasks one after another, then the synchronisation.
+/// Seconds of a whole job on one GPU: in each round the tasks run one after another, then
+/// synchronise.
 fn alone(problem: &Problem, n: usize, gpu: usize) -> f64 {
     let job = &problem.jobs[n];
     let class = problem.gpus[gpu];
     job.rounds as f64 * (job.tasks as f64 * job.train[class] + job.sync[class])
 }
 
-/// Matches the waiting jobs again at each arrival and each end; jobs that run keep their GPU.
+/// Matches the waiting jobs again at each arrival and each completion; running jobs keep their
+/// GPUs.
 pub fn allox(problem: &Problem) -> Schedule {
     let mut waiting: Vec<usize> = Vec::new();
     let mut arrivals: Vec<usize> = (0..problem.jobs.len()).collect();
@@ -46,7 +49,7 @@ pub fn allox(problem: &Problem) -> Schedule {
     }
 }
 
-/// Which waiting job starts on which idle GPU: the first in the GPU's matched sequence.
+/// Waiting jobs that start now, with their GPUs: the first of each idle GPU's matched sequence.
 fn starts(problem: &Problem, waiting: &[usize], free: &[f64], now: f64) -> Vec<(usize, usize)> {
     let cost = |row: usize, gpu: usize| {
         let whole = alone(problem, waiting[row], gpu);
@@ -60,12 +63,13 @@ fn starts(problem: &Problem, waiting: &[usize], free: &[f64], now: f64) -> Vec<(
         .collect()
 }
 
-/// The sequence of every GPU in a matching of least total completion time; `cost` answers the
-/// seconds of a job (by its number in `0..jobs`) on a GPU, and its delay there before all others.
+/// The sequence of every GPU in a matching of least total completion time; `cost` returns, for a
+/// job (numbered in `0..jobs`) on a GPU, its running time and the delay before it could begin if it
+/// were first there, in seconds.
 ///
-/// A job in place k from the end of GPU m delays k jobs, itself included, so that it costs
-/// `k p_nm`, and its delay once. Places go up to twice the jobs a GPU has on
-/// average, and two, to keep the matching small; a fast GPU could use more among very slow ones.
+/// A job in place k from the end of GPU m delays k jobs, itself included, so it costs `k p_nm`; its
+/// delay counts once. To keep the matching small, a GPU has at most twice the mean number of jobs
+/// per GPU plus two places; a fast GPU among very slow ones could use more.
 pub fn sequences(
     jobs: usize,
     gpus: usize,
@@ -105,8 +109,8 @@ fn run(problem: &Problem, n: usize, gpu: usize, now: f64, out: &mut Vec<Assignme
     free
 }
 
-/// A whole round of a job on one GPU from `now` on, its tasks one after another; when the last of them
-/// has trained.
+/// Runs a whole round of a job on one GPU from `now` on, its tasks one after another. Returns when
+/// the last of them has trained.
 pub fn train_round(
     problem: &Problem,
     n: usize,

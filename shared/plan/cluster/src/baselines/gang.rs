@@ -32,8 +32,8 @@ fn fastest_free(problem: &Problem, n: usize, free: &[f64], now: f64) -> Option<V
     Some(idle)
 }
 
-/// Runs one round of a gang from `now`; answers its end. A task goes to the GPU of the gang that
-/// has it done first, so that fewer GPUs than tasks take several waves.
+/// Runs one round of a gang from `now`; returns its end. Each task goes to the GPU of the gang that
+/// finishes it first, so a round takes several waves if there are fewer GPUs than tasks.
 fn run_round(
     problem: &Problem,
     n: usize,
@@ -108,8 +108,8 @@ pub fn fifo(problem: &Problem) -> Schedule {
     Schedule::new(problem.jobs.len(), out)
 }
 
-/// Shortest remaining time first, preempting at rounds: whenever GPUs are free, the job with the
-/// least remaining time (at its fastest) that fits takes them for one round, as a gang.
+/// Shortest remaining time first, with preemption between rounds: whenever GPUs are free, the job
+/// with the least remaining time (at its fastest) that fits takes them for one round, as a gang.
 pub fn srtf(problem: &Problem) -> Schedule {
     let jobs = &problem.jobs;
     let mut free = vec![0.0_f64; problem.gpus.len()];

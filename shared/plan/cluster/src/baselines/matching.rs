@@ -3,13 +3,14 @@
 /// The column of every row in a matching of least total cost; `rows <= columns`.
 ///
 /// Successive shortest paths with potentials (Jonker and Volgenant 1987), `O(rows^2 columns)`.
-/// Forbidden pairs cost infinity; a row with nothing else gets `None`.
+/// Forbidden pairs cost infinity; a row that has only forbidden columns left gets `None`.
 pub fn assign(
     rows: usize,
     columns: usize,
     cost: impl Fn(usize, usize) -> f64,
 ) -> Vec<Option<usize>> {
-    // Infinity breaks differences of potentials; this is above any sum of real costs here.
+    // Infinite costs would make differences of potentials NaN; this value exceeds any sum of real
+    // costs here.
     const FORBIDDEN: f64 = 1e30;
     let cost = |r: usize, c: usize| cost(r, c).min(FORBIDDEN);
     let mut row_potential = vec![0.0; rows + 1];

@@ -19,15 +19,17 @@
 //!              int lambda_g + nu (Tc + Ts - l)^+ / D
 //! ```
 //!
-//! Any charges give a valid bound; of a few the best is taken for each S. (One multiplier a job for all S, moved like
-//! the prices, gave 855e3 where this gives 932e3: it must be high for jobs that hurry and zero for those that wait, and
-//! which they are depends on the prices.) Any prices give a valid bound, too. A subgradient method (Polyak's step, averaged
-//! directions) searches for good ones, from those of an [`Equilibrium`] on.
+//! Any charges give a valid bound; for each S the best of a few is taken. (One multiplier per job
+//! for all S, updated like the prices, gave 855e3 where this gives 932e3: the multiplier must be
+//! high for jobs that hurry and zero for jobs that wait, and whether a job hurries depends on the
+//! prices.) Any prices give a valid bound, too. A subgradient method (Polyak's step, averaged
+//! directions) searches for good prices, starting from those of an [`Equilibrium`].
 //!
-//! It needs no LP: one step costs jobs x blocks x cells. With the best prices the bound is at least as strong as the fluid
-//! relaxation over intervals of time, up to the time grid: for one completion time the windows imply its constraints, and
-//! the minimum over S gives its convex hull. On 240 problems drawn, that relaxation and Queyranne's (every subset's volume
-//! on identical machines) were never the best bound.
+//! It needs no LP: one step costs jobs x blocks x cells. With the best prices the bound is at least
+//! as strong as the fluid relaxation over intervals of time, up to the time grid: for one
+//! completion time the windows imply its constraints, and the minimum over S gives its convex hull.
+//! On 240 random problems, that relaxation and Queyranne's (every subset's volume on identical
+//! machines) were never the best bound.
 //!
 //! All rounding weakens the bound, which keeps it valid: completion times are rounded down to a
 //! cell, and windows are widened to whole cells. Inside a cell the least price of a task is exact
@@ -54,8 +56,9 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     let equilibrium = Equilibrium::new(problem, incumbent);
     let mut market = Market::new(problem, &equilibrium, horizon, effort);
     let chain = market.chain;
-    // Start from the best multiple of the prices: where windows are wide the full ones are too high, since every task
-    // finds the cheapest moment in its own. Each factor costs as much as one of the steps. The grid was chosen by hand.
+    // Start from the best multiple of the equilibrium prices. Where windows are wide the full
+    // prices are too high, since every task finds the cheapest moment of its window. Trying a
+    // factor costs as much as one step. The grid was chosen by hand.
     let scaled = [0.5, 0.75, 1.0].map(|factor| {
         market.scale(factor);
         let value = market.evaluate();
@@ -66,9 +69,10 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     market.scale(first.map_or(1.0, |f| f.1));
     let mut best = f64::NEG_INFINITY;
     let mut kept = market.prices.clone();
-    // Polyak's step needs the optimal value of the bound, which is unknown; the incumbent's cost replaces it. That
-    // is larger, so a full step would overshoot, the more so as the first prices are good. From 0.02 to 0.5 the bound on
-    // the flow changed by 1 % (40 jobs: best with the longest, 300: with the shortest).
+    // Polyak's step needs the optimal value of the bound, which is unknown; the incumbent's cost
+    // replaces it. It is larger, so a full step would overshoot, the more so the better the first
+    // prices are. Between 0.02 and 0.5 the bound on the flow cost changed by 1 % (40 jobs: best
+    // with the longest step; 300 jobs: with the shortest).
     let mut pace = 0.1;
     let mut stale = 0;
     for step in 0..effort.steps {

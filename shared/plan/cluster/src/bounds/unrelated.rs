@@ -1,4 +1,5 @@
-//! U: unrelated machines, `Y` tasks of each round on each class.
+//! The bound U: a relaxation for unrelated machines, where `Y` tasks of each round run on each
+//! class.
 //!
 //! ```text
 //! min sum w C   sum_g Y_(r,g) = D,   c_(r,g) >= Y_(r,g) (a + r l + Tc)     (c: sum of ends of training)
@@ -15,8 +16,8 @@ use super::Relaxed;
 use crate::Problem;
 use crate::problem::total;
 
-/// Passes over the classes; each adds at most one cut a class. Not tuned: fewer give a weaker bound,
-/// never a wrong one.
+/// Passes over the classes; each adds at most one cut per class. Not tuned: fewer give a weaker
+/// bound, never a wrong one.
 const PASSES: usize = 60;
 
 struct Cell {
@@ -28,7 +29,7 @@ struct Cell {
 struct Program {
     /// Cells of each class.
     classes: Vec<Vec<Cell>>,
-    /// The mean end of training of each round of each job, as a sum over variables.
+    /// The mean end of training of each round of each job, as a linear combination of variables.
     means: Vec<Vec<Vec<(Variable, f64)>>>,
     completions: Vec<Variable>,
 }
@@ -126,7 +127,7 @@ fn negative(terms: &[(Variable, f64)]) -> impl Iterator<Item = (Variable, f64)> 
     terms.iter().map(|&(v, f)| (v, -f))
 }
 
-/// The most violated prefix of a class, linearised.
+/// The linearised cut of a class for its most violated prefix; `None` if none is violated.
 fn violated(
     machines: f64,
     cells: &[Cell],

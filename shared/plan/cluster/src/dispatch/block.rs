@@ -1,21 +1,23 @@
-//! Many rounds of a job in one go, on GPUs that it keeps from the first to the last.
+//! Places many rounds of a job at once, on GPUs that it keeps from the first round to the last.
 //!
-//! Every round has the same tasks on the same GPUs at the same moments, one *period* after the round before. A GPU may
-//! have several tasks of a round, one after another, so that a job is spread over as many GPUs as end it soonest: alone
-//! on a cluster over many, where others wait over those that are free. What the GPUs do not use while the tasks of a
-//! round wait for each other nobody uses; that is the price of a plan that is short.
+//! Every round has the same tasks on the same GPUs at the same moments, one *period* after the
+//! round before. A GPU may have several tasks of a round, one after another, so a job uses the
+//! number of GPUs with which it ends first: many if it is alone on the cluster, only the free ones
+//! if other jobs wait. GPUs that are idle while the tasks of a round wait for each other stay idle;
+//! this is the price of a short plan.
 
 use crate::Problem;
 use crate::problem::shortest_round;
 
-/// Where a job's tasks train in each of the rounds.
+/// The GPUs and times of a job's tasks, the same in each of its rounds.
 #[derive(Debug)]
 pub(super) struct Block {
     /// When the first round begins.
     pub start: f64,
-    /// Seconds from a round to the next.
+    /// Seconds between the starts of two successive rounds.
     pub period: f64,
-    /// GPUs, each with how many tasks of a round it has and the seconds of training and of synchronisation of one.
+    /// For each GPU: its number, its tasks per round, and the seconds of training and of
+    /// synchronisation of one task.
     pub seats: Vec<(usize, usize, f64, f64)>,
 }
 
@@ -32,23 +34,24 @@ impl Block {
         })
     }
 
-    /// Until when a GPU is needed for so many rounds.
+    /// When the GPU of a seat has trained its last task of `rounds` rounds.
     pub fn until(&self, &(_, tasks, train, _): &(usize, usize, f64, f64), rounds: usize) -> f64 {
         self.start + (rounds - 1) as f64 * self.period + tasks as f64 * train
     }
 
-    /// When all is synchronised after so many rounds.
+    /// When `rounds` rounds are synchronised.
     pub fn end(&self, rounds: usize) -> f64 {
         self.start + rounds as f64 * self.period
     }
 }
 
-/// The block that is done first, of so many tasks a round in so many rounds, if GPU m can be had from `available[m]` on,
-/// of the classes allowed; `None` if there are too few.
+/// The block of `rounds` rounds of `tasks` tasks that ends first, on GPUs of the allowed classes,
+/// if GPU m is available from `available[m]` on; `None` if there are too few GPUs.
 ///
-/// It begins at a moment at which a GPU becomes available, with all that are available then: with the GPUs of a moment
-/// the shortest round is known, as for a whole cluster. Of these it takes the fastest, and of each as many tasks as end
-/// within that round, which leaves the most GPUs to others.
+/// Tries each moment at which a GPU becomes available, with all GPUs that are available then: for a
+/// given set of GPUs the shortest round is known, as for a whole cluster. Then fills the fastest of
+/// these GPUs first, each with all the tasks that fit into that round, which leaves the most GPUs
+/// to other jobs.
 pub(super) fn earliest(
     problem: &Problem,
     (n, allowed): (usize, u64),
@@ -100,7 +103,7 @@ pub(super) fn earliest(
     let (mut left, mut seats, mut longest) = (tasks, Vec::new(), 0.0_f64);
     for gpu in gpus {
         let (train, sync) = (job.train[problem.gpus[gpu]], job.sync[problem.gpus[gpu]]);
-        // A task that ends late by rounding only still fits.
+        // A task that ends late only by rounding still fits.
         let fit = ((period - sync) / train + 1e-9).floor();
         // A task that takes no time fits any number of times.
         let own = if fit < left as f64 {

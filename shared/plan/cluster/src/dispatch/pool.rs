@@ -19,7 +19,8 @@ impl Ord for Moment {
     }
 }
 
-/// Jobs whose round may start by now become ready, by rank; whether any did.
+/// Moves jobs whose round may start by `now` from `events` to `ready`, which is sorted by rank;
+/// returns whether there were any.
 pub(super) fn arrive(
     events: &mut BinaryHeap<Reverse<(Moment, usize)>>,
     ready: &mut Vec<usize>,
@@ -41,34 +42,35 @@ pub(super) fn arrive(
 /// GPUs of one class.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
-    /// Idle now; the last is taken first.
+    /// Idle GPUs; the last one is taken first.
     pub idle: Vec<usize>,
-    /// Busy until, the earliest last.
+    /// Busy GPUs with the moments at which they are free, the earliest last.
     busy: Vec<(f64, usize)>,
-    /// How many of the earliest of `busy` are reserved for this moment.
+    /// How many of the earliest GPUs in `busy` are reserved in this scan.
     taken: usize,
-    /// Expected ends of what was reserved or started at this time, the earliest of them, and those
-    /// not yet in the heap: most events are over before one is needed.
+    /// Expected ends of the tasks that this scan has reserved GPUs for or started. New ends wait in
+    /// `pushed` and enter the heap only when it is needed, since most scans end before that;
+    /// `earliest` is the least of all ends.
     later: BinaryHeap<Reverse<Moment>>,
     pushed: Vec<Reverse<Moment>>,
     earliest: f64,
-    /// Reservations of a GPU, in order of the times at which they begin.
+    /// Jobs that have reserved a GPU of the class, in order of the starts of their reservations.
     queue: VecDeque<usize>,
-    /// Started at this moment.
+    /// GPUs that were given a task in this scan, with the ends of its training.
     fresh: Vec<(f64, usize)>,
-    /// When the next GPU that is not idle can be had, with what is reserved counted.
+    /// When the next busy GPU is available, after all reservations made so far.
     next: f64,
 }
 
 impl Pool {
-    /// Forgets everything.
+    /// Removes all GPUs.
     pub fn clear(&mut self) {
         self.idle.clear();
         self.busy.clear();
         self.fresh.clear();
     }
 
-    /// Adds a GPU that is free at `until`; [`Pool::settle`] follows when all are there.
+    /// Adds a GPU that is free at `until`; call [`Pool::settle`] after the last one.
     pub fn add(&mut self, gpu: usize, until: f64, now: f64) {
         if until <= now {
             self.idle.push(gpu);
@@ -82,7 +84,7 @@ impl Pool {
         self.busy.last().map_or(f64::INFINITY, |b| b.0)
     }
 
-    /// Earliest moment at which a GPU can be had.
+    /// Earliest moment at which a GPU is available.
     pub fn available(&self, now: f64) -> f64 {
         if self.idle.is_empty() { self.next } else { now }
     }
@@ -98,12 +100,12 @@ impl Pool {
         self.earliest = self.earliest.min(until);
     }
 
-    /// Forgets who has reserved what.
+    /// Drops all reservations.
     pub fn reopen(&mut self) {
         self.queue.clear();
     }
 
-    /// The job that has reserved a GPU that is idle now, with the GPU.
+    /// Takes the first reservation that an idle GPU can serve; returns its job and the GPU.
     pub fn due(&mut self) -> Option<(usize, usize)> {
         let gpu = self.idle.last()?;
         let due = (self.queue.pop_front()?, *gpu);
@@ -111,8 +113,9 @@ impl Pool {
         Some(due)
     }
 
-    /// Reserves what [`Pool::available`] found for a task of job `n` that trains `train` seconds.
-    /// Each reservation takes the GPU that is free first, so that their moments never fall.
+    /// Reserves the GPU whose moment [`Pool::available`] returns, for a task of job `n` that trains
+    /// `train` seconds. Each reservation takes the GPU that is free first, so no reservation starts
+    /// before an earlier one.
     pub fn reserve(&mut self, n: usize, train: f64) {
         self.queue.push_back(n);
         let until = self.next + train;
@@ -129,14 +132,14 @@ impl Pool {
         self.next = self.next_busy().min(self.earliest);
     }
 
-    /// An idle GPU has been given a task that trains until then.
+    /// Records that an idle GPU has been given a task that trains until `trained`.
     pub fn started(&mut self, gpu: usize, trained: f64) {
         self.fresh.push((trained, gpu));
         self.push(trained);
         self.next = self.next.min(trained);
     }
 
-    /// Ends a moment: what was reserved is open again, what was started is busy.
+    /// Ends a scan: GPUs that were given a task become busy, and the expected ends are forgotten.
     pub fn settle(&mut self) {
         self.taken = 0;
         self.later.clear();

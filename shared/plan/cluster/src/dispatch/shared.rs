@@ -1,10 +1,11 @@
 //! The event-driven placement where two tasks may train on one GPU.
 //!
-//! As elsewhere jobs are looked at by priority, and a task goes where it is synchronised first: on an idle GPU
-//! at once, on a busy one when that is free, for which it reserves it. Beside these it may *join* a task that
-//! trains, if that ends earlier still, and if both are then trained sooner than one after the other: only then
-//! does the GPU get more done. Who joins changes the end of the other, so that ends are kept for the present
-//! rates and moved whenever somebody comes or goes.
+//! As in the other placements, jobs are considered by priority, and a task goes where it is
+//! synchronised first: it starts at once on an idle GPU, or reserves a busy one. It may also *join*
+//! a task in training, if it is then synchronised even earlier, and if both are trained sooner than
+//! one after the other: only then does sharing raise the throughput of the GPU. A task that joins
+//! delays the other one, so ends are computed for the present rates and updated whenever a task
+//! comes or goes.
 
 mod seats;
 
@@ -20,13 +21,13 @@ use seats::{Seats, Trains};
 #[derive(Debug, Clone, Copy)]
 struct Going {
     progress: Progress,
-    /// Tasks of the present round that train.
+    /// Tasks of the present round that are in training.
     training: usize,
-    /// The end of the job that the cost counts so far.
+    /// The lower bound on the job's completion that is counted in the cost so far.
     booked: f64,
 }
 
-/// The GPUs and what trains there.
+/// State of a play: the GPUs, the tasks in training there, and the progress of all jobs.
 #[derive(Debug, Default)]
 pub(super) struct Hall {
     seats: Seats,
@@ -36,15 +37,15 @@ pub(super) struct Hall {
     ready: Vec<usize>,
     events: BinaryHeap<Reverse<(Moment, usize)>>,
     starts: Vec<Start>,
-    /// Whether every task takes whatever it fits, at once.
+    /// Whether this is greedy packing: every task starts at once wherever it fits.
     packs: bool,
-    /// `sum w C` of the ends that are booked.
+    /// `sum w C` of the booked completions.
     cost: f64,
 }
 
 impl Hall {
-    /// Where every task that is ready takes the fastest idle GPU, or else joins another task if they can run
-    /// together, whatever that costs the two.
+    /// A hall for greedy packing: every ready task takes the fastest idle GPU, or else joins
+    /// another task if the two can run together, however much that slows them down.
     pub fn packing() -> Self {
         Self {
             packs: true,
@@ -52,7 +53,7 @@ impl Hall {
         }
     }
 
-    /// What should start now, and where.
+    /// Tasks that should start now, with their GPUs.
     pub fn decide(
         &mut self,
         problem: &Problem,
@@ -157,7 +158,8 @@ impl Hall {
         }
     }
 
-    /// A task of a job is trained; the last of a round makes the next ready.
+    /// Records that a task of a job is trained; the last task of a round makes the next round
+    /// ready.
     fn trained(&mut self, problem: &Problem, n: usize, synced: f64) {
         let job = &problem.jobs[n];
         let going = &mut self.jobs[n];
@@ -180,7 +182,7 @@ impl Hall {
         self.book(problem, n, next.chain_end(job));
     }
 
-    /// Counts that a job ends no earlier than at `end`.
+    /// Raises the cost to a completion of the job at `end`, if that is later than the booked one.
     fn book(&mut self, problem: &Problem, n: usize, end: f64) {
         let job = &problem.jobs[n];
         let booked = &mut self.jobs[n].booked;
@@ -190,7 +192,7 @@ impl Hall {
         }
     }
 
-    /// Starts what should start at `now`, by priority.
+    /// Starts the tasks that should start at `now`, by priority.
     fn scan(&mut self, problem: &Problem, now: f64, priorities: &Priorities) {
         self.seats.reopen(problem, now);
         let mut i = 0;
@@ -211,7 +213,7 @@ impl Hall {
         let gpus = 0..self.seats.len();
         let available: Vec<f64> = gpus.map(|m| self.seats.from(m, longest, now)).collect();
         let masked = problem.together(n, priorities.allowed[n], &available);
-        // A mask that leaves too few is no mask.
+        // Ignore a mask that leaves too few GPUs.
         let found = masked.or_else(|| problem.together(n, u64::MAX, &available));
         let Some(found) = found else { return };
         for gpu in found.gpus {
@@ -224,7 +226,8 @@ impl Hall {
         }
     }
 
-    /// The tasks of a round that may run one after another: each starts, joins another, or reserves a GPU.
+    /// Places the tasks of a job that is no gang: each one starts, joins another task, or reserves
+    /// a GPU.
     fn place_tasks(&mut self, problem: &Problem, n: usize, now: f64, priorities: &Priorities) {
         let job = &problem.jobs[n];
         let allowed = priorities.allowed[n];
@@ -276,7 +279,7 @@ impl Hall {
         }
     }
 
-    /// Starts the next task of a job's round, with its times if it has the GPU to itself.
+    /// Starts the next task of a job's round. The times given are those with the GPU to itself.
     fn begin(
         &mut self,
         problem: &Problem,
@@ -300,7 +303,8 @@ impl Hall {
         self.seats.sit(problem, gpu, trains, start);
     }
 
-    /// Whether the ready job at place i has started its whole round; it then waits for its tasks.
+    /// Whether the ready job at place i has started its whole round; if so, it is no longer ready
+    /// until its tasks end.
     fn all_started(&mut self, problem: &Problem, i: usize, now: f64) -> bool {
         let n = self.ready[i];
         let job = &problem.jobs[n];
@@ -308,7 +312,7 @@ impl Hall {
             return false;
         }
         self.ready.remove(i);
-        // At best what trains has its GPU to itself from now on.
+        // At best each of its tasks in training has its GPU to itself from now on.
         let own = self.seats.trains().filter(|t| t.place.job == n);
         let ends = own.map(|t| now + (t.end - now) * t.rate + t.sync);
         let p = self.jobs[n].progress;
@@ -317,12 +321,12 @@ impl Hall {
             ready: ends.fold(p.synced, f64::max),
             ..p
         };
-        // A rounding error must not count more than the end will be.
+        // Slightly less, so that rounding errors cannot raise the bound above the real completion.
         self.book(problem, n, next.chain_end(job) * (1.0 - 1e-12));
         true
     }
 
-    /// Idle GPUs that nobody wants who may use them go to tasks that are restricted to slower ones.
+    /// Gives idle GPUs that no permitted job wants to tasks that are restricted to slower ones.
     fn spare(&mut self, problem: &Problem, now: f64, priorities: &Priorities) {
         let mut i = 0;
         while i < self.ready.len() {

@@ -20,9 +20,9 @@ pub(super) struct Begun {
 pub(super) struct Floor {
     /// When each GPU is free.
     free: Vec<f64>,
-    /// When it can be had by the next in rank.
+    /// When each GPU is available to the next job in rank.
     available: Vec<f64>,
-    /// When the first reservation of it begins.
+    /// When the first reservation of each GPU begins; infinite without one.
     reserved: Vec<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Floor {
         busy.fold(f64::INFINITY, f64::min)
     }
 
-    /// Begins a look at the waiting jobs: nothing is reserved.
+    /// Begins a scan of the waiting jobs: drops all reservations.
     pub fn open(&mut self, now: f64) {
         self.available.clear();
         self.available.extend(self.free.iter().map(|&t| t.max(now)));
@@ -50,7 +50,8 @@ impl Floor {
         self.free.iter().any(|&t| t <= now)
     }
 
-    /// When a GPU can be had for so many seconds: at once if that ends before its reservation begins.
+    /// When a task can have a GPU for `seconds`: at once if the GPU is idle and the task ends
+    /// before the first reservation begins.
     fn from(&self, gpu: usize, seconds: f64, now: f64) -> f64 {
         let fits = self.free[gpu] <= now && now + seconds <= self.reserved[gpu];
         if fits { now } else { self.available[gpu] }
@@ -66,7 +67,8 @@ impl Floor {
         self.available[gpu] = self.available[gpu].max(until);
     }
 
-    /// A whole gang, if the GPUs on which it is synchronised first are free; else it reserves them.
+    /// Starts a whole gang if the GPUs on which it is synchronised first are free; otherwise
+    /// reserves them.
     pub fn place_gang(
         &mut self,
         problem: &Problem,
@@ -78,7 +80,7 @@ impl Floor {
         let gpus = 0..self.free.len();
         let available: Vec<f64> = gpus.map(|m| self.from(m, longest, now)).collect();
         let masked = problem.together(n, allowed, &available);
-        // A mask that leaves too few is no mask.
+        // Ignore a mask that leaves too few GPUs.
         let found = masked.or_else(|| problem.together(n, u64::MAX, &available));
         let Some(found) = found else {
             return Vec::new();
@@ -100,8 +102,10 @@ impl Floor {
         begun.collect()
     }
 
-    /// So many tasks a round in so many rounds in one go, if the GPUs on which they are done first are free; else they
-    /// are reserved, and the idle ones are taken where all is done before the reservations begin, and sooner.
+    /// Starts a block of `rounds` rounds of `tasks` tasks if the GPUs on which it ends first are
+    /// free. Otherwise starts it on idle GPUs, if it ends even sooner there and before the
+    /// reservations of these GPUs begin. If neither is possible, reserves the GPUs on which it ends
+    /// first.
     pub fn place_block(
         &mut self,
         problem: &Problem,
@@ -112,7 +116,7 @@ impl Floor {
         let find = |allowed, available: &[f64]| {
             block::earliest(problem, (n, allowed), (tasks, rounds), available)
         };
-        // A mask that leaves too few is no mask.
+        // Ignore a mask that leaves too few GPUs.
         let found = find(allowed, &self.available).or_else(|| find(u64::MAX, &self.available))?;
         if found.start <= now {
             return Some(self.begin(found, rounds));
@@ -142,7 +146,7 @@ impl Floor {
         block
     }
 
-    /// Tasks of a round that may run one after another: each starts, or reserves a GPU.
+    /// Places the tasks of a job that is no gang: each one starts, or reserves a GPU.
     pub fn place_singles(
         &mut self,
         problem: &Problem,

@@ -9,14 +9,14 @@ use super::{Decision, Online, OnlineSettings};
 use crate::state::{Underway, share};
 use crate::{Assignment, Place, Problem, Schedule};
 
-/// How a played cluster went.
+/// Result of a simulated online run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Played {
-    /// What happened.
+    /// The resulting schedule.
     pub schedule: Schedule,
-    /// Longest time that one event took to answer.
+    /// Longest wall-clock time to answer an event.
     pub slowest: Duration,
-    /// Mean time to answer an event.
+    /// Mean wall-clock time to answer an event.
     pub mean: Duration,
 }
 
@@ -28,13 +28,14 @@ enum Event {
     Finished(usize, usize),
 }
 
-/// What really trains, and when it will have ended.
+/// The real state of the simulated cluster: its tasks in training and their true ends.
 #[derive(Debug, Default)]
 struct Truth {
-    /// The earliest last; of equals the one that was known first comes last.
+    /// Future events, the earliest last; of simultaneous ones, the one known first is last.
     events: Vec<(f64, Event)>,
-    /// What has been started; where GPUs are shared, what trains of it and its place in `out`.
+    /// Tasks in training; used only where GPUs are shared.
     running: Vec<Underway>,
+    /// Their places in `out`, which has every task that has been started.
     places: Vec<usize>,
     out: Vec<Assignment>,
 }
@@ -45,7 +46,7 @@ impl Truth {
         self.events.insert(place, (at, event));
     }
 
-    /// A task has been started that will take these seconds alone.
+    /// Starts a task that will take these seconds of training and synchronisation alone.
     fn start(&mut self, problem: &Problem, started: Assignment, (train, sync): (f64, f64)) {
         let (n, task, gpu) = (started.job, started.task, started.gpu);
         self.expect(started.trained, Event::Trained(n, task));
@@ -67,7 +68,7 @@ impl Truth {
         }
     }
 
-    /// Who shares a GPU with others than before will have ended at another moment.
+    /// Moves the ends of the tasks whose company on their GPU has changed.
     fn share(&mut self, problem: &Problem, now: f64) {
         for at in share(problem, &mut self.running, now) {
             let own = self.running[at];
@@ -84,9 +85,9 @@ impl Truth {
     }
 }
 
-/// Plays `problem` as time passes: a job is known from its arrival on, and a task takes its time
-/// multiplied by a factor uniform in `1 +- noise` (0 to below 1); beside another task at the rates that
-/// are known.
+/// Simulates online scheduling of `problem`. A job is known from its arrival on. A task takes its
+/// time multiplied by a factor uniform in `1 +- noise` (0 to below 1); beside another task, it
+/// trains at the known rates.
 pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     let mut rng = SmallRng::seed_from_u64(settings.seed);
     let mut live = Online::new(
@@ -100,9 +101,10 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     for (n, job) in problem.jobs.iter().enumerate() {
         truth.events.push((job.arrival, Event::Arrival(n)));
     }
-    // The earliest last; of equals the job that is listed first.
+    // The earliest last. The sort is stable, so of jobs that arrive together the last one listed is
+    // taken first.
     truth.events.sort_by(|a, b| b.0.total_cmp(&a.0));
-    // Numbers of jobs here and there.
+    // Job numbers in `live` by those in `problem`, and the reverse.
     let mut theirs = vec![usize::MAX; problem.jobs.len()];
     let mut ours = Vec::new();
     let (mut slowest, mut whole, mut answers) = (Duration::ZERO, Duration::ZERO, 0_u32);
@@ -126,7 +128,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                     truth.trained(n, task);
                 }
                 Event::Finished(n, task) => {
-                    // Only the end of a job changes much; rounds continue as planned.
+                    // Only the end of a job needs a new search; rounds continue as planned.
                     again |= live.synced(known(&live, n, task), now);
                 }
             }
@@ -141,7 +143,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             let mut stretch = || 1.0 + noise * rng.random_range(-1.0..=1.0);
             let is_gang = problem.jobs[n].gang.is_some();
             let (train, sync) = match gang {
-                // In step with the first of its gang.
+                // Every task of a gang takes the times of its first task.
                 Some((m, times)) if is_gang && m == n => times,
                 _ => {
                     let beside = |o: &&Decision| is_gang && o.place.job == d.place.job;

@@ -1,4 +1,4 @@
-//! A live system, by the names of its jobs and GPUs: its events, and what to start.
+//! A live system whose jobs and GPUs have names: takes events, and returns the tasks to start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::document;
 use crate::outlook::Names;
 use crate::state::Underway;
 
-/// Why an event cannot be.
+/// Why an event is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// No such job is known.
@@ -22,10 +22,10 @@ pub enum Refused {
     /// The cluster has no such job.
     #[error("the cluster has no job {0:?}; give the whole job as `spec`")]
     NotListed(String),
-    /// A job of this name is there already.
+    /// A job of this name has arrived already.
     #[error("job {0:?} has arrived already; give each job its own name")]
     ArrivedTwice(String),
-    /// The jobs that have not ended have too many tasks with this one.
+    /// With this job, the unfinished jobs would have too many tasks.
     #[error(
         "with job {job:?} the unfinished jobs would have {tasks} tasks; merge its rounds so that they have at most {}",
         Cluster::MOST_TASKS
@@ -33,10 +33,10 @@ pub enum Refused {
     TooMany {
         /// The job.
         job: String,
-        /// Tasks with it.
+        /// Tasks, including this job's.
         tasks: u64,
     },
-    /// A round of each of the jobs that have not ended has too many tasks with this one.
+    /// With this job, one round of every unfinished job would have too many tasks in all.
     #[error(
         "with job {job:?} a round of every unfinished job would have {tasks} tasks in all; give it fewer, so that there \
          are at most {}",
@@ -45,7 +45,7 @@ pub enum Refused {
     TooManyAtOnce {
         /// The job.
         job: String,
-        /// Tasks with it.
+        /// Tasks, including this job's.
         tasks: u64,
     },
     /// No GPU can run the job.
@@ -53,7 +53,7 @@ pub enum Refused {
         "no GPU of the cluster can run job {0:?}; give its training time on one of their types"
     )]
     NoGpu(String),
-    /// Its tasks never find so many GPUs at once.
+    /// The job's gang needs more GPUs at once than it can have.
     #[error(
         "job {job:?} runs {tasks} tasks at once, and there are {most} GPUs for them, or on one node with \
          `same_node`; give fewer tasks and more rounds"
@@ -63,7 +63,7 @@ pub enum Refused {
         job: String,
         /// Tasks of its gang.
         tasks: usize,
-        /// The most that it can have.
+        /// The most GPUs that it can have at once.
         most: u64,
     },
     /// The cluster has no such GPU.
@@ -98,7 +98,7 @@ pub enum Refused {
     OtherRound {
         /// The task.
         task: String,
-        /// The round in which its job is.
+        /// The present round of its job.
         present: usize,
     },
     /// The job has ended.
@@ -107,7 +107,7 @@ pub enum Refused {
     /// No GPU is of this type.
     #[error("no GPU of the cluster is of type {0:?}")]
     UnknownType(String),
-    /// A moment that cannot be written.
+    /// A time is out of range for a document.
     #[error(transparent)]
     Unit(#[from] UnitError),
 }
@@ -120,7 +120,7 @@ pub struct Taken {
     /// The event was earlier than a previous one by this many seconds, and counts as if it came
     /// now.
     pub late: Option<f64>,
-    /// How far the jobs are, where it was asked for.
+    /// Status of the jobs, if the event asked for it.
     pub status: Option<ClusterStatus>,
 }
 
@@ -135,13 +135,13 @@ pub struct Queue {
     /// Names of the jobs that have arrived, by their numbers.
     names: Vec<units::TaskId>,
     numbers: BTreeMap<String, usize>,
-    /// Tasks of present rounds that were said to be started.
+    /// Tasks of present rounds whose start was reported.
     confirmed: BTreeSet<Place>,
     now: f64,
 }
 
 impl Queue {
-    /// The GPUs of a cluster, which no job has; its jobs arrive by their names.
+    /// A queue for the GPUs of a cluster, without jobs; the jobs of the cluster arrive by name.
     #[must_use]
     pub fn new(cluster: Cluster, settings: OnlineSettings) -> Self {
         let (classes, gpus, representatives) = document::fleet(&cluster);
@@ -163,10 +163,10 @@ impl Queue {
         }
     }
 
-    /// Takes an event; returns what is to start now.
+    /// Applies an event; returns the tasks to start now.
     ///
     /// # Errors
-    /// [`Refused`] where the event cannot be; it then changes nothing.
+    /// [`Refused`] if the event is invalid; it then changes nothing.
     pub fn take(&mut self, event: &QueueEvent) -> Result<Taken, Refused> {
         let told = event.time.get();
         let now = told.max(self.now);
@@ -186,13 +186,13 @@ impl Queue {
         })
     }
 
-    /// Whether every job that has arrived is complete, and how many there are.
+    /// Whether every job that has arrived has ended, and how many jobs have arrived.
     #[must_use]
     pub fn done(&self) -> (bool, usize) {
         (self.live.done(), self.names.len())
     }
 
-    /// What runs, what waits and why, and when each job is expected to be complete.
+    /// Status of the GPUs and of every job at the present moment.
     fn status(&self) -> Result<ClusterStatus, UnitError> {
         let names = Names {
             jobs: &self.names,
@@ -227,7 +227,7 @@ impl Queue {
                 let row = row.ok_or_else(|| Refused::NotListed(job.to_string()))?;
                 self.arrive(&self.cluster.jobs[row].clone(), Some(row), now)?;
             }
-            // Nothing is known of how a new job shares: it runs alone.
+            // The rates of a new job beside others are unknown, so it runs alone.
             QueueNews::New(job) => self.arrive(job, None, now)?,
             QueueNews::Started(task, gpu) => {
                 self.started(task, gpu, now)?;
@@ -373,7 +373,7 @@ impl Queue {
         at.ok_or_else(|| Refused::UnknownGpu(name.to_owned()))
     }
 
-    /// The numbers of a task of the round in which its job is.
+    /// The place of a task of its job's present round.
     fn present(&self, task: &QueueTask) -> Result<Place, Refused> {
         let n = self.open(task.job.as_str())?;
         let present = self.live.round(n);
@@ -389,7 +389,7 @@ impl Queue {
         })
     }
 
-    /// The numbers of a task that trains or synchronises.
+    /// The place of a task that trains or synchronises.
     fn running(&self, task: &QueueTask) -> Result<Place, Refused> {
         let place = self.present(task)?;
         match self.live.underway(place) {

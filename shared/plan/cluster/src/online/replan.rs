@@ -1,4 +1,4 @@
-//! What a live cluster decides: a search for priorities, and what starts now.
+//! Decisions of a live cluster: searches priorities, and decides what starts now.
 
 use super::{Decision, Online};
 use crate::dispatch::Player;
@@ -8,35 +8,43 @@ use crate::search::{Budget, Decoder, Search, fill_holes, suggested};
 use crate::state::{Priorities, Start, State, share};
 use crate::{Assignment, Place, Problem, baselines};
 
-/// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
-/// Most: an eighth of what a plan has, some tenths of a second.
+/// Limits of the task starts that a search may simulate if the settings do not give a number. The
+/// least is what every search had before, about 40 ms. The most is an eighth of a plan's budget,
+/// some tenths of a second.
 const LEAST_EFFORT: u64 = 50_000;
 const MOST_EFFORT: u64 = 500_000;
-/// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
+/// Schedules to try for each pair of open jobs, since a move changes one job or two. Chosen by
+/// hand.
 const TRIES_OF_A_PAIR: u64 = 16;
-/// A start takes 0.5 us at 40 jobs and 3 us at 300; this fraction of the time until the next expected event may be
-/// spent on searching, so that the answer is late by only a small fraction of what it decides.
+/// Simulated starts per second: a start takes 0.5 us with 40 jobs and 3 us with 300. A search may
+/// take the fraction [`PART_OF_QUIET`] of the time until the next expected event, so its delay is
+/// short compared with the time for which its decision holds.
 const STARTS_PER_SECOND: f64 = 1e6;
 const PART_OF_QUIET: f64 = 0.05;
 
-/// If all overdue jobs went first in a long backlog, all would run in the order of their arrival. A quarter of the GPUs
-/// suffices: with 300 jobs on 15 GPUs, twice as many as these can do, a third took a tenth more weighted flow time.
+/// Fraction of the GPUs for overdue jobs that go first. If all overdue jobs went first in a long
+/// backlog, all jobs would run in order of arrival. A quarter of the GPUs suffices: with 300 jobs
+/// on 15 GPUs, twice the load that these can handle, a third increased the weighted flow time by a
+/// tenth.
 const PART_OF_AGED: f64 = 0.25;
 
-/// While a job waits its weight grows, by this many times where it has waited longest. Among jobs of similar urgency
-/// the oldest then goes first, which shortens the longest waits. Three draws of 300 jobs on 15 GPUs took 1.13, 1.11 and
-/// 1.14 times the weighted flow time of a plan, with 95th percentiles of 11,400, 9,700 and 9,200 s; with 4 1.19, 1.14
-/// and 1.16 (11,400, 9,200 and 8,900 s), with 1 1.13, 1.10 and 1.13 (12,400, 9,800 and 9,700 s), and the first of them
-/// without growth 1.10 (13,000 s). A boost by the square of the wait, or in proportion to the remaining work, took more
-/// flow time at the same percentile.
+/// The weight of a job grows while it waits: the job that has waited longest gains this many times
+/// its weight. Among jobs of similar urgency the oldest then goes first, which shortens the longest
+/// waits. In three draws of 300 jobs on 15 GPUs the weighted flow time was 1.13, 1.11 and 1.14
+/// times that of a plan, with 95th percentiles of 11,400, 9,700 and 9,200 s. With a growth of 4 it
+/// was 1.19, 1.14 and 1.16 times (11,400, 9,200 and 8,900 s), with 1 it was 1.13, 1.10 and 1.13
+/// times (12,400, 9,800 and 9,700 s), and without growth, in the first draw, 1.10 times (13,000 s).
+/// A boost by the square of the wait, or in proportion to the remaining work, gave a longer flow
+/// time at the same percentile.
 const GROWTH: f64 = 2.0;
-/// A job that has waited for less than this many times its shortest duration gains less weight, however short the others
-/// have waited: without a backlog nobody needs it.
+/// A job that has waited for less than this many times its shortest duration gains less weight,
+/// however short the waits of the others are: without a backlog no job needs a boost.
 const LONG_WAIT: f64 = 10.0;
 
 impl Online {
-    /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
-    /// no more than can be waited for: what is decided now stands only until the next event.
+    /// Number of starts that a search may simulate. It grows with the number of open jobs, since
+    /// there are more orders, but is limited by the time until the next event: a decision holds
+    /// only until then.
     fn effort(&self, state: &State, now: f64) -> u64 {
         if let Some(given) = self.next.settings.effort {
             return given;
@@ -63,9 +71,10 @@ impl Online {
         wanted.min(affordable).clamp(LEAST_EFFORT, MOST_EFFORT)
     }
 
-    /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one task, it
-    /// finds at once which jobs gain most from which GPUs, which a search finds late. None if gangs or lost
-    /// GPUs are involved, which it cannot model, if no job waits, or if the matching would take seconds.
+    /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one
+    /// task, it finds at once which jobs gain most from which GPUs, while a search finds that late.
+    /// `None` if gangs or lost GPUs are involved, which it cannot model, if no job waits, or if the
+    /// matching would take seconds.
     fn matched(&self, rest: &Problem, now: f64) -> Option<Priorities> {
         let there = |n: &usize| {
             let job = &self.problem.jobs[*n];
@@ -100,7 +109,8 @@ impl Online {
         Some(out)
     }
 
-    /// The oldest of the overdue jobs, as many as train on [`PART_OF_AGED`] of the GPUs: they go before all others.
+    /// The oldest overdue jobs that fit on the fraction [`PART_OF_AGED`] of the GPUs: they go
+    /// before all others.
     fn first(&self, open: impl Fn(&usize) -> bool, now: f64) -> Vec<usize> {
         let overdue = |n: &usize| self.overdue(*n, now) && open(n);
         let mut first: Vec<usize> = (0..self.jobs.len()).filter(overdue).collect();
@@ -116,7 +126,7 @@ impl Online {
         first.into_iter().take_while(fits).collect()
     }
 
-    /// By what factor the weight of each job has grown by waiting.
+    /// The factor by which the weight of each job has grown while it waited.
     fn growth(&self, open: impl Fn(&usize) -> bool, now: f64) -> Vec<f64> {
         let jobs = &self.problem.jobs;
         if self.next.settings.aging.is_infinite() {
@@ -128,7 +138,7 @@ impl Online {
         let factor = |n: usize| {
             let alone = jobs[n].rounds as f64 * jobs[n].shortest_round;
             let long = oldest.max(LONG_WAIT * alone);
-            // A job of no length needs no weight.
+            // A job without length needs no extra weight.
             let part = if long > 0.0 {
                 (age(n) / long).min(1.0)
             } else {
@@ -139,7 +149,7 @@ impl Online {
         (0..jobs.len()).map(factor).collect()
     }
 
-    /// Searches priorities for what has not started.
+    /// Searches priorities for the tasks that have not started.
     pub fn replan(&mut self, now: f64) {
         share(&self.problem, &mut self.running, now);
         let Rest { problem, state } = rest(&self.problem, self.expected(now));
@@ -169,13 +179,15 @@ impl Online {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         let mut start = consider(by_ratio);
-        // A given effort is that of the search alone, so that it can be compared.
+        // A given effort measures the search alone: without a matching to start from, efforts can
+        // be compared.
         let seeded = self.next.settings.effort.is_none();
         if let Some(matched) = seeded.then(|| self.matched(&rest, now)).flatten() {
             start = consider(matched);
         }
         if self.problem.shares() {
-            // From where whole searches begin: everybody shares, whatever the weights or by them, or nobody does.
+            // More starting points of the search: all jobs share, regardless of the weights or by
+            // them, or none does.
             for (alone, weighed) in [(false, false), (false, true), (true, true)] {
                 start.alone.fill(alone);
                 start.weighed = weighed;
@@ -205,16 +217,16 @@ impl Online {
         self.next.priorities = found;
     }
 
-    /// Whether a placement job by job is searched for, too.
+    /// Whether to search the placement job by job as well.
     fn fills_holes(&self) -> bool {
         !self.problem.shares() && fills_holes(self.open_tasks(), self.usable.len())
     }
 
-    /// The placement job by job, where it costs less than the event-driven one.
+    /// The placement job by job; `None` unless it costs less than the event-driven one.
     ///
-    /// The event-driven one keeps a GPU idle only for a task that waits for it, so a short job of low priority may
-    /// delay the next round of an urgent one; the other leaves that round its GPU, and starts the short job only where
-    /// it ends before.
+    /// The event-driven placement keeps a GPU idle only for a task that is already waiting for it,
+    /// so a short job of low priority may delay the next round of an urgent one. The placement job
+    /// by job keeps the GPU for that round, and starts the short job only where it ends before.
     fn filled(&self, state: &State, now: f64) -> Option<Vec<Assignment>> {
         if !self.fills_holes() {
             return None;
@@ -227,7 +239,7 @@ impl Online {
         (cost < by_events).then_some(out)
     }
 
-    /// What is expected to start from now on, if no other job arrives.
+    /// The assignments expected from now on, if no other job arrives.
     pub(super) fn forecast(&self, rest: &Rest<'_>, now: f64) -> Vec<Assignment> {
         self.filled(&rest.state, now).unwrap_or_else(|| {
             let mut out = Vec::new();
@@ -236,9 +248,9 @@ impl Online {
         })
     }
 
-    /// What starts now; it counts as started.
+    /// Decides which tasks start now; they then count as started.
     pub fn decide(&mut self, now: f64) -> Vec<Decision> {
-        // What has ended since leaves its GPU to what trains beside it.
+        // A task whose neighbour has ended now has the GPU to itself.
         share(&self.problem, &mut self.running, now);
         let state = self.expected(now);
         let starts: Vec<Start> = match self.filled(&state, now) {
@@ -273,13 +285,13 @@ impl Online {
     }
 }
 
-/// These jobs go before all others, in this order.
+/// Moves the jobs `first`, in this order, before all others.
 fn promote(priorities: &mut Priorities, first: &[usize]) {
     let others = priorities.order.iter().filter(|n| !first.contains(n));
     priorities.order = first.iter().chain(others).copied().collect();
 }
 
-/// Searches priorities for the placement job by job, from the better of two.
+/// Searches priorities for the placement job by job, starting from the better of two.
 fn improve_filling(search: Search<'_>, starts: [Priorities; 2]) -> Priorities {
     let search = Search {
         decoder: Decoder::Holes,

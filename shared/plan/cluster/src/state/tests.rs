@@ -41,7 +41,7 @@ fn a_gpu_is_free_when_its_task_has_trained() {
     let state = expected([true; 2], &[task], FIRST, 1.0);
     assert_eq!(state.free, [4.5, 1.0]);
     assert_eq!((state.jobs[0].started, state.jobs[0].synced), (1, 5.5));
-    // Half a second late, and what is left of it as well.
+    // The training ends half a second late, so the synchronisation does, too.
     task.end_training(5.0);
     let state = expected([true; 2], &[task], FIRST, 5.0);
     assert_eq!((state.free, state.jobs[0].synced), (vec![5.0; 2], 6.0));
@@ -118,7 +118,7 @@ fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
     live.arrive(job(), None, 0.0);
     let first = live.decide(0.0);
     assert_eq!(first.len(), 2);
-    // Nobody says that the task has failed: a dead node cannot.
+    // No failure of the task is reported: a dead node cannot report one.
     let lost = first.iter().find(|d| d.gpu == 0).unwrap().place;
     assert_eq!(live.lose(0), [lost]);
     let other = Place {

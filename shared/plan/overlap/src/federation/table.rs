@@ -1,14 +1,14 @@
-//! Table of a federation's devices, and notable ones.
+//! A table of a federation's devices, and remarks on its round.
 
 use std::io::Write;
 
 use super::{Device, Federation, Replanned};
 
 impl Federation {
-    /// Writes the devices as CSV, a heading first; with a deadline also how each keeps it.
+    /// Writes the devices as CSV, with a heading; with a deadline, also how each device meets it.
     ///
     /// # Errors
-    /// [`csv::Error`] where `out` cannot be written.
+    /// [`csv::Error`] if `out` cannot be written.
     pub fn write_csv(&self, deadline: Option<f64>, out: impl Write) -> Result<(), csv::Error> {
         let mut table = csv::Writer::from_writer(out);
         let mut heading = vec!["device", "makespan_s", "waiting_s", "compute_idle_s"];
@@ -53,7 +53,7 @@ impl Federation {
     }
 
     /// Explains in words how the round ends, for which device the others wait, and how a deadline
-    /// is kept. Nothing without devices.
+    /// is met. Empty without devices.
     #[must_use]
     pub fn remarks(&self, deadline: Option<f64>) -> Vec<String> {
         let Some(straggler) = self.straggler() else {
@@ -89,7 +89,7 @@ impl Federation {
         all
     }
 
-    /// How the deadline is kept with less to train on.
+    /// Explains how the deadline is met with fewer samples.
     fn kept(&self, deadline: f64) -> String {
         let devices = self.devices();
         let shortened = devices.iter().filter_map(|d| d.shortened);
@@ -119,13 +119,13 @@ impl Federation {
     }
 }
 
-/// A number of each task of a device.
+/// The tasks of a device, each with a number, as text.
 fn each(weights: &[(impl std::fmt::Display, f64)]) -> String {
     let weights: Vec<String> = weights.iter().map(|(t, w)| format!("{t}={w:.6}")).collect();
     weights.join(" ")
 }
 
-/// Batch size and share of each task of a device.
+/// Batch size and share of each task of a device, as text.
 fn settings(replanned: &Replanned) -> String {
     let settings = replanned.settings.iter().map(|(task, batch, share)| {
         let batch = batch.map_or(String::new(), |b| b.to_string());

@@ -10,13 +10,14 @@ use crate::anneal::anneal;
 use crate::held::{HeldPlayer, HeldRound};
 use crate::round::Order;
 
-/// With fewer plays no annealing is tried: one takes some 3,000 for 8 tasks, and only a few starts of a hundred end
-/// at the best round.
+/// With fewer plays no annealing is tried: one annealing takes some 3,000 plays for 8 tasks, and
+/// only a few of a hundred starts end at the best round.
 const FEWEST_PLAYS: u64 = 50_000;
 
 impl Search<'_, '_> {
-    /// Anneals the best round so far, and random ones. Rounds of this search may wait for more than any class of
-    /// [`super::Schedules`] below all: compute for that of a task which is downloaded later, or for a transfer.
+    /// Anneals the best round so far, and random ones. The rounds of this search may contain waits
+    /// that no class except [`super::Schedules::Any`] covers: compute may wait for the compute of a
+    /// task that is downloaded later, or for a transfer.
     pub(super) fn anneal(&mut self, levels: &[u8]) {
         if self.instance.link() != Link::Full || self.options.plays < FEWEST_PLAYS {
             return;

@@ -9,7 +9,7 @@ use crate::{Instance, Link, OverlapError, Rates};
 /// A round in which nothing waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Its seconds.
+    /// Its makespan in seconds.
     pub makespan_s: f64,
     /// The transfers whose order can be chosen, as [`estimate_along`] takes them.
     pub sequence: Vec<usize>,

@@ -1,9 +1,10 @@
 //! Full-duplex rounds in which transfers go one at a time, as on a half-duplex link.
 //!
-//! Why they can be shorter: if a download waits for an upload, its task also computes later. Like a hold of compute,
-//! this may speed up the other tasks. But an upload may end at a time when no compute ends, so a search over holds of
-//! compute alone misses these rounds. Every half-duplex round is also a valid full-duplex round, so the half-duplex
-//! search can be used; its best round need not be the best full-duplex round.
+//! They can be shorter for this reason: if a download waits for an upload, its task also computes
+//! later. Like a hold of compute, this may speed up the other tasks. But an upload may end at a
+//! time when no compute ends, so a search over holds of compute alone misses these rounds. Every
+//! half-duplex round is also a valid full-duplex round, so the half-duplex search can be used; its
+//! best round need not be the best full-duplex round.
 
 use doc::{Hold, PhaseKind};
 use units::search::Budget;

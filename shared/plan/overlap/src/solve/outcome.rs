@@ -4,8 +4,9 @@ use units::search::Certificate;
 use crate::round::{Holds, Order};
 use crate::schedule::Schedule;
 
-/// Schedules covered by a certificate, from few to all. Each class includes the previous one. The best round found may
-/// wait in further ways, for a task that is downloaded later or for a transfer: it then ends before all of its class.
+/// Schedules covered by a certificate, from few to all. Each class includes the previous one. The
+/// best round found may wait in further ways, for a task that is downloaded later or for a
+/// transfer: it then ends before all schedules of the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Schedules {
     /// Nothing waits: a transfer starts as soon as it is next in the order and the link is free, and compute as soon

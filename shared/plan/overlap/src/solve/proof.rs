@@ -36,8 +36,9 @@ impl Outcome {
     }
 }
 
-/// Why the search stopped. It proves nothing of a round that waits if it compared it only with rounds that never
-/// wait: the search over holds ran out of nodes, or was not tried.
+/// The reason why the search stopped, without a proof that does not cover the round: a proof among
+/// rounds that never wait says nothing about a round with `holds`. This happens if the search over
+/// holds ran out of nodes, or was not tried.
 fn compared(stop: Stop, class: Schedules, holds: &Holds) -> Stop {
     if stop.is_proof() && class == Schedules::NeverWaiting && !holds.is_empty() {
         Stop::Budget

@@ -29,7 +29,9 @@ pub fn may_end_before(
     Ok(may)
 }
 
-/// The bound of the processor, a linear program, takes longer than trying all orders of few tasks.
+/// Whether the search finds a round that ends before `below_s`, or runs out of nodes. It does not
+/// use the bound of the processor, a linear program that takes longer than trying all orders of few
+/// tasks.
 fn shorter(
     instance: &Instance,
     cache: &mut RateCache<'_>,

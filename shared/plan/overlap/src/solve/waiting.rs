@@ -22,15 +22,17 @@ impl Search<'_, '_> {
     /// Searches for holds. If co-running slows tasks down by more than overlap gains, a round ends sooner if some
     /// compute waits: first two together, then the third.
     ///
-    /// First by descent from the best round that never waits, and by annealing over orders and holds together. Then, with few tasks, by branch and bound over orders
-    /// and holds, which proves the result for [`Schedules::Waiting`], and on a full-duplex link also for
-    /// [`Schedules::Alternating`]. If rates do not depend on co-runners, starting earlier never delays another task,
-    /// so never waiting is optimal ([`Schedules::Any`]).
+    /// Searches first by descent from the best round that never waits, and by annealing over orders
+    /// and holds together; then, with few tasks, by branch and bound over orders and holds, which
+    /// proves the result for [`Schedules::Waiting`], and on a full-duplex link also for
+    /// [`Schedules::Alternating`]. If rates do not depend on co-runners, starting earlier never
+    /// delays another task, so never waiting is optimal ([`Schedules::Any`]).
     pub(super) fn wait(&mut self, counts: &[usize], total: usize) {
         if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
             return;
         }
-        // Checking whether they do takes all sets, which is only worth it for a proof.
+        // Checking whether rates depend on co-runners needs the rates of all sets, which is
+        // worthwhile only for a proof.
         let looked_at = total <= 1 && self.options.nodes > 0;
         if self.rates.source_independent() || (looked_at && self.rates.is_independent()) {
             self.class = Schedules::Any;
@@ -130,7 +132,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// For each of `n` tasks, the task until the end of whose compute these decisions hold its own.
+/// For each of `n` tasks, the task whose compute, by these decisions, must end before its own may
+/// start, if any.
 pub(super) fn held_by(steps: &[Step], n: usize) -> ComputeHolds {
     let mut until = vec![None; n];
     for step in steps {

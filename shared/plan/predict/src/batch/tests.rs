@@ -61,7 +61,7 @@ fn many_at_once_are_what_they_are_one_by_one() {
             for (a, m) in asked.chunks_exact(n).zip(many.chunks_exact(n)) {
                 model.means(a, &mut one);
                 assert_eq!(&one[..n], m, "{method:?} {a:?}");
-                // In any order, and only those that were requested.
+                // `means_until` predicts only the requested places, in the requested order.
                 let places: Vec<usize> = (0..n).rev().collect();
                 let mut seen = Vec::new();
                 model.means_until(a, &places, &mut |at, rate| {

@@ -9,13 +9,13 @@ use units::corun::Setting;
 use super::space::{Design, coruns_per_fit};
 use crate::predictor::Predictor;
 
-/// Candidates evaluated per step; with many tasks fewer, in proportion to the cost of a prediction.
+/// Random candidates per step; with many tasks fewer, in proportion to the cost of a prediction.
 pub(super) const CANDIDATES: usize = 3000;
-/// Draws per candidate, because constraints may reject some.
+/// Maximum draws per candidate, because constraints may reject some.
 const TRIES: usize = 50;
 
 impl Design<'_> {
-    /// A configuration of all tasks that may be measured.
+    /// A random admissible configuration of all tasks; `None` if too many draws are rejected.
     pub(super) fn draw(&self, rng: &mut StdRng) -> Option<Vec<Setting>> {
         for _ in 0..TRIES {
             let mut active = Vec::with_capacity(self.batches.len());
@@ -56,9 +56,9 @@ impl Design<'_> {
         }
         self.values(model, &mut all);
         best_first(&mut all);
-        // Climb from the best few until none of their neighbours gets among the best. Three, so that one ridge of the
-        // model does not use up all evaluations. Twelve turns can change every batch size and share of six tasks
-        // once. Both were chosen by hand.
+        // Climb from the best three until none of their neighbours gets among the best three. With three, a single
+        // ridge of the model does not use up all evaluations. Twelve turns can change every batch size and share of
+        // six tasks once. Both numbers were chosen by hand.
         let most = seen.len() + self.neighbours_looked_at();
         for _ in 0..12 {
             if seen.len() >= most {
@@ -84,8 +84,8 @@ impl Design<'_> {
         CANDIDATES / coruns_per_fit(self.batches.len())
     }
 
-    /// Number of neighbours after which a climb of many tasks ends; with few tasks the number of turns ends it. One
-    /// configuration of 64 tasks has 1,500 neighbours.
+    /// Maximum number of neighbours in a climb with many tasks; with few tasks only the number of turns is limited.
+    /// One configuration of 64 tasks has 1,500 neighbours.
     fn neighbours_looked_at(&self) -> usize {
         match coruns_per_fit(self.batches.len()) {
             1 => usize::MAX / 2,
@@ -112,7 +112,7 @@ impl Design<'_> {
     }
 }
 
-/// Sorts by value; equal ones by configuration.
+/// Sorts by value, highest first, and equal values by configuration.
 pub(super) fn best_first(all: &mut [(f64, Vec<Setting>)]) {
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
 }

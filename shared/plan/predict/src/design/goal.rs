@@ -1,4 +1,4 @@
-//! What a design optimises.
+//! The objectives of a design.
 
 use math::stats::{normal_cdf, normal_pdf};
 
@@ -74,11 +74,11 @@ pub fn expected_above(gap: f64, s: f64) -> f64 {
         return gap.max(0.0);
     }
     let z = gap / s;
-    // Far below the best, the two terms cancel up to a rounding error, which may be negative.
+    // Far below the best, the two terms cancel, and the rounding error may be negative.
     (s * (z * normal_cdf(z) + normal_pdf(z))).max(0.0)
 }
 
-/// Points of the integral below: a fifth of a deviation apart if the deviations are alike.
+/// Points of the numerical integral in [`of_least`]: a fifth of a deviation apart if all deviations are alike.
 const POINTS: usize = 48;
 /// Standard deviations beyond which the value of a normal variable is treated as certain.
 const TAIL: f64 = 5.0;
@@ -91,7 +91,7 @@ fn of_least(each: &[(f64, f64)], best: f64) -> f64 {
     if top <= best {
         return 0.0;
     }
-    // Up to here, all of them are certain to be larger.
+    // Below this value, all variables are certain to be larger.
     let certain = each.iter().map(|(m, s)| m - TAIL * s);
     let from = certain.fold(f64::INFINITY, f64::min).clamp(best, top);
     let width = (top - from) / POINTS as f64;

@@ -9,17 +9,17 @@ use super::space::Design;
 use crate::dataset::{Dataset, Sample};
 use crate::predictor::Predictor;
 
-/// Number of remembered configurations before any measurement; each measured co-run replaces one.
+/// Number of predictions of the earlier model that are used as data; each measured co-run replaces one.
 const REMEMBERED: usize = 40;
 
-/// The data plus predictions of the earlier model all over the space: its slow-downs, applied to the solo runs
-/// measured now.
+/// The data plus predictions of the earlier model at random configurations: its slow-downs, applied to the
+/// newly measured solo runs.
 pub(super) fn with_memory(design: &Design<'_>, earlier: &Predictor, data: &Dataset) -> Dataset {
     let mut known = data.clone();
     let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
     let mut rng = StdRng::seed_from_u64(design.seed);
     let mut rates = vec![0.0; design.batches.len()];
-    // Drawn in the same order each time, so that the remembered configurations only become fewer.
+    // The draws have the same order each time, so the set of used predictions only shrinks.
     for _ in coruns..REMEMBERED {
         let Some(active) = design.draw(&mut rng) else {
             break;

@@ -1,4 +1,4 @@
-//! What may be measured, for which goal, and the value of a configuration under a model.
+//! The space and the goal of a design, and the value of a configuration under a model.
 
 use doc::Method;
 use math::in_parallel;
@@ -11,7 +11,7 @@ use crate::error::PredictError;
 use crate::fit::{FitOptions, fit};
 use crate::predictor::Predictor;
 
-/// Limits on what may be measured, and when to stop.
+/// Settings of a design: what may be measured, the goal, and when to stop.
 pub struct Design<'a> {
     /// Batch sizes of each task.
     pub batches: Vec<Vec<Batch>>,
@@ -19,22 +19,21 @@ pub struct Design<'a> {
     pub shares: Vec<Share>,
     /// Purpose of the configuration.
     pub goal: Goal,
-    /// Relative number of rounds to the target at these batch sizes, by which the value is divided. Only ratios
-    /// count; 1 if it does not depend on batch sizes.
+    /// Relative number of rounds to the target at these batch sizes; the value is divided by it. Only ratios matter; it
+    /// is 1 if the number does not depend on batch sizes.
     pub rounds: &'a (dyn Fn(&[Setting]) -> f64 + Sync),
-    /// Floor: throughput relative to alone that every task must keep in the best, 0 to 1.
+    /// Floor: minimum throughput of every task in the best configuration, relative to its solo rate, 0 to 1.
     pub floor: f64,
     /// Configurations that may be chosen: constraints on batch sizes, shares and memory. Solo runs are not checked.
     pub admissible: &'a (dyn Fn(&[Setting]) -> bool + Sync),
-    /// Reduces the batch sizes of a drawn configuration, within `batches`, until it fits into memory; it may already
-    /// fit.
+    /// Reduces the batch sizes of a drawn configuration, within `batches`, until it fits into memory.
     pub shrink: &'a (dyn Fn(&mut [Setting]) + Sync),
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
-    /// Number of co-runs spread over what looks promising, before expected improvement.
+    /// Number of co-runs spread over the promising region, before those chosen by expected improvement.
     pub starts: usize,
-    /// An earlier model of the same tasks, from before a small change of the device or the tasks. The design also
-    /// learns from its predictions at first; each new measurement replaces one of them.
+    /// A model of the same tasks from before a small change of the device or the tasks. At first, the design also
+    /// learns from its predictions; each new measurement replaces one of them.
     pub earlier: Option<&'a Predictor>,
     /// [`fit_so_far`] of the data, if it is known.
     pub fitted: Option<&'a Predictor>,
@@ -45,9 +44,9 @@ pub struct Design<'a> {
 /// Up to this many tasks, a model is fitted after every co-run and all candidates are evaluated.
 const FEW_TASKS: usize = 8;
 
-/// Number of co-runs chosen with one fit, for this many tasks: the cost of a fit grows faster than the number of
-/// tasks. With this, a simulated profile of 40 co-runs takes 21 CPU seconds for 16 tasks of nine models, and 53 for 64;
-/// most of the latter is simulating.
+/// Number of co-runs that are chosen with one fit. It increases with the number of tasks, because the cost of a fit
+/// grows faster than that number. With this, a simulated profile of 40 co-runs takes 21 CPU seconds for 16 tasks of
+/// nine models, and 53 for 64; most of the latter is simulating.
 #[must_use]
 pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
@@ -73,8 +72,8 @@ impl Design<'_> {
         active.iter().map(best).collect()
     }
 
-    /// Value for the goal if every task keeps the floor. Otherwise it is less than any such value: minus the amount
-    /// by which the smallest throughput misses the floor.
+    /// Value for the goal if every task keeps the floor. Otherwise a negative value, which is less than any of these:
+    /// minus the amount by which the smallest relative throughput misses the floor.
     fn worth(&self, active: &[Setting], rates: &[f64], solo: &[f64]) -> f64 {
         let least = Goal::MaxMin.value(rates, solo);
         if least < self.floor {
@@ -121,7 +120,7 @@ impl Design<'_> {
         let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        // Every goal is proportional to the rates, so dividing before or after gives the same.
+        // Every goal is proportional to the rates, so dividing the rates or the value by the rounds is equivalent.
         let rounds = (self.rounds)(active);
         let gain = self
             .goal

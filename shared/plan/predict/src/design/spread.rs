@@ -9,15 +9,16 @@ use super::climb::CANDIDATES;
 use super::space::{Design, coruns_per_fit, fit_so_far};
 use crate::dataset::{Dataset, Sample};
 
-/// Number of draws, the best according to the current model, from which each of the first co-runs is chosen.
+/// Each of the first co-runs is chosen among this number of draws, the best ones according to the current model.
 ///
-/// Nearly all of a space is far worse than its best, and teaches little about the best. With co-runs spread over all
-/// of it, the next dozen had to find the region that solo runs and one or two co-runs already point to.
+/// Nearly all configurations are far worse than the best, and teach little about it. When co-runs were spread over
+/// the whole space, the next dozen were needed to find the region that solo runs and one or two co-runs already
+/// indicate.
 const PROMISING: usize = CANDIDATES / 100;
 
-/// Among new random draws that the current model (learnt from at least the solo runs) ranks best, the one farthest
-/// from every co-run; then more until there are [`coruns_per_fit`], each farthest from the earlier ones, too. Empty
-/// if nothing new can be drawn.
+/// Chooses [`coruns_per_fit`] configurations among the random draws that the current model (learnt from at least the
+/// solo runs) ranks best: each is the farthest from all measured co-runs and from the ones chosen before. Empty if
+/// nothing new can be drawn.
 pub(super) fn spread(
     design: &Design<'_>,
     data: &Dataset,
@@ -30,8 +31,8 @@ pub(super) fn spread(
         .filter(|active| seen.insert(active.clone()))
         .map(|active| (0.0, active))
         .collect();
-    // No model is possible yet, for example because the solo runs of a task failed: co-runs anywhere may make one
-    // possible.
+    // If no model is possible yet, for example because the solo runs of a task failed, choose among all draws:
+    // co-runs may make a model possible.
     if let Ok(model) = fit_so_far(data) {
         design.values(&model, &mut all);
         super::climb::best_first(&mut all);
@@ -47,7 +48,7 @@ pub(super) fn spread(
         .collect();
     let mut chosen: Vec<Vec<Setting>> = Vec::new();
     while chosen.len() < coruns_per_fit(design.batches.len()) {
-        // The first of equally far ones, which has the best value.
+        // `min_by` returns the first of equally far draws, which has the best value.
         let farthest = (0..left.len()).min_by(|&a, &b| left[b].0.total_cmp(&left[a].0));
         let Some(at) = farthest else { break };
         let (_, next) = left.remove(at);
@@ -59,7 +60,7 @@ pub(super) fn spread(
     chosen
 }
 
-/// Squared distance in ranks of the shares and batch sizes of common tasks, with each axis from 0 to 1.
+/// Squared distance between the ranks of the shares and batch sizes of common tasks, each scaled to 0..1.
 fn distance(design: &Design<'_>, x: &[Setting], y: &[Setting]) -> f64 {
     let rank = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
     let ranks = |a: &Setting| {

@@ -149,7 +149,7 @@ fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
     assert_eq!(run(0.0, 15, &half).0, data);
 }
 
-/// All co-runs of three tasks at two batch sizes and ten shares.
+/// All co-runs of three tasks with two batch sizes and ten shares.
 fn space() -> impl Iterator<Item = [Setting; 3]> {
     (0..8000_u32).map(|k| {
         [0, 1, 2].map(|task| Setting {
@@ -234,7 +234,7 @@ fn values_of_goals() {
     assert!((certain - 0.05).abs() < 1e-9, "{certain}");
 }
 
-/// Co-runs until the model's choice is near the best of a device on which task 0 became slower.
+/// Number of co-runs until the model's choice is near the best, on a device on which task 0 became slower.
 fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
     let changed = |active: &[Setting]| {
         let mut rates = device(active);
@@ -309,7 +309,7 @@ fn a_model_from_before_a_small_change_saves_measurements() {
 fn one_model_of_many_tasks_chooses_a_lot() {
     const TASKS: usize = 17;
     let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
-    // Not all at the larger size.
+    // Not all tasks fit at the larger batch size.
     let fits = |active: &[Setting]| {
         let sum: u32 = active.iter().map(|a| a.batch.get()).sum();
         sum <= 17 * 40

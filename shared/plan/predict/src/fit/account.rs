@@ -13,7 +13,8 @@ use crate::validation::{self, HeldOut, total_error_percent, trimmed};
 /// Number of worst configurations in the report.
 const MOST_WORST: usize = 5;
 
-/// Error with half of the configurations, and with all but one fold; `left` are the predictions of both.
+/// Learning curve: error with half of the configurations, and with all but one fold; `left` are the
+/// held-out predictions of both.
 pub(super) fn learning_curve(
     data: &Dataset,
     folds: usize,
@@ -98,7 +99,7 @@ pub(super) fn task_report(
     }
 }
 
-/// Throughputs above 0 of each task.
+/// Number of throughputs above 0 of each task.
 pub(super) fn throughputs(data: &Dataset) -> Vec<usize> {
     let mut used = vec![0; data.tasks.len()];
     for s in &data.samples {

@@ -9,14 +9,14 @@ use crate::structured::Form;
 use crate::trust::PartSpread;
 use crate::validation::{conformal, scale_of_parts};
 
-/// Number of parts that are held out one after another. Two would leave half of the levels to learn from; each costs
-/// a fit of the laws to the solo runs.
+/// Number of parts that are held out one after another. With two, only half of the levels would remain to learn
+/// from. Each part costs a fit of the laws to the solo runs.
 const PARTS: usize = 3;
-/// Minimum number of left-out runs for an estimate: the largest error of fewer runs covers less than 90 %.
+/// Minimum number of held-out runs for an estimate: with fewer, even the largest error covers less than 90 %.
 const LEAST: usize = 9;
 
 impl PartSpread {
-    /// From held-out solo runs: single ones, and all runs of a task at one share.
+    /// Learns from held-out solo runs: single runs (`near`), and all runs of a task at one share (`far`).
     pub fn of(data: &Dataset, form: Form) -> Result<Self, PredictError> {
         let alone: Vec<Sample> = data
             .samples
@@ -75,12 +75,12 @@ fn levels(data: &Dataset) -> Vec<Vec<Share>> {
     levels
 }
 
-/// Measurements repeat to a tenth of a percent at best.
+/// Lower limit of a spread: measurements repeat to a tenth of a percent at best.
 fn at_least(spread: f64) -> f64 {
     spread.max(1e-3)
 }
 
-/// Errors of the runs of each part, left out one after another; `None` marks runs of no part.
+/// Errors of the held-out runs of each part; runs with `None` are never held out.
 fn left_out(
     data: &Dataset,
     form: Form,
@@ -99,7 +99,7 @@ fn left_out(
         };
         let base = match Base::learn(&kept, form) {
             Ok(base) => base,
-            // All runs of a task are in one part.
+            // All runs of a task are in this part, so it cannot be predicted without them.
             Err(PredictError::UnknownTask { .. } | PredictError::NoUsableSample) => continue,
             Err(other) => return Err(other),
         };

@@ -12,26 +12,26 @@ use crate::validation::{
     self, Calibration, FromFullFit, HeldOut, VERY_SURE, cross_validate, pool_weights, sure_gain,
 };
 
-/// A later family is chosen only if it is better by this factor or significantly better: errors of few configurations
-/// differ by chance, and a mean of models has the smaller risk.
+/// A later family is chosen only if its error is smaller by this factor, or if it is significantly better: errors of
+/// few configurations differ by chance, and the blend, as a mean of models, has the smaller risk.
 const WORTH: f64 = 0.7;
 /// Result of cross-validation: the family, and its predictions of held-out data.
 pub(crate) struct Checks {
     pub(crate) method: Method,
-    /// Weight of the process of all tasks, as a part of the way from the family's own prediction.
+    /// Weights of the process of all tasks; 0 is the family's own prediction.
     pub(crate) weights: Weights,
-    /// The same for the process of sums.
+    /// Weight of the process of sums.
     pub(crate) sum_weight: f64,
-    /// The same for the line that extrapolates to more tasks than were measured together.
+    /// Weight of the extrapolation to more tasks than were measured together.
     pub(crate) line_weight: f64,
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
-    /// For held-out configurations.
+    /// Predictions of held-out configurations.
     pub(crate) left: Vec<HeldOut>,
-    /// For held-out batch sizes and shares.
+    /// Predictions of held-out share levels.
     pub(super) levels: Vec<HeldOut>,
-    /// For co-runs of the most tasks.
+    /// Predictions of the held-out co-runs with the most tasks.
     pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
     /// Factor on standard deviations if there were too few co-runs to leave any out.
@@ -64,7 +64,7 @@ impl Checks {
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
         let levels = validation::leave_levels_out(checked, known)?;
-        // An estimate of scatter from this few co-runs is itself unreliable.
+        // A spread that is estimated from so few co-runs is itself unreliable.
         let co_runs = checked.samples.iter().filter(|s| s.active.len() > 1);
         let few = match co_runs.count() {
             n @ 1.. if left.is_empty() => validation::few(n),
@@ -83,7 +83,7 @@ impl Checks {
             let moved = moved_as(&left, method, (weights, 0.0));
             (weights, validation::sum_weight(&moved, method))
         };
-        // The predictions of each family in use: with the process of all tasks if it has one.
+        // Compare the families as they will be used: with the process of all tasks, if the family has one.
         let tried = families.iter().map(|m| {
             let moved = moved_as(&left, *m, both_of(*m));
             let errors = validation::total_errors(checked, &moved, *m);
@@ -120,12 +120,13 @@ impl Checks {
         })
     }
 
-    /// Errors of the process of all tasks on left-out configurations, if nothing unseen could be left out.
+    /// Interval scale of the process of all tasks from held-out configurations, for when no task or batch size could
+    /// be held out.
     pub(super) fn scale_of_pool(&self) -> f64 {
         self.few * validation::scale_of_pool(&self.left, self.method)
     }
 
-    /// Everything except what concerns single tasks or unmeasured configurations.
+    /// The report without the entries for single tasks and for unmeasured configurations.
     pub(super) fn report(
         &self,
         data: &Dataset,

@@ -1,4 +1,4 @@
-//! Uncertainty of a model's predictions.
+//! Learns the uncertainty of a model's predictions.
 
 use super::account::task_error;
 use super::checks::Checks;

@@ -1,4 +1,4 @@
-//! Learns from held-out batch sizes and tasks how to predict those that were never measured.
+//! Learns from held-out batch sizes and tasks how to predict batch sizes and tasks that never ran with others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::pool::{Pool, PoolRows};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 use crate::validation::{self, FromFullFit, Part, RegressorsToFit, VERY_SURE, trimmed};
 
-/// Maximum number of held-out parts: each costs as much as a fit. Twelve took half the time of a fit with
+/// Maximum number of held-out parts: each costs as much as a fit. With twelve, they took half the time of a fit with
 /// cross-validation.
 const MOST_PARTS: usize = 6;
-/// Minimum number of parts to predict the next: of two, one outlier is half of the evidence.
+/// Minimum number of parts for an estimate: with two, one outlier would be half of the evidence.
 const LEAST_PARTS: usize = 3;
 /// Minimum number of co-runs in a part, so that its error does not depend on one measurement; and minimum number of
 /// co-runs that must remain to learn from: with fewer than ten, the error is due to too little data instead of the
@@ -43,10 +43,10 @@ struct HeldOutRate {
 }
 
 impl Unseen {
-    /// How well the process of all tasks, learnt from all `data`, complements models of the family `method`,
-    /// estimated by leaving out parts of `checked`. If no task or batch size can be left out, the held-out parts of
-    /// `checks` are used. If too few parts can be left out, a batch size counts as known. A task that never ran with
-    /// others has no useful model of its own.
+    /// Learns how to combine the process of all tasks, learnt from all `data`, with the tasks' own models, by leaving
+    /// out tasks and batch sizes of `checked`. If too few of them can be left out, the interval scale comes from the
+    /// held-out configurations of `checks`. The weight of the process is then that of `checks` for a batch size, and
+    /// 1 for a task, which has no useful model of its own if it never ran with others.
     pub fn learn(
         data: &Dataset,
         checked: &Dataset,
@@ -104,7 +104,7 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             if s.active.len() > 1 && *p > 0.0 {
                 let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
-                // Two copies at one batch size: count the co-run once.
+                // With two copies at one batch size, count the co-run once.
                 if own.last() != Some(&k) {
                     own.push(k);
                 }
@@ -114,13 +114,13 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
     v
 }
 
-/// Samples of each part to leave out: a batch size of a task that also has others.
+/// The parts to leave out, as lists of samples: each is one batch size of a task that also has others.
 fn by_batch(data: &Dataset) -> Vec<Vec<usize>> {
     let tables = co_runs(data).into_iter().filter(|t| t.len() > 1);
     some(data, tables.flat_map(BTreeMap::into_values).collect())
 }
 
-/// The same for whole tasks.
+/// Like [`by_batch`], with all co-runs of one task as a part.
 fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
     let tables = co_runs(data).into_iter().filter(|t| !t.is_empty());
     // Copies of a model may run in one co-run at several batch sizes.
@@ -136,7 +136,7 @@ fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
     some(data, parts)
 }
 
-/// At most [`MOST_PARTS`] of those that are neither too small nor too large, spread evenly.
+/// At most [`MOST_PARTS`] of the parts that are neither too small nor too large, spread evenly.
 fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let all = data.samples.iter().filter(|s| s.active.len() > 1).count();
     parts.retain(|p| p.len() >= LEAST_LEFT && all - p.len() >= LEAST_KEPT);
@@ -145,7 +145,7 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 }
 
 impl PoolCorrection {
-    /// From parts that are held out, one after another.
+    /// Learns from parts that were held out one after another.
     fn learn(left: &[Vec<HeldOutRate>]) -> Option<PoolCorrection> {
         let parts = left.len();
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
@@ -181,7 +181,7 @@ impl PoolCorrection {
         })
     }
 
-    /// Throughput over its prediction.
+    /// Measured throughput divided by its prediction.
     fn measured_over_predicted(&self, l: &HeldOutRate) -> f64 {
         (self.ln_step(l.own, l.pooled, l.solo) - l.ln_step).exp()
     }
@@ -197,8 +197,8 @@ impl PoolCorrection {
     }
 
     /// The factor `f` that minimises `sum |f p / m - 1|` over predictions `p` of `m`: the median of `m / p` with
-    /// weights `p / m`. It is below 1 if predictions scatter, because twice too much is a larger error than half. The
-    /// twentieth with the largest errors is left out, as it may be bad measurements.
+    /// weights `p / m`. It is below 1 if predictions scatter, because a prediction of twice the value is a larger
+    /// error than one of half. The twentieth with the largest errors is left out, because it may be bad measurements.
     fn least_error_factor(&self, left: &[&HeldOutRate]) -> f64 {
         let mut r: Vec<f64> = left
             .iter()
@@ -217,7 +217,7 @@ impl PoolCorrection {
     }
 }
 
-/// Leaves out one part after another; `None` if there are too few.
+/// Predictions for each part, which is left out in turn; `None` if there are too few parts.
 fn leave_all_out(
     data: &Dataset,
     parts: &[Vec<usize>],

@@ -4,15 +4,15 @@
 //! k(x, x') = s (m(own) + m(others) + m(own) m(others)) / 3
 //! ```
 //!
-//! `m` is a Matern kernel on one group of features: those of the task itself, or those of its
-//! co-runners. The function is thus a sum: how much the task is slowed by anyone, how much anyone is
-//! slowed by these co-runners, and what only the combination explains (an additive kernel: Duvenaud,
-//! Nickisch and Rasmussen 2011, equation 7). With few co-runs, the two sums are learnt long before the
-//! product: a task that ran with two others informs predictions with a third. On pairs of trainings on
-//! a V100 (Gavel), the error was 27 % with 20 pairs, where one kernel of all features had 32 %, and 20
-//! % with 40, where that had 24 %. The smoothness is 3/2, because the effect of a co-run may change
-//! abruptly between batch sizes: with 40 and 125 pairs the error was 4 to 5 % lower than with 5/2 on a
-//! P100, 2 to 3 % lower on a K80, 1 % lower on a V100 (7 draws that no table uses).
+//! `m` is a Matern kernel on one group of features: those of the task itself, or those of its co-runners. The
+//! function is thus a sum: how much the task is slowed by any co-runner, how much any task is slowed by these
+//! co-runners, and an effect of the combination (an additive kernel: Duvenaud, Nickisch and Rasmussen 2011,
+//! equation 7). With few co-runs, the two single terms are learnt long before the product: a task that ran with
+//! two others informs predictions with a third. On pairs of trainings on a V100 (Gavel), the error was 27 % with
+//! 20 pairs and 20 % with 40, against 32 and 24 % with one kernel of all features. The smoothness is 3/2,
+//! because the effect of a co-run may change abruptly between batch sizes: with 40 and 125 pairs the error was 4
+//! to 5 % lower than with 5/2 on a P100, 2 to 3 % lower on a K80, 1 % lower on a V100 (7 draws that no table
+//! uses).
 
 use std::collections::HashMap;
 
@@ -23,26 +23,26 @@ use super::hyper::{Hyper, LEAST_NOISE, Prior, TwoGroups};
 use super::matern;
 use super::observations::Observations;
 
-/// Lengths that are tried, in standard deviations of a feature: from a function that changes with
-/// every batch size to one that hardly knows them. One length for all features: with one each,
-/// twenty pairs of two tasks had more lengths to learn than co-runs to learn them from.
+/// Grid of length scales, in standard deviations of a feature: from a function that changes with every batch
+/// size to one that hardly depends on them. All features share one length: with one length each, twenty pairs of
+/// two tasks would have more lengths to learn than co-runs to learn them from.
 pub(super) const LENGTHS: [f64; 8] = [0.7, 1.0, 1.5, 2.2, 3.3, 5.0, 8.0, 12.0];
-/// Variance of the noise over that of the function: from measurements that repeat to 3 % of what
-/// co-runs differ by to co-runs that no feature explains. At the end of the list the process
-/// says little more than the mean slow-down.
+/// Grid of noise variances relative to that of the function: from measurements that repeat to 3 % of the
+/// differences between co-runs, to co-runs that no feature explains. At the end of the list the process predicts
+/// little more than the mean slow-down.
 pub(super) const NOISES: [f64; 7] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0];
-/// How far apart two tasks are that differ in nothing but which they are, over the length, in
-/// standard deviations of a feature in either's indicator. A choice of three took the error of 10 to 125
-/// pairs (Gavel, three GPUs, 8 draws of each that no table is made of) 2 % below that with 2 for all,
-/// and with 0.5 as a fourth 1 %.
+/// Grid of identity distances: the distance between two otherwise equal tasks in each of their indicators, in
+/// the unit in which other features have a standard deviation of 1, to be divided by the length. With a choice
+/// of three, the error of 10 to 125 pairs (Gavel, three GPUs, 8 draws of each that no table uses) was 2 % lower
+/// than with 2 for all; with 0.5 as a fourth choice, 1 % lower.
 pub(super) const IDENTITIES: [f64; 3] = [1.0, 2.0, 4.0];
-/// Where the search begins: where the priors are highest.
+/// Start of the search: the grid point with the highest prior density.
 const START: [usize; 3] = [4, 2, 0];
-/// Priors of the logarithms of a length, of a noise, and of an identity. A length is 3.3, a noise 1 %, and
-/// two tasks are 1 apart, unless measurements say otherwise: of ten pairs the likelihood alone often takes
-/// an end of the lists. With the priors the error went from 35.8 to 34.5 % with 10 pairs of a V100, from
-/// 25.6 to 23.9 with 20, from 11.4 to 10.9 with 10 of a P100, and changed by less than 1 % with 40 (Gavel,
-/// 16 draws that no table is made of).
+/// Priors of the logarithms of length, noise and identity distance. Unless measurements say otherwise, the
+/// length is 3.3, the noise 1 %, and the identity distance 1: with ten pairs, the likelihood alone often prefers
+/// an end of the lists. The priors reduced the error from 35.8 to 34.5 % with 10 pairs of a V100, from 25.6 to
+/// 23.9 with 20, from 11.4 to 10.9 with 10 of a P100, and changed it by less than 1 % with 40 (Gavel, 16 draws
+/// that no table uses).
 const PRIORS: [Prior; 3] = [
     Prior {
         mean: 1.2,
@@ -54,20 +54,20 @@ const PRIORS: [Prior; 3] = [
     },
     Prior { mean: 0.0, sd: 1.0 },
 ];
-/// Prior of the signal: an inverse gamma that counts for as many observations, with this variance, a spread of
-/// 20 % from co-run to co-run. It is for the case of fewer observations than that, where the fit could take
-/// the signal to 0. Chosen by hand; on six simulated mixes of 10, 40 and 80 co-runs half and a quarter of the
-/// variance changed no held-out error, twice changed one of 18 by 0.02 %, and four times raised three of the six
-/// with 10 co-runs, by 0.4 % at most.
+/// Prior of the signal: an inverse gamma distribution that has the weight of `PRIOR_COUNT` observations with
+/// variance `PRIOR_VARIANCE`, a spread of 20 % between co-runs. It matters with fewer observations than that,
+/// where the fit could drive the signal to 0. Chosen by hand. On six simulated mixes with 10, 40 and 80 co-runs,
+/// half and a quarter of the variance changed no held-out error; twice the variance changed one of 18 by 0.02 %,
+/// and four times raised three of the six errors with 10 co-runs, by 0.4 % at most.
 const PRIOR_COUNT: f64 = 4.0;
 const PRIOR_VARIANCE: f64 = 0.04;
 
-/// The groups of features: `own` first, and which of all say which task it is.
+/// The two groups of features: the task's own first, then those of the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Groups<'a> {
     /// Features of the task itself, which come first.
     pub own: usize,
-    /// Whether a feature identifies a task; its unit is 1, not its spread.
+    /// Whether each feature identifies a task. The unit of such a feature is 1 and not its spread.
     pub identity: &'a [bool],
 }
 
@@ -105,8 +105,8 @@ pub(super) fn covariance(obs: &Observations, scaled: &[f64], of: TwoGroups, sign
 }
 }
 
-/// Minus the logarithm of the posterior density at a place of the grid, and the signal where, given the
-/// place, it is highest.
+/// Result of trying a grid point: minus the logarithm of the posterior density at the most probable signal, and
+/// that signal.
 pub(super) struct Tried {
     cost: f64,
     signal: f64,
@@ -170,8 +170,8 @@ pub(super) fn most_probable(mut try_out: impl FnMut([usize; 3]) -> Tried) -> ([u
     let ends = [LENGTHS.len(), NOISES.len(), IDENTITIES.len()];
     let mut tried: HashMap<[usize; 3], Tried> = HashMap::new();
     let mut at = START;
-    // One step at a time along one axis, to the best neighbour, instead of all 168 places: each costs a
-    // factorisation. This assumes that the posterior has one mode.
+    // Coordinate search: go to the best neighbour along one axis until none is better, instead of trying all 168
+    // grid points, each of which costs a factorisation. This assumes that the posterior has one mode.
     loop {
         let mut best = (f64::INFINITY, at);
         for place in neighbours(at, ends) {
@@ -214,7 +214,7 @@ fn neighbours(at: [usize; 3], ends: [usize; 3]) -> Vec<[usize; 3]> {
     all
 }
 
-/// The same at one place.
+/// The posterior at one grid point.
 fn try_out(obs: &Observations, inverse_length: &[f64], of: TwoGroups, noise: f64) -> Tried {
     let n = obs.len();
     let mut scaled = obs.columns.clone();

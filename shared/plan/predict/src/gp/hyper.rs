@@ -11,7 +11,8 @@ pub(crate) struct Hyper {
     pub signal: f64,
     /// Variance of the noise of one observation.
     pub noise: f64,
-    /// In the kernel of two groups ([`super::effects`]); `None`: one Matern 5/2 kernel of all features.
+    /// The kernel of two groups of features ([`super::effects`]); `None` for one Matern 5/2 kernel of
+    /// all features.
     pub groups: Option<TwoGroups>,
 }
 
@@ -30,16 +31,16 @@ pub(crate) struct Prior {
     pub sd: f64,
 }
 
-/// Priors of the hyper-parameters; they keep small data sets from silly optima.
+/// Priors of the hyper-parameters; they prevent absurd optima with small data sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Priors {
-    /// Of `ln(inverse_length * spread of the feature)`.
+    /// Prior of `ln(inverse_length * spread of the feature)`.
     pub inverse_length: Prior,
-    /// Of `ln signal`.
+    /// Prior of `ln signal`.
     pub signal: Prior,
-    /// Of `ln noise`.
+    /// Prior of `ln noise`.
     pub noise: Prior,
 }
 
-/// Added to the noise so that repeated configurations keep the covariance definite.
+/// Added to the noise so that the covariance stays positive definite with repeated configurations.
 pub(super) const LEAST_NOISE: f64 = 1e-9;

@@ -1,5 +1,5 @@
-//! The marginal likelihood of the Matern 5/2 kernel of all features, its gradient, and the
-//! hyper-parameters that make it largest (Rasmussen and Williams, equations 2.30 and 5.9).
+//! The marginal likelihood of the Matern 5/2 kernel of all features, its gradient, and the hyper-parameters that
+//! maximise it (Rasmussen and Williams, equations 2.30 and 5.9).
 
 use math::optimise::minimise;
 use math::{Cholesky, dot, wide};
@@ -8,8 +8,8 @@ use super::hyper::{Hyper, LEAST_NOISE, Prior, Priors};
 use super::matern;
 use super::observations::Observations;
 
-/// Part of the log posterior whose gain ends the search for hyper-parameters: a thousandth or two
-/// of what one observation is worth.
+/// Relative gain of the log posterior below which the search for hyper-parameters ends: a thousandth or two of the
+/// contribution of one observation.
 const SLIGHT: f64 = 1e-5;
 
 /// `sum_j w_j (at - x_j)^2`, in eight independent sums, so that the compiler may use vector registers: it must not
@@ -29,9 +29,8 @@ fn weighted_gaps(w: &[f64], x: &[f64], at: f64) -> f64 {
 }
 
 wide! {
-/// Lower triangles of the covariance (noise included) and of its slope, row-major: `-2 dK/d(r2)`,
-/// which multiplied by the squared distance along a feature gives minus the derivative by the
-/// logarithm of that feature's inverse length.
+/// Lower triangles, row-major, of the covariance (noise included) and of its slope `-2 dK/d(r2)`. The slope times
+/// the squared distance along a feature is minus the derivative by the logarithm of that feature's inverse length.
 pub(super) fn covariance(obs: &Observations, scaled: &[f64], signal: f64, noise: f64) -> [Vec<f64>; 2] {
     let n = obs.len();
     let mut cov = vec![0.0; n * n];
@@ -71,7 +70,8 @@ fn gradient(obs: &Observations, e: &Evaluation<'_>, grad: &mut [f64]) {
     let (n, d) = (obs.len(), obs.features);
     let mut m = vec![0.0; n];
     for i in 0..n {
-        // Up to here `m` is still zero: nothing is added, and no loop runs over what is left.
+        // Round the length up to whole vectors: entries of `m` from `i` on are zero and add nothing, and no
+        // remainder loop is needed.
         let whole = i.next_multiple_of(8).min(n);
         let m = &mut m[..whole];
         for ((m, inv), a) in m[..i].iter_mut().zip(&e.inverse[i * n..]).zip(e.alpha) {
@@ -90,8 +90,8 @@ fn gradient(obs: &Observations, e: &Evaluation<'_>, grad: &mut [f64]) {
 }
 }
 
-/// Negative log posterior of the logarithms `theta` of the hyper-parameters and its gradient.
-/// Infinite where the covariance has no factor.
+/// Negative log posterior of the logarithms `theta` of the hyper-parameters and its gradient. Infinite if the
+/// covariance cannot be factorised.
 pub(super) fn objective(
     obs: &Observations,
     spread: &[f64],
@@ -110,8 +110,8 @@ pub(super) fn objective(
     }
     let [cov, slope] = covariance(obs, &scaled, signal, noise);
     let kernel = cov.clone();
-    // Not definite to working precision: lengths so long, and noise so low, that two rows are one. The search
-    // turns back from an infinite cost.
+    // The covariance is not positive definite to working precision if lengths are so long, and noise so low, that
+    // two rows coincide. The search turns back from an infinite cost.
     let Ok(chol) = Cholesky::new(cov, n) else {
         return f64::INFINITY;
     };
@@ -155,8 +155,8 @@ impl Hyper {
     ) -> Hyper {
         let d = obs.features;
         let spread = obs.spreads();
-        // From the mode of the priors: with few rows the posterior stays near it, and a start from there ends on the
-        // hill that the priors lean to. One start only; others were not compared.
+        // Start from the mode of the priors: with few rows the posterior stays near it, so the search finds the
+        // local optimum that the priors favour. There is only one start; others were not compared.
         let mut theta = vec![priors.inverse_length.mean; d + 2];
         (theta[d], theta[d + 1]) = (priors.signal.mean, priors.noise.mean);
         if let Some(h) = start {

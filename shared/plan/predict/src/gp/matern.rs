@@ -6,14 +6,15 @@ use math::exp;
 const SQRT_3: f64 = 1.732_050_807_568_877_2;
 const SQRT_5: f64 = 2.236_067_977_499_79;
 
-/// `s (1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`, of a squared distance in length scales.
+/// Matern 5/2 kernel `s (1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`; `r2` is a squared distance in
+/// length scales.
 #[inline(always)]
 pub(crate) fn matern(r2: f64, signal: f64) -> f64 {
     let a = SQRT_5 * r2.sqrt();
     signal * (1.0 + a + a * a * (1.0 / 3.0)) * exp(-a)
 }
 
-/// The same and its slope `-2 dk/d(r2) = 5/3 s (1 + a) e^-a`.
+/// [`matern`] and its slope `-2 dk/d(r2) = 5/3 s (1 + a) e^-a`.
 #[inline(always)]
 pub(crate) fn with_slope(r2: f64, signal: f64) -> (f64, f64) {
     let a = SQRT_5 * r2.sqrt();
@@ -23,7 +24,7 @@ pub(crate) fn with_slope(r2: f64, signal: f64) -> (f64, f64) {
     )
 }
 
-/// The kernel of variance 1 of each squared distance, in place; the one of smoothness 3/2 is
+/// Replaces each squared distance by the kernel of variance 1; the kernel of smoothness 3/2 is
 /// `(1 + a) e^-a` with `a = sqrt(3 r2)`.
 #[inline(always)]
 pub(crate) fn of(smoothness: Matern, r2: &mut [f64]) {
@@ -38,7 +39,7 @@ pub(crate) fn of(smoothness: Matern, r2: &mut [f64]) {
     }
 }
 
-/// [`matern`] of each, in place.
+/// Replaces each squared distance by [`matern`].
 #[inline(always)]
 pub(crate) fn all(r2: &mut [f64], signal: f64) {
     for v in r2 {

@@ -1,16 +1,15 @@
-//! A Gaussian process on sets of tasks: what the set as a whole achieves, regardless of who does
-//! how much.
+//! A Gaussian process on sets of tasks: predicts the result of the set as a whole, regardless of each task's part.
 //!
 //! ```text
 //! k(A, A') = s (c + c^4) / 2,   c = <A, A'> / sqrt(<A, A> <A', A'>),   <A, A'> = mean of m(a, a')
 //! ```
 //!
 //! `m` is a Matern kernel of smoothness 3/2 between two members, and `c` the cosine of the mean embeddings of two
-//! sets (Muandet et al. 2017, section 3.1): what each member contributes regardless of its co-runners. For two pairs
-//! that share one member, `c` is a half and its fourth power a sixteenth: the latter captures what is specific to a
-//! pair. On pairs of trainings (Gavel, three GPUs, 3 draws of 20 to 125 that no table uses), the square instead of
-//! the fourth power gave an error of 19.1 % against 17.7 with 20 pairs of a V100, and the same elsewhere; `c` alone
-//! gave 16.8 with 125 pairs, against 10.1 with both.
+//! sets (Muandet et al. 2017, section 3.1): it captures the contribution of each member regardless of its
+//! co-runners. For two pairs that share one member, `c` is a half and its fourth power a sixteenth, so the fourth
+//! power captures effects that are specific to a pair. On pairs of trainings (Gavel, three GPUs, 3 draws of 20 to
+//! 125 that no table uses), the square instead of the fourth power gave an error of 19.1 % instead of 17.7 with 20
+//! pairs of a V100, and the same elsewhere; `c` alone gave 16.8 with 125 pairs, instead of 10.1 with both terms.
 
 use doc::params::Matern;
 use math::{Cholesky, wide};
@@ -18,23 +17,24 @@ use math::{Cholesky, wide};
 use super::effects::{IDENTITIES, LENGTHS, NOISES, Tried, most_probable};
 use super::{MOST_POINTS, matern};
 
-/// Numbers of a member: who it is, and where.
+/// Numbers that describe a member: its kind, then its coordinates.
 pub(crate) const MEMBER: usize = 5;
-/// Most members of all sets that a process keeps, for the scratch of a prediction: those of all pairs.
+/// Maximum number of distinct members in all sets of a process, which bounds the buffer of a prediction: that of
+/// [`MOST_POINTS`] pairs.
 const MOST_MEMBERS: usize = 2 * MOST_POINTS;
 
 /// Sets of members, each stored once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Members {
-    /// Column by column: who, then coordinates.
+    /// Column by column: the kind, then the coordinates.
     columns: [Vec<f64>; MEMBER],
-    /// Positions of the members of all sets, one after another, and where each set ends.
+    /// Positions of the members of all sets, one set after another; `ends`: the end of each set.
     of: Vec<usize>,
     ends: Vec<usize>,
 }
 
 impl Members {
-    /// Adds a set; `false`: there is no room for it.
+    /// Adds a set; returns `false` if there is no room for it.
     pub fn push(&mut self, set: &[[f64; MEMBER]]) -> bool {
         let new = |m: &&[f64; MEMBER]| self.position(m).is_none();
         if self.len() == MOST_POINTS
@@ -60,7 +60,7 @@ impl Members {
         (0..self.columns[0].len()).find(same)
     }
 
-    /// Sets.
+    /// Number of sets.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -74,7 +74,7 @@ impl Members {
         std::array::from_fn(|c| self.columns[c][k])
     }
 
-    /// One over the standard deviation of each coordinate, which of who it is is 1.
+    /// One over the standard deviation of each coordinate; 1 for the kind.
     fn units(&self) -> [f64; MEMBER] {
         let mut units = [1.0; MEMBER];
         let n = self.of.len() as f64;
@@ -106,7 +106,7 @@ impl Members {
                 all[i * n + j] = sum;
             }
         }
-        // Sums instead of means: the number of members drops out of the cosine.
+        // Sums instead of means, because the number of members cancels in the cosine.
         let norm: Vec<f64> = (0..n).map(|i| all[i * n + i].sqrt()).collect();
         for i in 0..n {
             for j in 0..=i {
@@ -119,10 +119,10 @@ impl Members {
 }
 
 wide! {
-    /// Kernel of a member with all.
+    /// Kernel of a member with all members, written to `row`.
     fn row_of(members: &Members, inverse_length: &[f64; MEMBER], member: &[f64; MEMBER], row: &mut [f64]) {
         let (who, w) = (&members.columns[0], inverse_length[0]);
-        // Apart by one unit in either's indicator, as in the kernel of two groups.
+        // Two different kinds differ by one unit in each of their two indicators, as in the kernel of two groups.
         for (r, v) in row.iter_mut().zip(who) {
             *r = if *v == member[0] { 0.0 } else { 2.0 * w * w };
         }
@@ -153,7 +153,7 @@ pub(crate) struct SetHyper {
 }
 
 impl SetHyper {
-    /// The most probable, on the grid of the process for all tasks.
+    /// The most probable hyper-parameters, on the same grid as for the process of all tasks.
     pub fn most_probable(members: &Members, y: &[f64], factors: &[f64]) -> Self {
         let units = members.units();
         let lengths = |[length, _, identity]: [usize; 3]| {
@@ -161,7 +161,7 @@ impl SetHyper {
             w[0] *= IDENTITIES[identity];
             w
         };
-        // Places that differ in the noise have the same cosines.
+        // Grid points that differ only in the noise have the same cosines, so keep the last ones.
         let mut last: Option<([f64; MEMBER], Vec<f64>)> = None;
         let (at, signal) = most_probable(|place| {
             let w = lengths(place);
@@ -189,7 +189,7 @@ fn covariance(cosines: &[f64], noise: f64, factors: &[f64]) -> Vec<f64> {
     all
 }
 
-/// A conditioned process: the mean at any set.
+/// A conditioned process, which gives the mean at any set.
 #[derive(Debug, Clone)]
 pub(crate) struct SetGp {
     pub inverse_length: [f64; MEMBER],
@@ -200,7 +200,7 @@ pub(crate) struct SetGp {
 }
 
 impl SetGp {
-    /// With weights found earlier.
+    /// Uses the weights of a stored model.
     pub fn with_weights(
         members: Members,
         inverse_length: [f64; MEMBER],
@@ -218,8 +218,8 @@ impl SetGp {
         }
     }
 
-    /// Conditions on what was observed of each set, and the residual and variance of each where it is left
-    /// out (Rasmussen and Williams, equation 5.12).
+    /// The process conditioned on an observation of each set, and the leave-one-out residual and variance of each
+    /// (Rasmussen and Williams, equation 5.12).
     pub fn condition(
         members: &Members,
         hyper: &SetHyper,
@@ -267,7 +267,7 @@ impl SetGp {
     }
 }
 
-/// `sqrt(<A, A>)`, of sums.
+/// `sqrt(<A, A>)`, with sums instead of means.
 fn norm(set: &[[f64; MEMBER]], inverse_length: &[f64; MEMBER]) -> f64 {
     let mut sum = set.len() as f64;
     for (k, a) in set.iter().enumerate() {

@@ -2,20 +2,19 @@ use math::{Cholesky, wide};
 
 use super::{Gp, Hyper, MOST_POINTS, Observations};
 
-/// A process on at most `most` points that answers for all observations: deterministic training
-/// conditional (Quinonero-Candela and Rasmussen 2005, equation 20), points chosen one after
-/// another as the farthest from those chosen.
+/// A process on at most `most` points that approximates the process on all observations: deterministic training
+/// conditional (Quinonero-Candela and Rasmussen 2005, equation 20). Each point is the observation farthest from
+/// the points chosen before.
 ///
-/// Gives the process, the positions of its points, and their noise factors: each point stands
-/// for several observations, so its noise is that much smaller, which is what its variance is
-/// computed from.
+/// Returns the process, the positions of its points, and their noise factors. Each point stands for several
+/// observations, so its noise is smaller in proportion; the variance is computed from this noise.
 pub(crate) fn sparse(
     hyper: Hyper,
     obs: &Observations,
     most: usize,
 ) -> Option<(Gp, Vec<usize>, Vec<f64>)> {
     let (n, d) = (obs.len(), obs.features);
-    // Row-major scaled inputs: distances are taken point by point here.
+    // Scaled inputs in row-major order, because distances are computed point by point here.
     let mut x = vec![0.0; n * d];
     for (k, w) in hyper.inverse_length.iter().enumerate() {
         for (i, v) in obs.column(k).iter().enumerate() {
@@ -39,7 +38,7 @@ pub(crate) fn sparse(
         for (a, k) in a[p * m..=p * m + p].iter_mut().zip(&k[0]) {
             *a += noise * k;
         }
-        // A millionth of the signal keeps the matrix definite where two points are nearly one.
+        // A millionth of the signal keeps the matrix positive definite if two points nearly coincide.
         a[p * m + p] += noise * signal * 1e-6;
     }
     gp.alpha = b;
@@ -47,18 +46,19 @@ pub(crate) fn sparse(
     Some((gp, points, kept.noise_factor))
 }
 
-/// Observations that are added together: the sums are read and written once for all of them.
+/// Number of observations added at a time: the sums are read and written once for all of them.
 const TOGETHER: usize = 4;
 
 wide! {
-/// Lower triangle of `K^T W K` and `K^T W y`, with `K` the covariances of all observations, of which `x`
-/// are the scaled inputs row by row, with the points of `gp`, and `W` one over their noise factors.
+/// Lower triangle of `K^T W K`, and `K^T W y`. `K` are the covariances of all observations with the points of
+/// `gp`, and `W` are one over the observations' noise factors. `x` are the observations' scaled inputs, row by
+/// row.
 fn normal_equations(gp: &Gp, obs: &Observations, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (m, d) = (gp.len(), obs.features);
     let (mut a, mut b) = (vec![0.0; m * m], vec![0.0; m]);
     let mut k = [[0.0; MOST_POINTS]; TOGETHER];
     for first in (0..obs.len()).step_by(TOGETHER) {
-        // The last observation stands for those beyond it, with a weight of 0.
+        // Beyond the end, repeat the last observation with a weight of 0.
         let at: [usize; TOGETHER] = std::array::from_fn(|j| (first + j).min(obs.len() - 1));
         gp.covariances(at.map(|i| &x[i * d..(i + 1) * d]), &mut k);
         let weight = |j: usize| {
@@ -82,12 +82,12 @@ fn normal_equations(gp: &Gp, obs: &Observations, x: &[f64]) -> (Vec<f64>, Vec<f6
 }
 }
 
-/// Observations whose distances from a point are computed at once, one in each place of vector registers.
+/// Number of observations whose distances from a point are computed at once, one per vector lane.
 const LANES: usize = 8;
 
 wide! {
-/// Lowers `nearest` to the squared distances from `point`, where these are less. `blocks` are the scaled inputs of
-/// [`LANES`] observations each, feature by feature.
+/// Lowers each entry of `nearest` to the squared distance from `point`, if that is smaller. `blocks` are the
+/// scaled inputs of [`LANES`] observations each, feature by feature.
 fn approach(nearest: &mut [[f64; LANES]], blocks: &[[f64; LANES]], point: &[f64]) {
     for (nearest, block) in nearest.iter_mut().zip(blocks.chunks_exact(point.len())) {
         let mut distance = [0.0; LANES];
@@ -103,11 +103,11 @@ fn approach(nearest: &mut [[f64; LANES]], blocks: &[[f64; LANES]], point: &[f64]
 }
 }
 
-/// Greedy spread-out choice of the observations with the scaled inputs `x`, row by row: starts at the first sound
-/// observation and skips wrong ones.
+/// Farthest-point selection among the observations with scaled inputs `x`, row by row. It starts at the first
+/// sound observation and skips outliers.
 fn farthest(n: usize, most: usize, noise_factor: &[f64], x: &[f64]) -> Vec<usize> {
-    // An outlier (its noise factor is above 1) is often the farthest of all: it would become a point and take
-    // the place of a sound one.
+    // An outlier (noise factor above 1) is often the farthest of all. It would become a point and take the place
+    // of a sound observation.
     let sound: Vec<usize> = (0..n).filter(|i| noise_factor[*i] <= 1.0).collect();
     let Some(&first) = sound.first() else {
         return (0..n.min(most)).collect();

@@ -113,7 +113,8 @@ fn an_observation_with_much_noise_hardly_counts() {
     assert!((mean(&bad, &x) - mean(&good, &x)).abs() < 0.05);
 }
 
-/// Own batch and share, and one other's: a sum of two effects and a little of their product.
+/// Features are the own batch and share, and those of one other task. The target is a sum of two
+/// effects and a little of their product.
 fn two_groups() -> Observations {
     let row = |i: u32| {
         let v = |k: u32| f64::from((i * k) % 11) / 10.0;
@@ -144,7 +145,7 @@ fn the_kernel_of_two_groups_answers_alike_however_it_is_asked() {
         let (m, v) = mean_variance(&part, &x);
         assert!((obs.y[left] - m - all[left].0).abs() < 1e-8);
         assert!((v + hyper.noise - all[left].1).abs() < 1e-8);
-        // The slow twin: the sum over points, one distance at a time.
+        // The slow reference: a sum over points, one distance at a time.
         let (a, own) = (scaled(&part, &x), 2);
         let slow: f64 = rest
             .iter()
@@ -202,7 +203,8 @@ fn the_grid_finds_what_no_other_place_of_it_beats() {
     }
 }
 
-/// The deterministic training conditional by its definition: `(K^T W K + noise K_mm) b = K^T W y`.
+/// Compares with the definition of the deterministic training conditional:
+/// `(K^T W K + noise K_mm) b = K^T W y`.
 #[test]
 fn the_weights_of_few_points_solve_the_normal_equations_of_all_observations() {
     let mut obs = wave();

@@ -1,4 +1,4 @@
-//! A Gaussian process in a document, both ways.
+//! Reads and writes a Gaussian process in a document.
 
 use doc::params as written;
 use units::corun::Setting;
@@ -30,7 +30,7 @@ pub(super) fn write_process(g: &GpPart) -> written::GpParams {
     }
 }
 
-/// A process whose points are places of `tasks` in configurations, described by `row`.
+/// Reads a process. Each point is a task of `tasks` in a configuration; `row` returns its features.
 pub(super) fn process(
     g: &written::GpParams,
     tasks: &[usize],

@@ -23,8 +23,8 @@ impl Predictor {
         Self::from_params(&model.predictor, &model.workload)
     }
 
-    /// The predictor of the parameters, checked: every number in range, and every list as long as the tasks and
-    /// features require.
+    /// The predictor of the parameters, after checks that every number is in range and every list has the length
+    /// that the tasks and features require.
     pub fn from_params(params: &ModelParams, workload: &Workload) -> Result<Self, PredictError> {
         let n = workload.tasks.len();
         length("$.predictor.tasks", params.tasks.len(), n)?;

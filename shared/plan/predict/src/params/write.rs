@@ -10,7 +10,7 @@ use crate::part_share;
 use crate::trees::Trees;
 
 impl Fitted {
-    /// The parameters as a document holds them.
+    /// The parameters for a model document.
     #[must_use]
     pub fn params(&self, workload: &Workload) -> ModelParams {
         let p = &self.predictor;

@@ -38,7 +38,8 @@ fn progress(time: f64, task: &str, samples: u64, seconds: f64) -> String {
     )
 }
 
-/// `a` at 200/s and `b` at 100/s together for 4 s; then `b` alone, under all of the device, at 300/s.
+/// `a` trains at 200/s and `b` at 100/s together for 4 s; then `b` trains alone on the whole device
+/// at 300/s.
 fn run() -> Vec<String> {
     let mut all = vec![
         start(0.0, "a", 60),

@@ -1,5 +1,4 @@
-//! Fits the constants of the law to the measured co-runs: robust least squares, alternating over
-//! the tasks.
+//! Fits the constants of the law to the measured co-runs by robust least squares, alternating over the tasks.
 
 use math::optimise::least_squares;
 use math::{in_parallel, stats};
@@ -19,11 +18,11 @@ pub(crate) enum Form {
 
 /// Number of parameters before the slow-downs.
 const OWN: usize = 7;
-/// Domains of the parameters, so wide that a bound is active only where the measurements are
-/// uninformative: for a task measured at one share, any bend and sharpness would fit. `h`: on a
-/// crowded machine (`x_m < 2`) the host part is at most seven times as slow.
+/// Ranges of the parameters. They are so wide that a bound is active only if the measurements are uninformative: for a
+/// task measured at one share, any bend and sharpness would fit. `h`: on a crowded machine (`x_m < 2`) the host part is
+/// at most seven times as slow.
 const CROWDING: (f64, f64) = (0.0, 3.0);
-/// `rho`: above 1 the task gains up to the whole device and would gain from a larger one; a bend
+/// `rho`: above 1, the task gains from more share up to the whole device, and would gain from a larger device; a bend
 /// below 1 % cannot be distinguished from one at the smallest measured share.
 const BEND: (f64, f64) = (0.01, 5.0);
 /// `k`: at 12 the bend is a corner to within 6 % (`2^(1/12)`); below 0.3 there is no visible bend.
@@ -41,7 +40,7 @@ const USUAL_SLOWDOWN: f64 = 0.3;
 /// Launches are asynchronous, so host and device mostly overlap; if several batch sizes or shares
 /// were measured alone, the measurements decide.
 const USUAL_OVERLAP: f64 = 2.0;
-/// Interference in proportion to the share, unless measurements differ.
+/// Interference proportional to the share, unless measurements show otherwise.
 const USUAL_EXPONENT: f64 = 1.0;
 
 impl Form {
@@ -110,11 +109,11 @@ impl Law {
             .iter()
             .map(|m| m.step)
             .fold(f64::INFINITY, f64::min);
-        // A training that spends 40 % of its shortest step on the host and 60 % of its fastest time per sample
-        // on the device. Fitted parameters must start inside their domains: on a bound the derivative is 0 and
-        // they would stay there. The values were chosen by hand and hardly matter: from half of both, and from
-        // 80 and 90 %, six simulated mixes at 10, 40 and 80 co-runs were fitted to the same held-out error, to
-        // within 0.01 %.
+        // Start from a training that spends 40 % of its shortest step on the host and 60 % of its fastest time per
+        // sample on the device. Fitted parameters must start inside their ranges, because on a bound the derivative is
+        // 0 and they would stay there. The values were chosen by hand and hardly matter: starting from half of both, or
+        // from 80 and 90 %, gave the same held-out error to within 0.01 %, on six simulated mixes at 10, 40 and 80
+        // co-runs.
         Law {
             pace: Pace {
                 fixed: 0.4 * shortest,
@@ -283,7 +282,7 @@ fn one_exponent(laws: &mut [Option<Law>], met: &[Vec<bool>]) {
     }
 }
 
-/// Which tasks each task ran with.
+/// For each task, whether it ran with each other task.
 fn met(meetings: &[Vec<Meeting>]) -> Vec<Vec<bool>> {
     let mut met = vec![vec![false; meetings.len()]; meetings.len()];
     for (row, m) in met.iter_mut().zip(meetings) {
@@ -298,9 +297,8 @@ fn met(meetings: &[Vec<Meeting>]) -> Vec<Vec<bool>> {
 /// factors.
 const SLIGHT: f64 = 0.03;
 
-/// Prior mean of every `c_ij`: how easily task i is slowed times how much task j slows, `ln c_ij =
-/// mu + a_i + b_j`, fitted to the pairs that ran together; effects with few pairs are shrunk
-/// towards 0.
+/// Prior mean of every `c_ij`: the sensitivity of task i times the pressure of task j, `ln c_ij = mu + a_i + b_j`,
+/// fitted to the pairs that ran together; effects with few pairs are shrunk towards 0.
 fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
     let n = laws.len();
     let ln = |i: usize, j: usize| match &laws[i] {
@@ -312,8 +310,8 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect();
     let mu = stats::median(&all).unwrap_or(USUAL_SLOWDOWN.ln());
     let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
-    // The effects are found alternately, each as the shrunken mean of the residuals of the other. Ten passes
-    // were chosen by hand: the result is only a prior, and need not be exact.
+    // Fit the effects alternately, each as the shrunken mean of the residuals of the other. Ten passes were chosen by
+    // hand: the result is only a prior, and need not be exact.
     for _ in 0..10 {
         let shrunk = |v: Vec<f64>| v.iter().sum::<f64>() / (v.len() as f64 + 1.0);
         a = (0..n)
@@ -329,18 +327,18 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Weak pulls (regularisation) on one law: without them, parameters that no row informs would be arbitrary.
+/// Weak regularisation ("pulls") of one law: without it, parameters that no row informs would be arbitrary.
 struct Pulls<'a> {
-    /// Usual slow-downs by the co-runners, from an earlier pass.
+    /// Prior slow-downs by the co-runners, from an earlier pass.
     slowdown: Option<&'a [f64]>,
     form: Form,
     /// Whether the exponent is fitted.
     free_exponent: bool,
 }
 
-/// Huber weights beyond 2 robust standard deviations, a usual value: errors up to there count in full, larger ones
-/// only in proportion to their size, so one broken run cannot bend the law. At most three fits with new weights. Weak
-/// pulls towards the usual values decide for tasks with few co-runs.
+/// Fits one law with Huber weights beyond 2 robust standard deviations, a usual value: squared errors up to there count
+/// in full, larger errors only in proportion to their size, so one broken run cannot bend the law. Makes at most three
+/// fits with new weights. For tasks with few co-runs, the weak pulls towards the usual values decide.
 fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     let usual = usual_theta(&start, pulls);
     let free_exponent = pulls.free_exponent;
@@ -365,8 +363,7 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
             change = change.max((w - row.weight).abs());
             row.weight = w;
         }
-        // The weights have settled, so another fit would give the same result. 0.05 was chosen by
-        // hand.
+        // The weights have converged, so another fit would give the same result. 0.05 was chosen by hand.
         if change < 0.05 {
             break;
         }
@@ -374,14 +371,14 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     Law::of_theta(&theta)
 }
 
-/// Evaluations per fit, each of which costs the square of the number of tasks: 40 up to 8 tasks, then
-/// fewer, down to 10. These are Gauss-Newton steps, and up to nine fits follow, each starting where
-/// the last one ended. Not tuned: with 40, `mt-fit` took 15 CPU seconds for 32 tasks.
+/// Evaluations per fit; each costs the square of the number of tasks. 40 for up to 8 tasks, then fewer, down to 10.
+/// They are Gauss-Newton steps, and up to nine fits follow one another, each starting where the last one ended. Not
+/// tuned: with 40, `mt-fit` took 15 CPU seconds for 32 tasks.
 fn evaluations(tasks: usize) -> usize {
     (40 * 8 / tasks.max(8)).max(10)
 }
 
-/// Targets of the weak pulls, which are the starting values of [`Law::start`]. The first two parameters are not pulled.
+/// Targets of the weak pulls: the starting values of [`Law::start`]. The first two parameters have no pull.
 fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     let (overlap, exponent) = pulls.form.usual();
     let mut u = law.theta();
@@ -398,8 +395,8 @@ fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
     u
 }
 
-/// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian. If
-/// the exponent is not free, its pull keeps it in place.
+/// Weighted residuals `ln(law) - ln(step)`, followed by the pulls on the parameters, and the Jacobian. If the exponent
+/// is not free, its pull fixes it.
 fn residuals(
     (rows, shares): (&[Row<'_>], &[f64]),
     usual: &[f64],

@@ -3,29 +3,30 @@
 
 use super::{DEPTH, LEAVES, SPLITS, Trees};
 
-/// Trees per model: at [`RATE`], `0.9^150` of a residual that every tree sees is left, so more trees would only fit
+/// Trees per model: at [`RATE`], `0.9^150` of a residual that every tree fits is left, so more trees would only fit
 /// noise.
 const TREES: usize = 150;
-/// Learning rate: part of each tree's prediction that counts (Friedman 2001 finds 0.1 and less best).
+/// Learning rate: factor on each tree's prediction (Friedman 2001 finds 0.1 and less best).
 const RATE: f64 = 0.1;
-/// Rows, of every ten, that a tree is grown on, so that trees differ; half, as in Friedman 2002, would leave too few
-/// of the tens of rows of a profile.
+/// A tree is grown on this many of every ten rows, so that trees differ. Half, as in Friedman 2002, would be too few
+/// for profiles with only tens of rows.
 const PART: u64 = 8;
 /// Minimum rows per leaf: one measurement may show a plateau, since windows end at a standard error of 1 %. In
-/// [`doc::Method::Blend`] the trees count half, so an odd row also counts half.
+/// [`doc::Method::Blend`] the trees have half the weight, so an outlier also counts half.
 const LEAST: f64 = 1.0;
-/// Added to the rows of a leaf when its mean is taken: nothing, because [`RATE`] shrinks already.
+/// Added to the number of rows when the mean of a leaf is taken. It is 0, because [`RATE`] already shrinks the
+/// leaves.
 const SHRINK: f64 = 0.0;
 /// Maximum number of rows, spread evenly: the time to grow is linear in them, and larger profiles are grids in which
 /// neighbours are alike.
 const MOST_ROWS: usize = 1000;
-/// Values of leaves are multiples of one over this: far finer than what can be measured, and
-/// short to write.
+/// Values of leaves are rounded to multiples of `1 / PER_UNIT`, which is far below measurement errors and short in a
+/// document.
 const PER_UNIT: f64 = 1e7;
 /// Threshold of a node that does not split: all rows go left.
 pub(super) const NEVER: f64 = 1e300;
 
-/// Gain below which a node is not split: the residual of a target that is constant up to rounding.
+/// Gain below which a node is not split, so that rounding errors of a constant target cause no split.
 const LEAST_GAIN: f64 = 1e-12;
 
 /// Rows in the order of the values of one feature.
@@ -73,8 +74,9 @@ impl Column {
         }
     }
 
-    /// The rows of a part: the first row of every column, then the second of every column, and so on. Each pass
-    /// follows all columns at once, so the processor does not wait for the sums of a single one.
+    /// Interleaves the columns, for the rows in `part`: the first place of every column, then the second of every
+    /// column, and so on. A pass then follows all columns at once, so the processor does not wait for the sums of a
+    /// single column.
     pub fn side_by_side(columns: &[Column], part: &[bool], order: &mut Vec<Place>) {
         let width = columns.len();
         order.clear();
@@ -196,12 +198,12 @@ fn score(sum: f64, count: f64) -> f64 {
     sum * sum / (count + SHRINK)
 }
 
-/// Sums over the rows of a node so far in a pass.
+/// Running sums over the rows of a node in a pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     sum: f64,
     count: f64,
-    /// Rank of the last one.
+    /// Rank of the last row.
     rank: u32,
 }
 
@@ -212,7 +214,7 @@ struct Best {
     ranks: [u32; 2],
 }
 
-/// The best split of each of `width` nodes from `first` on; among equals the first, by feature and then by value.
+/// The best split of each of `width` nodes from `first` on. Ties go to the first feature, then to the smallest value.
 pub(super) fn best_splits(
     cells: &[Cell],
     part: &[bool],

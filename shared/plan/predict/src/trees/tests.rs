@@ -23,7 +23,7 @@ fn rows_without_weight_do_not_count_and_few_rows_do_not_split() {
     assert!(trees.threshold.iter().all(|t| *t == NEVER));
 }
 
-/// Gain of a split of some rows, from the definition.
+/// Gain of a split of some rows, computed from the definition.
 fn gain(x: &[&[f64]], rest: &[f64], own: &[usize], (feature, threshold): (usize, f64)) -> f64 {
     let score = |v: &[usize]| {
         let sum: f64 = v.iter().map(|i| rest[*i]).sum();

@@ -9,12 +9,12 @@ use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
 
-/// Minimum number of solo runs at partial shares that show how a task scales by itself.
+/// Minimum number of solo runs at partial shares, which are needed to see how tasks scale by themselves.
 const LEAST_PARTS: usize = 2;
-/// The form with more constants must reduce the error of held-out co-runs to less than this part. On simulated GPUs,
-/// whose host and device times add up, that form raised the error of the law alone with 125 samples from 2.2 to 5.5
-/// %, so this value hardly matters there. There were no co-runs of a real GPU with solo runs at partial shares to
-/// choose it by.
+/// The form with more constants is chosen only if it reduces the error of held-out co-runs to less than this
+/// fraction. On simulated GPUs, whose host and device times add up, that form raised the error of the law alone with
+/// 125 samples from 2.2 to 5.5 %, so this value hardly matters there. It could not be chosen on data of a real GPU,
+/// since there were none with co-runs and solo runs at partial shares.
 const FORM_WORTH: f64 = 0.97;
 
 /// Form of the laws, by the errors of the laws alone on held-out co-runs. The simple form if there is no solo run at

@@ -8,14 +8,14 @@ use super::left::{FOLDS, HeldOut};
 /// Half the width of an interval that should hold 90 %, in standard deviations.
 pub(crate) const HALF_WIDTH: f64 = 1.645;
 
-/// Factor on the standard deviations of the tasks for which intervals of `left` cover 90 %; `spreads` are those of
-/// the tasks, in addition to the Gaussian process.
+/// Factor on the standard deviations with which the 90 % intervals of `left` have their nominal coverage. `spreads`
+/// are the standard deviations of the tasks, in addition to that of the Gaussian process.
 pub(crate) fn scale_of(left: &[HeldOut], spreads: &[f64], method: Method) -> Option<f64> {
     let z = |l: &HeldOut| (l.sample, l.score(spreads[l.task], method));
     conformal_of(left.iter().map(z)).map(|s| s.clamp(0.5, 20.0))
 }
 
-/// The same for the process of all tasks, whatever its weight; 1 if it made no prediction.
+/// Like [`scale_of`], for the process of all tasks on its own, at any weight; 1 if it made no prediction.
 pub(crate) fn scale_of_pool(left: &[HeldOut], method: Method) -> f64 {
     let z = |l: &HeldOut| {
         let sd = l.pooled?.variance.sqrt();
@@ -31,21 +31,22 @@ pub(crate) fn few(n: usize) -> f64 {
 }
 
 /// Factor on standard deviations for 90 % coverage, from the errors of parts that were held out entirely, over their
-/// standard deviations. Errors within one part are correlated: for the next part, each part counts as one error.
+/// standard deviations. Errors within one part are correlated, so each part counts as one independent error.
 pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
     Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
 }
 
 /// Factor on standard deviations for which 90 % intervals cover a next error, from left-out errors over their
 /// standard deviations: the quantile of `0.9 (n + 1)/n`, since the next error is equally likely in each gap between
-/// `n` errors (split conformal prediction: Lei et al. 2018, section 2.2). With fewer than ten it is the largest.
+/// `n` errors (split conformal prediction: Lei et al. 2018, section 2.2). With fewer than ten errors it is the
+/// largest.
 pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
     let n = z.len();
     conformal_among(&z, n)
 }
 
-/// The same for errors grouped by co-run: the throughputs of a co-run have correlated errors, so a next error has
-/// gaps only between co-runs.
+/// Like [`conformal`], for errors with the index of their co-run. The errors of one co-run are correlated, so `n` is
+/// the number of co-runs.
 fn conformal_of(z: impl Iterator<Item = (usize, f64)>) -> Option<f64> {
     let (mut co_runs, z): (Vec<usize>, Vec<f64>) = z.unzip();
     co_runs.sort_unstable();
@@ -64,12 +65,13 @@ fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
 pub(crate) struct Calibration {
     pub spread: f64,
     pub scale: f64,
-    /// The number of throughputs inside their interval, and the number of all, with the scale of the other folds.
+    /// Number of throughputs inside their interval, and number of all; each interval has the scale learnt from the
+    /// other folds.
     pub inside: (usize, usize),
 }
 
-/// Minimum number of left-out throughputs for a scale of the task's own: with fewer than twenty the 90 % quantile is
-/// off by more than seven points, so all tasks have one scale.
+/// Minimum number of left-out throughputs for a scale of the task's own: with fewer than twenty, the coverage of the
+/// 90 % quantile is off by more than seven points, so all tasks share one scale.
 const OWN_SCALE: usize = 20;
 
 /// Calibrates one task; `None` without held-out throughputs of it.

@@ -10,11 +10,11 @@ use crate::dataset::Dataset;
 use crate::model::LnSteps;
 use crate::pool::{Pooled, Weights};
 
-/// Parts that are held out one after another.
+/// Number of parts that are held out one after another.
 pub(super) const FOLDS: usize = 5;
 
-/// Errors are cut off here, as a part of the throughput: far outside its data, a regression may predict more than any
-/// number can represent.
+/// Maximum relative error; larger ones are clamped. Far from its data, a regression may predict a value that
+/// overflows.
 const MOST_GAP: f64 = 1e6;
 
 /// One throughput that the model had not seen.
@@ -22,25 +22,25 @@ const MOST_GAP: f64 = 1e6;
 pub(crate) struct HeldOut {
     pub sample: usize,
     pub task: usize,
-    /// Position of the task in it.
+    /// Position of the task in the sample.
     pub at: usize,
     pub fold: usize,
     pub ln_step: f64,
     pub answer: LnSteps,
     pub noise: f64,
-    /// By the process of all tasks, if there is one.
+    /// Prediction by the process of all tasks, if there is one.
     pub pooled: Option<Pooled>,
     /// Whether the model had learnt from these shares and from this number of tasks.
     pub has_levels: bool,
-    /// Factor on the standard deviation outside of what the model had learnt from.
+    /// Factor on the standard deviation if it lies outside the data of the model.
     pub beyond: f64,
-    /// Part of the way from the prediction of the task's own model to that of the process.
+    /// Weight of the process of all tasks: 0 is the prediction of the task's own model, 1 that of the process.
     pub weight: f64,
     /// `ln(solo step seconds)` at its share.
     pub ln_alone: f64,
     /// Logarithm of the sum of the co-run's rates relative to solo rates, by the process of sums.
     pub ln_sum: Option<f64>,
-    /// How much that changes `ln(step seconds)`.
+    /// Correction that is added to the prediction of `ln(step seconds)`.
     pub shift: f64,
 }
 
@@ -52,7 +52,8 @@ impl HeldOut {
         own + pooled + self.shift
     }
 
-    /// Its standard deviation without calibration; `spread` is that of the task, in addition to its Gaussian process.
+    /// Standard deviation of [`HeldOut::predicted`] without calibration; `spread` is that of the task, in addition to
+    /// that of its Gaussian process.
     pub fn deviation(&self, spread: f64, method: Method) -> f64 {
         let variance = match method {
             Method::Gp | Method::Blend => self.answer.variance,
@@ -79,18 +80,18 @@ impl HeldOut {
             .min(MOST_GAP)
     }
 
-    /// The same in units of [`HeldOut::deviation`].
+    /// [`HeldOut::gap`] in units of [`HeldOut::deviation`].
     pub fn score(&self, spread: f64, method: Method) -> f64 {
         self.gap(method) / self.deviation(spread, method)
     }
 
-    /// With a part of its shift.
+    /// The same with its shift multiplied by `weight`.
     pub fn shifted(&self, weight: f64) -> HeldOut {
         let shift = weight * self.shift;
         HeldOut { shift, ..*self }
     }
 
-    /// With weights of the process of all tasks.
+    /// The same with the given weights of the process of all tasks.
     pub fn moved(&self, weights: Weights) -> HeldOut {
         let weight = weights.of(self.has_levels);
         HeldOut { weight, ..*self }
@@ -102,8 +103,8 @@ pub(super) fn by_co_run(left: &[HeldOut]) -> impl Iterator<Item = &[HeldOut]> {
     left.chunk_by(|a, b| a.sample == b.sample && a.at < b.at)
 }
 
-/// Predicted and measured sum of a co-run's rates relative to solo rates, and the sum by the process of sums if it is
-/// used.
+/// Sum of a co-run's rates relative to solo rates: predicted from the rates, measured, and predicted by the process
+/// of sums. `None` if that process is not used.
 pub(super) fn sums(co_run: &[HeldOut], method: Method) -> Option<(f64, f64, f64)> {
     let first = co_run.first().filter(|l| l.weight > 0.0)?;
     let of = |ln_step: &dyn Fn(&HeldOut) -> f64| {
@@ -117,7 +118,7 @@ pub(super) fn sums(co_run: &[HeldOut], method: Method) -> Option<(f64, f64, f64)
     ))
 }
 
-/// With the rates of every co-run moved towards the sum that the process of sums predicts.
+/// Moves the rates of every co-run towards the sum that the process of sums predicts.
 pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Vec<HeldOut> {
     let each = by_co_run(left).flat_map(|co_run| {
         let shift = sums(co_run, method).map_or(0.0, |(by_rates, _, by_sums)| {
@@ -128,8 +129,7 @@ pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Ve
     each.collect()
 }
 
-/// Error of co-runs of a kind, from those that were left out, including bad measurements: this is what users will
-/// see.
+/// Error of co-runs of a kind, from held-out ones. It includes bad measurements, because users will meet these, too.
 pub(crate) fn kind_error(kind: Kind, left: &[HeldOut], method: Method) -> Option<KindError> {
     let error = |l: &HeldOut| 100.0 * l.error(method);
     let parts: BTreeSet<usize> = left.iter().map(|l| l.fold).collect();

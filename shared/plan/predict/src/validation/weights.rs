@@ -8,22 +8,22 @@ use crate::pool::Weights;
 
 /// Weights of the process of all tasks that are compared with 1.
 const WEIGHTS: [f64; 4] = [0.0, 0.25, 0.5, 0.75];
-/// Weights of the process of sums: a half if left-out data does not distinguish them.
+/// Weights of the process of sums; the first, a half, is used if held-out data do not distinguish them.
 const OF_SUMS: [f64; 5] = [0.5, 0.25, 0.75, 0.0, 1.0];
 
-/// A task's own model is used in co-runs within it if the mean gain exceeds this many standard errors. The
+/// A task's own model is used in co-runs within its domain if its mean gain exceeds this many standard errors. The
 /// throughputs of one co-run have correlated errors, so for pairs one standard error is really 1.4.
 const SURE: f64 = 1.5;
 
-/// The same for a choice that holds for all co-runs, and if whole tasks or batch sizes were left out, whose co-runs
-/// have correlated errors. For tasks that never ran with others, it gave errors 2 to 6 % smaller than 1.5 (Gavel,
-/// three GPUs, tasks and draws that are in no table). On 540 co-runs of mixes (MISO) the error was 9.5 % with the
-/// blend and 6.7 % with the process for all tasks; on other draws 12.3 and 8.5. Without requiring a significant gain,
-/// one draw kept the blend.
+/// The same for choices that affect all co-runs, and if whole tasks or batch sizes were left out, because their co-runs
+/// have correlated errors. For tasks that never ran with others, errors were 2 to 6 % smaller than with 1.5 (Gavel,
+/// three GPUs, tasks and draws that no table uses). On 540 co-runs of mixes (MISO) the error was 9.5 % with the blend
+/// and 6.7 % with the process for all tasks; on other draws 12.3 and 8.5. Without a required significance, one draw
+/// kept the blend.
 pub(crate) const VERY_SURE: f64 = 3.0;
 
-/// Mean reduction of these errors relative to the others of the same throughputs or co-runs, if it exceeds `sure`
-/// standard errors. Errors above 1 count as 1: they are bad measurements or equally useless.
+/// Mean reduction from the errors `others` to `errors` of the same throughputs or co-runs, if it exceeds `sure`
+/// standard errors. Errors above 1 count as 1, because they are bad measurements or equally useless predictions.
 pub(crate) fn sure_gain(errors: &[f64], others: &[f64], sure: f64) -> Option<f64> {
     let both = errors.iter().zip(others);
     let gains: Vec<f64> = both.map(|(a, b)| b.min(1.0) - a.min(1.0)).collect();
@@ -33,10 +33,10 @@ pub(crate) fn sure_gain(errors: &[f64], others: &[f64], sure: f64) -> Option<f64
 }
 
 /// Weight of the process of all tasks: 1, unless a smaller weight reduces the error of held-out throughputs by more
-/// than `sure` standard errors. `errors` returns the relative errors with a weight, always of the same throughputs.
-/// With few co-runs the errors do not distinguish the weights, and a task's own model has next to nothing to learn
-/// from: with 20 pairs of trainings on a V100 (Gavel), the error was 32 % with the weight of least error, and 28 %
-/// with the process alone.
+/// than `sure` standard errors. `errors` returns the relative errors of the same throughputs for a given weight. With
+/// few co-runs the errors do not distinguish the weights, and a task's own model has almost no data. With 20 pairs of
+/// trainings on a V100 (Gavel), the error was 32 % with the weight of least held-out error, and 28 % with the process
+/// alone.
 pub(crate) fn sure_weight(sure: f64, errors: impl Fn(f64) -> Vec<f64>) -> f64 {
     let pooled = errors(1.0);
     if pooled.is_empty() {
@@ -53,9 +53,10 @@ pub(crate) fn sure_weight(sure: f64, errors: impl Fn(f64) -> Vec<f64>) -> f64 {
     best
 }
 
-/// The weights for left-out single co-runs and share levels. If no share was new, both are the same. If nothing could
-/// be left out, the process has full weight at measured shares: with five pairs of trainings (Gavel; V100, P100, K80)
-/// it had errors of 36, 16 and 13 %, and the tasks' own models 40, 21 and 24 %.
+/// The weights of the process of all tasks, from held-out single co-runs and share levels. If no held-out share was
+/// new, both are the same. If nothing could be left out, the process has full weight at measured shares: with five
+/// pairs of trainings (Gavel; V100, P100, K80) its errors were 36, 16 and 13 %, and those of the tasks' own models 40,
+/// 21 and 24 %.
 pub(crate) fn pool_weights(left: &[HeldOut], levels: &[HeldOut], method: Method) -> Weights {
     let weight = |has_levels: bool| {
         let all = left.iter().chain(levels);
@@ -83,8 +84,9 @@ pub(crate) fn pool_weights(left: &[HeldOut], levels: &[HeldOut], method: Method)
 }
 
 /// Weight of the process of sums: the one with the smallest error of held-out sums. Neighbouring weights have similar
-/// errors, so a wrong choice costs little. Errors count up to 1, as for the process of all tasks. 1 if nothing could be
-/// left out: with five pairs, errors of the rates do not depend on it, and "sharing is worth it" is right most often.
+/// errors, so a wrong choice costs little. Errors are clamped to 1, as for the process of all tasks. The weight is 1 if
+/// nothing could be left out: with five pairs, errors of the rates do not depend on it, and the verdict "sharing is
+/// worth it" is right most often.
 pub(crate) fn sum_weight(left: &[HeldOut], method: Method) -> f64 {
     if left.is_empty() {
         return 1.0;
@@ -103,8 +105,8 @@ pub(crate) fn sum_weight(left: &[HeldOut], method: Method) -> f64 {
     least.filter(|_| !all.is_empty()).unwrap_or(0.0)
 }
 
-/// Weight of the line through measured numbers of tasks if more run, from the largest co-runs, left out entirely; 1
-/// if there are no smaller ones.
+/// Weight of the extrapolation to more tasks than were measured together, learnt by leaving out the largest co-runs
+/// (`crowd`); 1 if none could be left out.
 pub(crate) fn line_weight(crowd: &[HeldOut], method: Method) -> f64 {
     if crowd.is_empty() {
         return 1.0;

@@ -16,8 +16,7 @@ use crate::DesignError;
 use super::asked::Asked;
 use super::space::{Configuration, Space};
 
-/// Co-runs before expected improvement decides: the baselines, then some spread over what looks
-/// promising.
+/// Number of co-runs before expected improvement decides: the baselines, then some spread over the promising region.
 pub(super) const STARTS: usize = 8;
 
 /// Settings of an adaptive design.
@@ -25,14 +24,14 @@ pub(super) const STARTS: usize = 8;
 pub struct AdaptiveSettings {
     /// Goal of the measurements.
     pub goal: Goal,
-    /// The plan that they are for.
+    /// The plan that the measurements serve.
     pub plan: Asked,
-    /// Floor: throughput of every task relative to alone that the best must keep.
+    /// Floor: minimum throughput of every task in the best configuration, relative to its solo rate.
     pub floor: f64,
     /// Co-runs to measure.
     pub budget: u64,
-    /// Relative expected gain below which another co-run is not worth it. On several GPUs no gain is computed;
-    /// anything above 0 then ends the design when the plan has been measured.
+    /// Relative expected gain below which the design ends. On several GPUs no gain is computed; any tolerance above 0
+    /// then ends the design once the plan has been measured.
     pub tolerance: f64,
     /// Fraction of the co-runs that leave a task out, 0 to 1.
     pub subsets: f64,
@@ -40,24 +39,24 @@ pub struct AdaptiveSettings {
     pub seed: u64,
 }
 
-/// For several GPUs: the divisions of a workload whose parts are measured.
+/// For several GPUs: divisions of the tasks among the GPUs, whose parts are measured as co-runs.
 #[derive(Debug, Default)]
 pub(super) struct Divisions {
-    /// Parts of the last division that have not been measured.
+    /// Parts of the current division that have not been measured.
     pub(super) queue: VecDeque<Configuration>,
     /// Parts of the last plan.
     pub(super) plan: Vec<Configuration>,
-    /// Divisions begun.
+    /// Number of divisions begun.
     pub(super) divisions: u64,
 }
 
-/// Solo runs are measured before; this chooses the co-runs. It starts with the schemes that plans are compared with:
-/// full sharing, above all, is an edge of the space that other co-runs say little about. Some of the co-runs are the
-/// best one so far with a task left out, which the ordering of transfers needs.
+/// Chooses the co-runs of an adaptive design; solo runs are measured before. It starts with the schemes that plans are
+/// compared with, because other co-runs tell little about these edges of the space, above all full sharing. Some
+/// co-runs are the best one so far with tasks left out, which the ordering of transfers needs.
 pub struct Adaptive {
     pub(super) space: Space,
     pub(super) wanted: AdaptiveSettings,
-    /// On several GPUs: divisions of the tasks.
+    /// Divisions of the tasks, on several GPUs.
     pub(super) parts: Divisions,
     starts: std::vec::IntoIter<Configuration>,
     pub(super) only: Option<BTreeSet<Configuration>>,
@@ -65,22 +64,22 @@ pub struct Adaptive {
     pub(super) tried: BTreeSet<Configuration>,
     pub(super) earlier: Option<Predictor>,
     pub(super) coruns: u64,
-    /// The model of all measurements so far, once it is needed.
+    /// The model of all measurements so far; fitted on demand.
     pub(super) fitted: Option<Predictor>,
-    /// More co-runs chosen by the last model.
+    /// Further co-runs that the last model chose.
     pub(super) pending_batch: VecDeque<Configuration>,
-    /// Tasks that the best choices leave alone in a round, and that were not measured yet.
+    /// Solo runs at partial shares that occur in the rounds of the best choices and were not measured yet.
     pub(super) alone: Vec<Configuration>,
     /// Whether the last co-run chosen by a model was the plan.
     planned_last: bool,
-    /// State when the last co-run was chosen.
+    /// State of the design when the last co-run was chosen.
     pub progress: Option<Progress>,
-    /// Why there is no next one, if so.
+    /// Why the design has ended; `None` if it has not.
     pub stopped: Option<StopReason>,
 }
 
 impl Adaptive {
-    /// An adaptive design over a space; `only` limits it to what can be measured. A model of a similar workload
+    /// An adaptive design over a space; `only` limits it to recorded configurations. A model of a similar workload
     /// replaces the spread co-runs at the start.
     pub fn new(
         space: Space,
@@ -127,7 +126,7 @@ impl Adaptive {
         adaptive
     }
 
-    /// Whether a configuration can and may be measured.
+    /// Whether a configuration is available in `only` and allowed by the space.
     pub(super) fn may(&self, configuration: &[Setting]) -> bool {
         self.only
             .as_ref()
@@ -164,8 +163,8 @@ impl Adaptive {
         })
     }
 
-    /// Batch sizes of the schemes: the largest of co-runs. For progress, which larger batches cost, the sizes that the number of
-    /// rounds refers to.
+    /// Batch sizes of the schemes: the largest ones of co-runs. For progress, which large batches slow, the reference
+    /// sizes of the number of rounds.
     pub(super) fn scheme_sizes(&self) -> Vec<Batch> {
         let plan = &self.wanted.plan;
         let size = |(i, task): (usize, &doc::Task)| match self.space.batches(i).last() {
@@ -209,13 +208,13 @@ impl Adaptive {
             self.next_part()
         } else {
             let start = self.starts.by_ref().find(|runs| !self.tried.contains(runs));
-            // What the last model chose comes first: rivals need a new one.
+            // Co-runs that the last model chose come first, because rivals need a new fit.
             let chosen = match coruns_per_fit(self.space.task_count()) > 1 && start.is_none() {
                 true => self.of_subsets().or_else(|| self.of_pending_batch()),
                 false => start,
             };
             if let Some(runs) = chosen.or_else(|| self.of_rivals()) {
-                // It may have been measured before; then it is measured again.
+                // Rivals may repeat a configuration that was measured before.
                 self.tried.insert(runs.clone());
                 self.coruns += 1;
                 return Ok(Some(runs));
@@ -237,7 +236,7 @@ impl Adaptive {
         }
     }
 
-    /// The next co-runs that are chosen already.
+    /// The co-runs that are already chosen.
     pub(super) fn coming(&self) -> impl Iterator<Item = &Configuration> {
         let starts = self.starts.as_slice().iter();
         let left = self.wanted.budget.saturating_sub(self.coruns);
@@ -269,7 +268,7 @@ impl Adaptive {
         None
     }
 
-    /// The plan; if one model chooses several co-runs, once for each such batch.
+    /// The plan, in its turn; if one model chooses several co-runs, once for each such batch.
     fn planned_in_turn(&mut self) -> Option<Configuration> {
         let again = self.planned_last && coruns_per_fit(self.space.task_count()) > 1;
         let plan = if again { None } else { self.planned() };
@@ -277,10 +276,10 @@ impl Adaptive {
         plan
     }
 
-    /// The plan that would be chosen now, in every second turn until it is measured: the user will run it, so it
-    /// should be measured and not only predicted, and an optimistic prediction is then noticed. For a round: each set
-    /// of tasks that runs together in it. It alternates from the start, and not only at the end, because the sequence
-    /// must not depend on the remaining budget: a profile can then be resumed with a larger one.
+    /// The plan that would be chosen now, in every second turn until it is measured. The user will run it, so it should
+    /// be measured and not only predicted; this also detects an optimistic prediction. For a round, these are all sets
+    /// of tasks that run together in it. It alternates from the start, and not only at the end, because the sequence
+    /// must not depend on the remaining budget, so that a profile can be resumed with a larger budget.
     fn planned(&mut self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
@@ -292,14 +291,14 @@ impl Adaptive {
         plan.find(|runs| self.may(runs) && !self.tried.contains(runs))
     }
 
-    /// Learns a model of all measurements so far; none if nothing can be learnt yet, which the design reports.
+    /// Fits a model to all measurements so far. There is none if nothing can be learnt yet; the design reports that.
     pub(super) fn fit(&mut self) {
         if self.fitted.is_none() {
             self.fitted = fit_so_far(&self.data).ok();
         }
     }
 
-    /// The best plan by that model.
+    /// The best plan by the model of all measurements so far.
     pub(super) fn plan_so_far(&mut self) -> Vec<Configuration> {
         self.fit();
         let plan = |model| self.wanted.plan.by_model(model, self.wanted.seed);
@@ -323,9 +322,9 @@ impl Adaptive {
             .map(|(_, sample)| sample)
     }
 
-    /// A task alone at its share in the best co-run so far, the longest first: at the end of a round it has the GPU
-    /// to itself, but only its share of it. Co-runs do not show that: without these runs, models of simulated mixes
-    /// of four to six tasks predicted it 5 to 10 % too fast.
+    /// A solo run of a task at its share in the best co-run so far, the task with the longest training first. At the
+    /// end of a round the last task runs alone, but still at its share. Co-runs do not show its throughput there:
+    /// without these solo runs, models of simulated mixes of four to six tasks predicted it 5 to 10 % too high.
     pub(super) fn left_alone(&self) -> Option<Configuration> {
         if self.coruns < STARTS as u64 || self.earlier.is_some() {
             return None;
@@ -349,7 +348,7 @@ impl Adaptive {
         })
     }
 
-    /// The best co-run of all tasks so far with some of three or more left out.
+    /// The best co-run of all tasks so far with some tasks left out; only for three or more tasks.
     fn part_of_best(&self) -> Option<Configuration> {
         let n = self.space.task_count();
         if n < 3 {
@@ -357,7 +356,7 @@ impl Adaptive {
         }
         let best = runs(&self.best_so_far()?.active);
         let mut rng = StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32));
-        // As many tries as there are subsets in a small workload.
+        // Try as many times as a small workload has subsets.
         for _ in 0..(1 << n.min(7)) {
             let size = rand::Rng::random_range(&mut rng, 2..n);
             let mut keep = sample(&mut rng, n, size).into_vec();
@@ -370,7 +369,7 @@ impl Adaptive {
         None
     }
 
-    /// Throughput of a task alone at the best of its batch sizes, as far as measured.
+    /// Solo throughput of a task at the best of its measured batch sizes; `None` if none was measured.
     pub(super) fn solo(&self, run: &Setting) -> Option<f64> {
         let alone = |s: &&Sample| matches!(s.active[..], [a] if a.task == run.task && a.share == Share::FULL);
         let samples = self.data.samples.iter().filter(alone);
@@ -380,7 +379,7 @@ impl Adaptive {
 
     fn improve(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.measured_batches().iter().any(Vec::is_empty) {
-            // Without a solo run of the task there is nothing to compare with.
+            // Without a solo run of the task, there is no reference for its co-runs.
             return Ok(None);
         }
         let step = self.with_design(|design| design.next(&self.data))?;
@@ -405,7 +404,7 @@ impl Adaptive {
         }
     }
 
-    /// Learns a measurement; `None`: it could not be measured.
+    /// Learns a measurement; `None` if the configuration could not be measured.
     pub fn observe(&mut self, configuration: &[Setting], measured: Option<Sample>) {
         self.tried.insert(configuration.to_vec());
         if let Some(sample) = measured {
@@ -463,7 +462,7 @@ fn active(runs: &[Setting]) -> Vec<Setting> {
     runs.iter().map(active).collect()
 }
 
-/// What a measured configuration teaches.
+/// A measured configuration as a sample for the predictor.
 pub fn lesson(runs: &[Setting], rates: &[device::Rate]) -> Sample {
     let stderr: Option<Vec<f64>> = rates.iter().map(|r| r.stderr.map(|s| s.get())).collect();
     Sample {

@@ -10,13 +10,14 @@ use units::corun::Setting;
 
 use super::space::Configuration;
 
-/// Choices that the local search evaluates between two measurements. Not tuned: few enough that the fit takes longer.
+/// Maximum number of choices that a search between two measurements evaluates. Not tuned: few enough that the fit
+/// takes longer.
 const POINTS: u64 = 4_000;
-/// The same for a round, in which every choice is ordered; not tuned either.
+/// The same for a round, where evaluating a choice includes ordering it; not tuned either.
 const ROUND_POINTS: u64 = 500;
-/// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
+/// The same for each set of tasks that may run on one of several GPUs; there are hundreds of such sets.
 const PART_POINTS: u64 = 200;
-/// Number of the best choices by the model that are compared with measured ones.
+/// Number of best choices by the model that are compared with measured ones.
 const RIVALS: usize = 8;
 
 /// Request for a plan of a workload.
@@ -34,9 +35,9 @@ impl Asked {
     /// Rounds to the targets at given batch sizes for some of the tasks: their weighted mean, or the last. 1 if the
     /// objective does not count rounds.
     ///
-    /// A round lasts until all have trained on their samples. Times to target are rounds multiplied by its length, as
-    /// if no task reached its target earlier. The plan itself, which is measured in turns, takes into account that
-    /// tasks leave.
+    /// A round lasts until all tasks have trained on their samples. Here, a time to target is the number of rounds
+    /// times the length of this round, as if no task reached its target earlier. The plan itself, which is measured in
+    /// turn, accounts for tasks that leave.
     pub fn rounds(&self, active: &[Setting]) -> f64 {
         let tasks = &self.workload.tasks;
         if !self.counts_rounds() {
@@ -56,12 +57,12 @@ impl Asked {
         }
     }
 
-    /// Whether the objective is progress, for which larger batches cost rounds.
+    /// Whether the objective is progress, for which larger batches need more rounds.
     pub fn counts_rounds(&self) -> bool {
         self.objective.is_progress()
     }
 
-    /// Whether the objective is a time, which depends on what runs together as tasks leave.
+    /// Whether the objective is a time, which depends on the co-runs that remain as tasks leave.
     pub fn is_timed(&self) -> bool {
         let volumes = || self.workload.tasks.iter().all(|t| t.samples.is_some());
         self.objective == ObjectiveKind::Round || (self.counts_rounds() && volumes())
@@ -83,8 +84,8 @@ impl Asked {
         standings_by_model(model, &problem, known, &others)
     }
 
-    /// The best plan by a model, within any domain: what runs on each GPU, or for a round on one GPU the sets of tasks
-    /// that run together, longest first. Empty if nothing is feasible.
+    /// The best plan by a model, also outside the measured domain: the co-run of each GPU or, for a round on one GPU,
+    /// the sets of tasks that run together, longest first. Empty if nothing is feasible.
     pub fn by_model(&self, model: &Predictor, seed: u64) -> Vec<Configuration> {
         let limits = self.limits.clone();
         let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
@@ -99,7 +100,7 @@ impl Asked {
         best.map_or_else(Vec::new, |best| problem.met(model, &best.settings))
     }
 
-    /// A search for the `top` best choices between two measurements.
+    /// Options of a search for the `top` best choices between two measurements.
     fn search(&self, seed: u64, top: usize) -> SearchOptions {
         let max_points = match self.objective {
             _ if self.workload.device.gpus > 1 => PART_POINTS,
@@ -119,7 +120,7 @@ impl Asked {
     }
 }
 
-/// Tasks on each GPU, by index in the workload.
+/// The co-run on each GPU, by index in the workload.
 fn parts(found: &Partition) -> Vec<Configuration> {
     let chosen = found.groups.iter().zip(&found.solutions);
     let part = |(tasks, chosen): (&Vec<usize>, &Option<Solution>)| {

@@ -15,16 +15,16 @@ use super::adaptive::{Adaptive, schemes};
 use super::space::Configuration;
 
 /// Maximum number of tasks above an even division that are still measured together: the best division of unequal
-/// tasks is rarely even. A plan with more tasks on a GPU lies outside the profile, and is not made.
+/// tasks is rarely even. A plan with more tasks on a GPU would lie outside the measured domain, so none is made.
 const MORE: usize = 1;
-/// Draws for a co-run; the one with the most pairs of tasks that never ran together is taken. Not tuned: the 28 pairs
-/// of 8 tasks are covered within 7 draws of 4 or 5 tasks.
+/// Number of draws per co-run. The draw with the most pairs of tasks that never ran together is taken. Not tuned: the
+/// 28 pairs of 8 tasks are covered within 7 draws of 4 or 5 tasks.
 const DRAWS: usize = 50;
 
 impl Adaptive {
-    /// The next co-run: the schemes of equal shares on an even division, then alternately the parts of the plan that
-    /// would be chosen now, and tasks that never ran together. In between, as `--subsets` requests, a part of the
-    /// plan with tasks left out.
+    /// The next co-run: first the schemes of equal shares on an even division, then alternately the parts of the plan
+    /// that would be chosen now, and co-runs of tasks that never ran together. In between, at the rate of
+    /// `--subsets`, a part of the plan with tasks left out.
     pub(super) fn next_part(&mut self) -> Option<Configuration> {
         if self.parts.divisions == 0 {
             self.parts.divisions = 1;
@@ -60,12 +60,12 @@ impl Adaptive {
         None
     }
 
-    /// Whether a co-run may be measured and was not requested before.
+    /// Whether a configuration is a co-run that may be measured and was not requested before.
     fn is_new(&self, runs: &Configuration) -> bool {
         runs.len() > 1 && self.may(runs) && !self.tried.contains(runs)
     }
 
-    /// Measured first: the plan of a model of a similar workload, otherwise equal shares.
+    /// The first division: the plan by a model of a similar workload, otherwise equal shares.
     fn first_division(&self) -> Vec<Configuration> {
         if let Some(model) = &self.earlier {
             return self.wanted.plan.by_model(model, self.wanted.seed);
@@ -78,8 +78,8 @@ impl Adaptive {
         parts.collect()
     }
 
-    /// Tasks of each GPU: the longest first, each to the GPU with the least work, by their volumes and their best
-    /// solo rates.
+    /// An even division, longest task first: each task goes to the GPU with the least work, by volumes and best solo
+    /// rates.
     fn even_division(&self) -> Vec<Vec<usize>> {
         let workload = &self.wanted.plan.workload;
         let seconds = |task: usize| {
@@ -106,7 +106,7 @@ impl Adaptive {
         division
     }
 
-    /// A part of the plan with some of its tasks left out, in its turn.
+    /// In its turn, a part of the plan with some of its tasks left out.
     fn left_out(&self) -> Option<Configuration> {
         if !self.is_turn_of_subsets() {
             return None;
@@ -121,7 +121,7 @@ impl Adaptive {
         self.is_new(&left).then_some(left)
     }
 
-    /// Among some random co-runs, the one with the most pairs of tasks that never ran together.
+    /// Of some random co-runs, the one with the most pairs of tasks that never ran together.
     fn stranger(&self) -> Option<Configuration> {
         let n = self.space.task_count();
         let met: BTreeSet<(usize, usize)> =
@@ -145,7 +145,7 @@ impl Adaptive {
             self.is_new(&runs).then_some(runs)
         };
         let drawn = (0..DRAWS).filter_map(|_| draw());
-        // If only recorded co-runs can be measured, few draws are among them.
+        // If only recorded co-runs can be measured, choose among these, because few random draws would be recorded.
         let recorded = self.only.iter().flatten();
         let recorded = recorded.filter(|runs| runs.len() <= most && self.is_new(runs));
         let strangers = |runs: &Configuration| pairs(runs).filter(|p| !met.contains(p)).count();
@@ -159,12 +159,12 @@ impl Adaptive {
         best.map(|(_, runs)| runs)
     }
 
-    /// GPUs of the workload.
+    /// Number of GPUs of the workload.
     pub(super) fn gpus(&self) -> usize {
         self.wanted.plan.workload.device.gpus as usize
     }
 
-    /// A different generator for every co-run, so that a profile can be resumed.
+    /// A generator that depends only on the seed and the number of the co-run, so that a profile can be resumed.
     fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32))
     }

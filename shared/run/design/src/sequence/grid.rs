@@ -3,7 +3,7 @@ use units::corun::Setting;
 use super::space::{Configuration, Space};
 use crate::DesignError;
 
-/// Maximum size of a grid: it is kept in memory.
+/// Maximum size of a grid, which is kept in memory.
 const LARGEST: u128 = 1_000_000;
 
 /// Every co-run of all tasks; the last task's share changes fastest.
@@ -30,7 +30,7 @@ pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, DesignError> {
         }
         all = longer;
     }
-    // Single tasks on the whole device were measured as solo runs.
+    // If there is one task, its runs on the whole device are already solo runs.
     let solos = space.solos();
     all.retain(|runs| space.allows(runs) && !(n == 1 && solos.contains(runs)));
     Ok(all)

@@ -8,12 +8,12 @@ use units::corun::Setting;
 use super::space::{Configuration, Space};
 
 /// Number of consecutive sets of tasks without a new co-run after which the space counts as used up. With [`DRAWS`]
-/// that is 40,000 draws, so this is only wrong if less than about one draw in 10,000 is allowed and new (`(1 -
-/// 1e-4)^40000` is 2 %). The profile then ends early and says `complete`; no wrong configuration is measured. Not
-/// tuned.
+/// that is 40,000 draws, so this is wrong only if less than about one draw in 10,000 is allowed and new
+/// (`(1 - 1e-4)^40000` is 2 %). The profile then ends early and reports `complete`; no wrong configuration is
+/// measured. Not tuned.
 const SETS: u32 = 200;
 /// Rejected draws for one set of tasks before another set is drawn, so that a set that never fits into memory does
-/// not use up all tries.
+/// not use up all draws.
 const DRAWS: u32 = 200;
 
 /// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, repeated until the sum of the
@@ -28,8 +28,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// `budget` draws; of these, the fraction `subsets` (0 to 1) leaves out at least one and at most all but two of
-    /// three or more tasks.
+    /// At most `budget` co-runs. If there are three or more tasks, the fraction `subsets` (0 to 1) of the co-runs
+    /// leaves out at least one task and keeps at least two.
     pub fn new(space: Space, rng: StdRng, subsets: f64, budget: u64) -> Self {
         Self {
             drawn: space.solos().into_iter().collect(),
@@ -41,7 +41,7 @@ impl Random {
         }
     }
 
-    /// Whether it ended because there was nothing more to draw.
+    /// Whether it ended because the space is used up.
     pub fn exhausted(&self) -> bool {
         self.exhausted
     }

@@ -1,4 +1,5 @@
-//! For a round or a time to target: co-runs that decide between the plan that would be chosen now and its rivals.
+//! For a round or a time to target: chooses co-runs that decide between the plan that would be chosen now and its
+//! rivals.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +10,37 @@ use units::corun::Setting;
 use super::adaptive::{Adaptive, STARTS, schemes};
 use super::space::Configuration;
 
-/// Minimum expected gain of measuring a co-run again, as a part of the objective. A plan that is half a percent worse
-/// than equal shares counts as worse, and a tenth of that is not worth a co-run. If rates repeat to a tenth of a
+/// Minimum expected gain of measuring a co-run again, as a fraction of the objective. A plan that is half a percent
+/// worse than equal shares counts as worse, and a tenth of that is not worth a co-run. If rates repeat to a tenth of a
 /// percent, as in the simulator without noise, nothing is measured twice.
 const LEAST_GAIN: f64 = 5e-4;
-/// Number of choices, best first, whose missing parts are measured, together with those of the best and the best of
-/// equal shares. The next ones usually differ from the best only in the share of one short task, and share the rest
-/// of the round after its end.
+/// Number of choices, best first, whose missing co-runs are measured, in addition to those of the best equal shares.
+/// These choices usually differ only in the share of one short task, and have the rest of the round after its end in
+/// common.
 const NEXT: usize = 3;
 
-/// Throughputs of a configuration, as means over its measurements, and their standard errors.
+/// Mean throughputs of a configuration over its measurements, and their standard errors.
 struct Mean {
     rates: Vec<f64>,
     errors: Vec<f64>,
     times: u32,
 }
 
-/// All measurements, by configuration.
+/// Means of all measured configurations.
 type Means = BTreeMap<Configuration, Mean>;
 
 impl Adaptive {
-    /// The co-runs of the best rounds that were not measured yet. If there are none, in every second turn, a co-run
-    /// whose noise hides which round is the shortest. `None` for other objectives, for which a choice is a single
-    /// co-run.
+    /// The next co-run of the best rounds that was not measured yet. If there is none, in every second turn, a co-run
+    /// to measure again, because its noise hides which round is the shortest. `None` for other objectives, whose
+    /// choices are single co-runs.
     ///
-    /// The length of a round depends on the sets of tasks that remain as others end. Their predictions are off by
-    /// some percent in either direction, so the shortest of many predicted rounds is one that is predicted too short.
-    /// For one of 10 simulated mixes such a plan was 5 % longer than equal shares, and for 6 no part of it had been
-    /// measured.
+    /// The length of a round depends on the sets of tasks that remain as others end. Predictions for these sets are off
+    /// by some percent in either direction, so the shortest of many predicted rounds is mostly one that is predicted
+    /// too short. For one of 10 simulated mixes, such a plan was 5 % longer than equal shares, and for 6 of them no
+    /// part of the plan had been measured.
     pub(super) fn of_rivals(&mut self) -> Option<Configuration> {
-        // A recording gives the same result each time, and a model of a similar workload replaces the start.
+        // Not for recordings, which give the same result each time, and not with a model of a similar workload, which
+        // replaces the start.
         let other = self.only.is_some() || self.earlier.is_some() || !self.wanted.plan.is_timed();
         if other || self.coruns < STARTS as u64 {
             return None;
@@ -54,11 +56,11 @@ impl Adaptive {
         self.coruns.is_multiple_of(2).then_some(runs)
     }
 
-    /// Reports the state of a design for rounds, with this expected gain of another co-run.
+    /// Sets the progress of a design for rounds, with the expected gain of another co-run.
     fn stands(&mut self, standings: &[Standing], gain: f64) {
         self.progress = standings.first().map(|best| Progress {
             best: best.settings.clone(),
-            // Rounds per second, the unit of the goal.
+            // In rounds per second, the unit of the goal.
             value: -1.0 / best.value,
             expected_gain: gain / best.value.abs(),
         });
@@ -84,7 +86,8 @@ impl Adaptive {
         all
     }
 
-    /// Rounds, or times to target: of the measured co-runs, of equal shares and of the best by the model.
+    /// Rounds or times to target of the measured co-runs, of equal shares, and of the best choices by the model, best
+    /// first.
     fn of_rounds(&self, means: &Means) -> Vec<Standing> {
         let known = means.iter().map(|(runs, mean)| {
             MeasuredConfig::new(runs.clone(), mean.rates.clone(), mean.errors.clone())
@@ -97,8 +100,9 @@ impl Adaptive {
         self.fitted.as_ref().map_or_else(Vec::new, standings)
     }
 
-    /// The next co-run that was not measured yet, first of the best round and then of the best round of equal shares.
-    /// Co-runs of several tasks are returned here; runs of one task are among the solo runs ([`Adaptive::left_alone`]).
+    /// The next co-run that was not measured yet. Co-runs of the best round come first, then the co-runs of the best
+    /// round with equal shares. Only co-runs of several tasks are returned; runs of one task are measured with the solo
+    /// runs ([`Adaptive::left_alone`]).
     fn of_missing(&mut self, standings: &[Standing]) -> Option<Configuration> {
         let best = standings.first();
         let equal = standings.iter().find(|s| is_equal(&s.settings));
@@ -108,16 +112,16 @@ impl Adaptive {
         let new = missing.filter(|runs| self.may(runs) && !self.tried.contains(*runs));
         let (alone, together): (Vec<_>, Vec<_>) = new.cloned().partition(|runs| runs.len() == 1);
         self.alone = alone;
-        // With many tasks, several for one model: from all of these rounds instead of the first ones, which differ in
-        // a single task. On four mixes of 16 tasks, two for each model gave the same errors of held-out co-runs as one,
-        // and plans whose rounds are 2 % shorter on fresh seeds, in half the time.
+        // With many tasks, one model chooses several co-runs. They are spread over all of these rounds, because the
+        // first ones differ in a single task only. On four mixes of 16 tasks, two for each model gave the same errors
+        // of held-out co-runs as one, and plans whose rounds are 2 % shorter on fresh seeds, in half the time.
         let per_fit = coruns_per_fit(self.space.task_count());
         let mut chosen = together
             .iter()
             .step_by(together.len().div_ceil(per_fit).max(1));
         let next = chosen.next().cloned();
         self.pending_batch.extend(chosen.cloned());
-        // As long as no round is completely measured, there is no reference for a gain.
+        // A gain needs a completely measured round as reference.
         let known = standings.iter().find(|s| s.missing.is_empty());
         if let (Some(_), Some(best), Some(known)) = (&next, standings.first(), known) {
             self.stands(
@@ -145,7 +149,7 @@ fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configurat
             0 => best.value - second.value,
             _ => best.value - standing.value,
         };
-        // The co-run of a round that was measured least often; of these, the longest.
+        // The co-run of the round that was measured least often; ties go to the longest.
         let together = standing.sets.iter().filter(|set| set.len() > 1);
         let set = together.min_by_key(|set| times(set))?;
         let gain = knowledge_gradient(gap, standing.error, times(set));
@@ -159,8 +163,8 @@ fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configurat
 
 /// Expected gain from one more measurement of a choice that is `gap` below the best (for the best itself, above the
 /// second). `error` is the standard error of its mean over `times` measurements. The mean will change by a normal
-/// number whose variance is the decrease of its error's variance, `error^2 / (times + 1)`; for a round, all of its
-/// error is attributed to the repeated co-run.
+/// number whose variance is the decrease of its error's variance, `error^2 / (times + 1)`; for a round, its whole error
+/// is attributed to the repeated co-run.
 fn knowledge_gradient(gap: f64, error: f64, times: u32) -> f64 {
     expected_above(-gap, error / (f64::from(times) + 1.0).sqrt())
 }

@@ -7,8 +7,8 @@ use units::{Batch, Bytes, Share, TotalShare};
 use crate::DesignError;
 use crate::settings::DesignSettings;
 
-/// Shares (hundredths of a percent) of solo runs in addition to the whole device. Two are the minimum to show a bend;
-/// a quarter and a half lie on both sides of it for most training jobs.
+/// Shares (hundredths of a percent) of solo runs in addition to the whole device. At least two are needed to show a
+/// bend; a quarter and a half lie on both sides of it for most training jobs.
 const PARTS: [u32; 2] = [2500, 5000];
 
 /// Tasks that run together, by index in the workload, ascending.
@@ -17,9 +17,9 @@ pub type Configuration = Vec<Setting>;
 /// The configurations that may be measured.
 #[derive(Debug, Clone)]
 pub struct Space {
-    /// Of solo runs.
+    /// Batch sizes of each task in solo runs.
     sizes: Vec<Vec<Batch>>,
-    /// Of co-runs.
+    /// Batch sizes of each task in co-runs.
     batches: Vec<Vec<Batch>>,
     needs: Vec<Option<Memory>>,
     /// Shares to choose from, ascending.
@@ -30,7 +30,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// The space of a workload, not empty. `only` has the shares if nothing else can be measured.
+    /// The space of a workload; an error if it would be empty. If only recorded configurations can be measured,
+    /// `only` gives the shares.
     pub fn new(
         workload: &Workload,
         settings: &DesignSettings,
@@ -115,14 +116,14 @@ impl Space {
         all
     }
 
-    /// Whether the sum of the shares is allowed; its minimum applies only to co-runs of every task.
+    /// Whether the sum of the shares is allowed. The minimum applies only to co-runs of all tasks.
     pub fn allows(&self, configuration: &[Setting]) -> bool {
         let total: TotalShare = configuration.iter().map(|run| run.share).sum();
         let all = configuration.len() == self.task_count();
         total <= self.rv_max && (!all || total >= self.rv_min)
     }
 
-    /// Whether the tasks fit into memory together, as far as is known.
+    /// Whether the tasks fit into memory together; unknown needs count as 0.
     pub fn fits(&self, configuration: &[Setting]) -> bool {
         let need: f64 = configuration.iter().map(|run| self.need(run)).sum();
         need <= self.capacity()
@@ -133,7 +134,7 @@ impl Space {
         shrink_to_fit(configuration, sizes, |run| self.need(run), self.capacity());
     }
 
-    /// Like [`Space::shrink`], to any of the batch sizes.
+    /// Like [`Space::shrink`], with all batch sizes of co-runs.
     pub fn shrunk(&self, mut configuration: Configuration) -> Configuration {
         self.shrink(&mut configuration, &self.batches);
         configuration

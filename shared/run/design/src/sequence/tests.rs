@@ -120,7 +120,7 @@ fn co_runs_have_the_batch_sizes_of_the_plan_that_they_serve() {
             ..settings(strategy)
         };
         let (all, _) = all(Sequence::designed(workload, &settings, conditions(false)).unwrap());
-        // Alone, each task runs at each of its sizes in any case.
+        // In solo runs, each task runs at each of its sizes in any case.
         let sizes = workload.tasks.iter().map(|t| t.batch_sizes.len());
         let sizes: usize = sizes.sum();
         assert!(all[..sizes].iter().all(|runs| runs.len() == 1));
@@ -133,7 +133,7 @@ fn co_runs_have_the_batch_sizes_of_the_plan_that_they_serve() {
     assert!(kept(&unknown, Strategy::Random, Some(Reference), raw));
     assert!(!kept(&unknown, Strategy::Adaptive, Some(Free), raw));
     assert!(!kept(&unknown, Strategy::Random, None, raw));
-    // What a larger batch costs is known, and the plan counts it, or is for another objective and does not.
+    // The efficiency of larger batches is known: the plan accounts for it, or has another objective and does not.
     assert!(!kept(&known, Strategy::Adaptive, None, None));
     assert!(kept(&known, Strategy::Adaptive, None, raw));
 }
@@ -176,7 +176,7 @@ fn a_space_that_is_used_up_ends_the_design() {
     };
     let (all, stopped) =
         all(Sequence::designed(&workload(""), &coarse, conditions(false)).unwrap());
-    // Shares of 50, 50, 50 or one of 100: 4 choices of shares, 4 of batch sizes, 5 solo runs.
+    // All shares are 50 or one is 100: 4 choices of shares, 4 of batch sizes, 5 solo runs.
     assert_eq!((all.len(), stopped), (4 * 4 + 5, StopReason::Complete));
 }
 
@@ -205,7 +205,7 @@ fn configurations_that_fail_are_not_asked_for_again() {
         plan.observe(&runs, (!fails).then(|| rates(&runs)).as_deref());
         assert!(seen.insert(runs));
     }
-    // It ends early only if nothing more can be gained.
+    // The design ends early only if nothing more can be gained.
     let together = seen.iter().filter(|runs| runs.len() > 1).count();
     assert!(together == 60 || plan.stopped() == StopReason::Tolerance);
     assert!(seen.len() > 20);
@@ -294,7 +294,7 @@ fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
             .filter(|runs| runs.len() == 1 && runs[0].share == Share::FULL)
             .map(|runs| runs[0].task)
             .collect();
-        // What the last one requires is beyond the budget.
+        // The repeat after the last co-run would exceed the budget.
         let coruns = drifting[..59].iter().filter(|runs| runs.len() > 1).count();
         assert_eq!(repeated.len(), coruns / COMPARED_EVERY, "{design:?}");
         let tasks: BTreeSet<usize> = repeated[..3].iter().copied().collect();
@@ -309,8 +309,8 @@ fn nothing_known(workload: &Workload) -> Dataset {
     }
 }
 
-/// At the end of a round a task is alone at its share: this is measured at the shares of the best co-run so far, for
-/// the task that trains longest first.
+/// At the end of a round, a task runs alone at its share. This is measured at the shares of the best co-run so far,
+/// for the task that trains longest first.
 #[test]
 fn what_the_best_co_run_leaves_alone_is_measured() {
     let mut workload = workload("");
@@ -382,7 +382,7 @@ fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
         plan.observe(&runs, Some(&rates));
         data.samples.push(lesson(&runs, &rates));
     }
-    // On a device this simple the plan is soon known, and that is asked again each time.
+    // On such a simple device, the plan is soon known; it is computed again each time.
     assert!(
         planned >= 1 && known >= 1,
         "{planned} plans measured, {known} known"
@@ -491,8 +491,8 @@ fn many_tasks_that_hardly_fit_are_measured_together() {
     assert!(sizes.len() > 2, "{sizes:?}");
 }
 
-/// On two GPUs no co-run has more tasks than one of them may get, the plan's parts are among them, and every pair of
-/// tasks meets.
+/// On two GPUs, no co-run has more tasks than one GPU may get, the parts of the plan are among the co-runs, and
+/// every pair of tasks runs together.
 #[test]
 fn on_several_gpus_the_parts_of_divisions_are_measured() {
     let task = |i: usize| format!(r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[16,64]}}"#);
@@ -526,7 +526,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
         met.extend(tasks().flat_map(|a| tasks().map(move |b| (a, b))));
     }
     assert_eq!(met.len(), 36, "every two tasks");
-    // The solver's choice from all of that was measured, or is close to a measured one.
+    // The solver's choice from all measurements was measured, or is close to a measured one.
     let mut data = nothing_known(&two);
     for runs in &measured {
         data.samples.push(lesson(runs, &rates(runs)));
@@ -549,7 +549,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
     assert!(stopped != StopReason::Tolerance || fewer.len() < measured.len());
 }
 
-/// If larger batches cost rounds, a design for progress measures them less often.
+/// If larger batches need more rounds, a design for progress measures them less often.
 #[test]
 fn a_design_for_progress_asks_less_for_sizes_that_cost_rounds() {
     let of = |noise_scale: u32| {
@@ -582,7 +582,8 @@ fn a_design_for_progress_asks_less_for_sizes_that_cost_rounds() {
         large as f64 / chosen.count() as f64
     };
     // A sample at 128 is worth a quarter of one at 32, or the same. Even if it is worth little, half of the co-runs
-    // are at large sizes: after few co-runs the model is uncertain about them, so their intervals promise much.
+    // are at large sizes: after few co-runs, the model is uncertain about them, so their expected improvement is
+    // large.
     let (few, many) = (of(1), of(1_000_000));
     assert!(few < 0.65 && many > 0.9, "{few} {many}");
 }

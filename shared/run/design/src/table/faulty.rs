@@ -2,18 +2,18 @@ use doc::{Code, Fault, Faults};
 
 use crate::DesignError;
 
-/// Maximum number of faults shown; the rest is only counted. A wrong column is a fault in every row, and the first
-/// rows are enough to show it.
+/// Maximum number of faults shown; the rest is only counted. A wrong column causes a fault in every row, and the
+/// first rows are enough to show it.
 const MOST_SHOWN: usize = 20;
 
-/// Faults of a table, collected.
+/// Collects the faults of a table.
 pub(super) struct Faulty<'a> {
     pub source: &'a str,
     pub lines: Vec<String>,
 }
 
 impl Faulty<'_> {
-    /// Adds one at a line and column; `""` means no column.
+    /// Adds a fault at a line and column; `""` means no column.
     pub fn add(&mut self, line: u64, column: &str, problem: String, advice: &str) {
         let path = match column {
             "" => String::new(),
@@ -33,7 +33,7 @@ impl Faulty<'_> {
         self.lines.extend(faults.lines());
     }
 
-    /// All of them as one error; `None` if there are none.
+    /// All faults as one error; `None` if there are none.
     pub fn failure(mut self) -> Option<DesignError> {
         let more = self.lines.len().saturating_sub(MOST_SHOWN);
         self.lines.truncate(MOST_SHOWN);

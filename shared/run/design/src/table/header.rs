@@ -7,7 +7,7 @@ use super::faulty::Faulty;
 /// Whether every row must have a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throughput {
-    /// It must.
+    /// Every row must have a throughput.
     Needed,
     /// Throughputs are ignored.
     Ignored,
@@ -20,7 +20,7 @@ pub(super) struct Columns {
     pub batch: usize,
     /// The share, and whether it is a fraction rather than percent.
     pub share: (usize, bool),
-    /// `None`: throughputs are ignored.
+    /// Column of the throughput; `None` if throughputs are ignored.
     pub rate: Option<Rate>,
 }
 
@@ -29,20 +29,20 @@ pub(super) struct Columns {
 pub(super) struct Rate {
     pub name: &'static str,
     pub column: usize,
-    /// Seconds per unit of the column if it is a step time; `None`: samples per second.
+    /// Seconds per unit of the column if it is a step time; `None` for samples per second.
     pub step_seconds: Option<f64>,
-    /// Standard error, in the unit of the column.
+    /// Column of the standard error, in the same unit.
     pub stderr: Option<usize>,
 }
 
-/// Names of the throughput, with the seconds of a step time.
+/// Accepted names of the throughput column, with the seconds per unit for step times.
 const RATES: [(&str, Option<f64>); 4] = [
     ("throughput", None),
     ("samples_per_s", None),
     ("step_s", Some(1.0)),
     ("step_ms", Some(1e-3)),
 ];
-/// Names of the share, and whether it is a fraction.
+/// Accepted names of the share column, and whether it is a fraction.
 const SHARES: [(&str, bool); 2] = [("share_percent", false), ("share_fraction", true)];
 const OTHERS: [&str; 4] = ["config", "task", "batch", "stderr"];
 
@@ -111,9 +111,9 @@ pub(super) fn columns(
     faulty.lines.is_empty().then_some(columns)
 }
 
-/// Why the first line is not a header of columns, and what to do.
+/// If the first line is not a header, the reason and what to do.
 fn no_header(header: &csv::StringRecord) -> Option<(String, &'static str)> {
-    // If the line has a number and no column of tasks, it is the first row of a table without a header.
+    // A line with a number and without a `task` column is the first row of a table without a header.
     let tasks = header.iter().any(|cell| cell.eq_ignore_ascii_case("task"));
     let number = header.iter().find(|cell| cell.parse::<f64>().is_ok());
     if let Some(number) = number.filter(|_| !tasks) {
@@ -144,7 +144,7 @@ impl Find<'_, '_> {
         self.one_of(&[name]).map(|(_, column)| column)
     }
 
-    /// Which of several names is present, and where: there must be exactly one.
+    /// Index of the one name of `names` that is present, and of its column; more or fewer are a fault.
     fn one_of(&mut self, names: &[&str]) -> Option<(usize, usize)> {
         let at = |name: &&str| self.names.iter().position(|n| n == name);
         let found: Vec<(usize, usize)> = names

@@ -15,18 +15,18 @@ pub struct Row {
     pub batch: Batch,
     /// Share.
     pub share: Share,
-    /// Throughput, where there is a column.
+    /// Throughput, if the table has it.
     pub throughput: Option<SamplesPerSec>,
-    /// Its standard error, if the cell is not empty.
+    /// Standard error of the throughput, if the cell is not empty.
     pub stderr: Option<SamplesPerSec>,
 }
 
-/// Counts for notes.
+/// Counts of adjusted cells, for notes.
 #[derive(Debug, Default)]
 pub(super) struct Adjusted {
-    /// Shares with more digits than a share has.
+    /// Shares that were rounded to the resolution of a share.
     pub rounded: usize,
-    /// Empty throughputs.
+    /// Rows with an empty throughput.
     pub unmeasured: usize,
 }
 
@@ -58,7 +58,7 @@ impl Reading<'_, '_> {
         value
     }
 
-    /// The row, if every cell is valid; each invalid one is a fault.
+    /// The row, if every cell is valid; each invalid cell adds a fault.
     pub(super) fn row(&mut self, workload: &Workload) -> Option<Row> {
         let task = self.task(workload);
         let batch = self.batch();
@@ -95,13 +95,14 @@ impl Reading<'_, '_> {
     fn batch(&mut self) -> Option<Batch> {
         let value = self.number("batch", self.columns.batch);
         unit(self.faulty, self.line, "batch", value, |v| {
-            // Not a whole number or too large: out of range, like 0.
+            // Treat a fraction or a too large number as 0, which is out of range.
             let whole = v.fract() == 0.0 && (0.0..1e9).contains(&v);
             Batch::new(if whole { v as u64 } else { 0 })
         })
     }
 
-    /// A measurement at a batch size that the task may not have would never be used, and is probably a mistake.
+    /// Rejects a batch size that is not in the task's list: such a measurement would never be used, and is
+    /// probably a mistake.
     fn check_batch(&mut self, workload: &Workload, task: usize, batch: Batch) {
         let spec = &workload.tasks[task];
         if !spec.batch_sizes.contains(&batch) {
@@ -123,7 +124,7 @@ impl Reading<'_, '_> {
             "share_percent"
         };
         let value = self.number(name, column)?;
-        // No device gives less than 1 %: a multiprocessor of the largest GPUs is 0.7 %.
+        // A share below 1 % is no real setting: a single multiprocessor of the largest GPUs is 0.7 %.
         if !fraction && value > 0.0 && value < 1.0 {
             let problem = format!("{value} % of a device looks like a fraction");
             let advice = "give percent, or call the column share_fraction";
@@ -151,7 +152,8 @@ impl Reading<'_, '_> {
         )
     }
 
-    /// Throughput and its standard error, if there is one; 0 for a task that ran but was not measured.
+    /// Throughput and its standard error, if given. An empty cell gives a throughput of 0, for a task that ran
+    /// but was not measured.
     fn rate(
         &mut self,
         rate: Rate,

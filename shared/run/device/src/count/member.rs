@@ -15,11 +15,11 @@ use crate::track::{JobRate, Track};
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Phase {
-    /// It was launched or told to train, and has made no step.
+    /// It was launched or ordered to train, and has made no step yet.
     Starting,
-    /// It trains since its first step.
+    /// It trains.
     Training {
-        /// When that was.
+        /// Time of its first step.
         since: Instant,
     },
 }
@@ -29,25 +29,25 @@ pub(crate) enum Phase {
 pub(crate) struct Member {
     pub(crate) run: Setting,
     pub(crate) job: JobId,
-    /// Launch time of the current run; `None`: it was parked, so this is not a complete run.
+    /// Launch time of the current run; `None` if it was parked, so that this is not a complete run.
     pub(crate) launched: Option<Instant>,
     pub(crate) phase: Phase,
-    /// When it last printed something.
+    /// Time of its last output.
     pub(crate) last: Instant,
-    /// From launch or wake-up to the first step.
+    /// Time from launch or wake-up to the first step.
     pub(crate) first_step: Duration,
     /// Whether it is counted by whole runs.
     pub(crate) whole: bool,
     pub(crate) track: Track,
-    /// From all steps, including the warm-up: gradients do not depend on the speed of steps.
+    /// Gradient norms of all steps, including the warm-up, since gradients do not depend on the speed of steps.
     pub(crate) gradient: Moments,
     /// Last output of its last run.
     pub(crate) tail: String,
-    /// Runs that ended by themselves: from launch to exit, and the samples.
+    /// Runs that ended by themselves: duration from launch to exit, and samples.
     pub(crate) runs: Vec<(Duration, u64)>,
-    /// Start-ups whose end the job itself reported.
+    /// Durations of start-ups, in seconds, whose end the job itself reported.
     startups: Vec<f64>,
-    /// For launches whose first sign was a step: time until then, and samples of that step.
+    /// For launches whose first report was a step: seconds until then, and samples of that step.
     firsts: Vec<(f64, u64)>,
     ready: bool,
     /// Samples of the current run, and number of reports.
@@ -58,7 +58,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// For a run whose job has been started.
+    /// The member for a setting whose job has been started.
     pub(crate) fn new(pool: &mut Pool, run: &Setting) -> Result<Self, MeasureError> {
         let job = pool.job_of(run)?;
         let (launched, startup) = pool.launch_of(run);
@@ -84,7 +84,7 @@ impl Member {
         })
     }
 
-    /// Begins another window; counts are reset, but not the launches.
+    /// Begins another window: resets the counts, but keeps the data about launches.
     pub(crate) fn renew(&mut self) {
         self.track = Track::default();
     }
@@ -100,7 +100,7 @@ impl Member {
         self.ready = true;
     }
 
-    /// It trained.
+    /// Records steps.
     pub(crate) fn step(&mut self, at: Instant, samples: u64, steps: u64) {
         if self.phase == Phase::Starting {
             self.phase = Phase::Training { since: at };
@@ -122,7 +122,7 @@ impl Member {
         self.pace.is_some_and(|pace| 4 * pace < pause)
     }
 
-    /// Since when it trains, as far as is known.
+    /// Time since which it trains, as far as known.
     pub(crate) fn trains_since(&self) -> Option<Instant> {
         match (self.phase, self.whole) {
             (Phase::Training { since }, false) => Some(since),
@@ -131,11 +131,11 @@ impl Member {
         }
     }
 
-    /// It ended by itself: returns how long it trained. A run with fewer than two reports is counted as a whole, with
-    /// its reported samples or else `expected`; `None` if neither is known.
+    /// Records that it ended by itself, and returns how long it trained. A run with fewer than two reports counts as a
+    /// whole run, with its reported samples or else `expected`; `None` if neither is known.
     pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
         let time = self.launched.map(|l| at.saturating_duration_since(l));
-        // Output at a program's exit is read just before, and is not a sign of progress.
+        // Output at a program's exit is read just before its end, and is no sign of progress.
         self.whole = self.whole || self.heard < 2;
         let samples = match self.samples {
             0 => expected?,
@@ -153,7 +153,7 @@ impl Member {
         }
     }
 
-    /// It was launched again as `job`.
+    /// Records that it was launched again as `job`.
     pub(crate) fn restarted(&mut self, job: JobId, now: Instant) {
         self.job = job;
         self.launched = Some(now);
@@ -185,7 +185,7 @@ impl Member {
         let run = run.map(|(time, samples)| WholeRun { time, samples });
         let startup = mean(&all).filter(|_| !self.whole);
         Launch {
-            // A part is at most the whole, although the two are means over different launches.
+            // The start-up must not exceed the whole run, although the two are means over different launches.
             startup: match (startup, run) {
                 (Some(startup), Some(run)) if startup > run.time => Some(run.time),
                 (startup, _) => startup,

@@ -7,7 +7,8 @@ use units::corun::Setting;
 
 use super::{Pool, Worker};
 
-/// A host reports five seconds after SIGKILL that a process does not end; this is a little more.
+/// How long to wait for the end of a worker: a host gives up a process five seconds after SIGKILL, and this is a little
+/// longer.
 const GIVEN_UP: Duration = Duration::from_secs(6);
 
 impl Pool {
@@ -18,7 +19,8 @@ impl Pool {
         }
     }
 
-    /// Evicts the least recently used workers that this configuration does not need until there is room for another.
+    /// Evicts the least recently used workers that this configuration does not need until there is room for a worker of
+    /// `run`.
     pub(super) fn make_room(&mut self, run: &Setting, configuration: &[Setting]) {
         while self.workers.len() >= self.capacity.clients || !self.fits(run) {
             let victim = self
@@ -34,8 +36,8 @@ impl Pool {
         }
     }
 
-    /// After a worker ran out of memory: remembers that only the current ones fit, and evicts one that the
-    /// configuration does not need. False if there is none, so that no room can be made.
+    /// After a worker ran out of memory: limits the capacity to the current number of workers, and evicts one that the
+    /// configuration does not need. Returns false if there is none, so that no room can be made.
     pub(crate) fn shrink(&mut self, configuration: &[Setting]) -> bool {
         self.tidy();
         let idle = self
@@ -77,7 +79,8 @@ impl Pool {
         }
     }
 
-    /// Ends a worker that trained while it was parked, and from now on every worker of its task after its sample.
+    /// Ends a worker that trained while it should be parked. From now on, every worker of its task is ended after its
+    /// sample.
     pub(crate) fn distrust(&mut self, job: JobId) {
         if let Some(worker) = self.workers.iter().find(|w| w.job == job) {
             self.restless.insert(worker.run.task);
@@ -85,7 +88,7 @@ impl Pool {
         self.end(job);
     }
 
-    /// Ends a worker: a parked one is first asked to, any other is stopped by the host.
+    /// Ends a worker: a parked one is first asked to quit, any other is stopped by the host.
     pub(crate) fn end(&mut self, job: JobId) {
         let Some(index) = self.workers.iter().position(|w| w.job == job) else {
             return;

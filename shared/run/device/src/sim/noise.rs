@@ -1,4 +1,4 @@
-//! Noise on simulated measurements that depends only on what is measured.
+//! Noise on simulated measurements; a deterministic function of seed and configuration.
 
 use host::scatter;
 use units::corun::Setting;
@@ -24,7 +24,7 @@ pub(super) fn factor(seed: u64, configuration: &[Setting], position: usize, sigm
     (sigma * z - 0.5 * sigma * sigma).exp()
 }
 
-/// Box-Muller.
+/// A standard normal number from two hashes, by Box-Muller.
 fn normal(a: u64, b: u64) -> f64 {
     const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
     let u = ((a >> 11) as f64 + 1.0) * UNIT;
@@ -54,7 +54,7 @@ mod tests {
         let n = all.len() as f64;
         let mean = all.iter().sum::<f64>() / n;
         let variance = all.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        // Five standard errors of each.
+        // Both within five standard errors.
         assert!((mean - 1.0).abs() < 5.0 * sigma / n.sqrt(), "{mean}");
         assert!((variance.sqrt() / sigma - 1.0).abs() < 5.0 / (2.0 * n).sqrt());
     }

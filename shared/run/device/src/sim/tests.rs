@@ -185,7 +185,7 @@ fn noise_is_drawn_anew_when_measured_again() {
     let first: Vec<f64> = first.rates.iter().map(|r| r.throughput.get()).collect();
     assert_eq!(rates(5.0, 0), first);
     assert_eq!(rates(5.0, 1), rates(5.0, 1));
-    // The mean of many equals the value without noise, within five standard errors.
+    // The mean of many noisy values equals the value without noise, within five standard errors.
     let (clean, many) = (rates(0.0, 0), 40);
     let all: Vec<Vec<f64>> = (0..many).map(|before| rates(5.0, before)).collect();
     for task in 0..2 {
@@ -199,7 +199,7 @@ fn noise_is_drawn_anew_when_measured_again() {
     }
 }
 
-/// A configuration that was simulated beside an earlier one gives what it gives by itself, and only for the same window.
+/// A configuration that was simulated ahead gives the same result as alone, and is only used for the same window.
 #[test]
 fn what_comes_next_is_simulated_along() {
     let configurations = [

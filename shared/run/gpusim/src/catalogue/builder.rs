@@ -1,4 +1,4 @@
-//! A layer list that tracks the shape as it grows.
+//! Builds a list of layers and tracks the current shape.
 
 use crate::layer::{Convolution, Layer, Shape, Window};
 

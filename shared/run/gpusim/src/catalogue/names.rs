@@ -1,4 +1,4 @@
-//! Valid requests to the catalogue: names, and sides of square inputs in pixels.
+//! Valid arguments of the catalogue: model names, and sides of square inputs in pixels.
 
 pub(crate) const NAMES: [&str; 9] = [
     "alexnet",

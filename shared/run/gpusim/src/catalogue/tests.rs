@@ -14,7 +14,7 @@ const AT_224: [(&str, u64, f64); 9] = [
     ("densenet121", 7_978_856, 2_834_161_664.0),
 ];
 
-/// Model sizes that the FedMT paper states, in its MB (MiB by our reckoning).
+/// Model sizes that the FedMT paper states in MB, which by our calculation are MiB.
 const STATED_MIB: [(&str, f64); 7] = [
     ("densenet121", 30.0),
     ("vgg16", 55.0),

@@ -13,16 +13,16 @@ use units::{Batch, Bytes, Seconds};
 use super::seeds::of_repeat;
 use crate::error::{OpenError, SimError};
 
-/// Default minimum window of the simulator, in seconds. Two trainings that start together may need seconds until they
-/// fall into step with each other: two resnet34 at 80 % each make 3,870 samples/s in the first five steps, 3,530 in
-/// 10 s and 3,440 in a minute. A round lasts tens of seconds, and simulating 10 costs milliseconds.
+/// Default minimum window of the simulator, in seconds. Two trainings that start together may need seconds to reach a
+/// steady state: two resnet34 at 80 % each reach 3,870 samples/s in the first five steps, 3,530 in 10 s and 3,440 in a
+/// minute. A round lasts tens of seconds, and simulating 10 costs milliseconds.
 pub const STEADY_WINDOW_S: f64 = 10.0;
 
-/// Number of windows: three seeds of the jitter show both states into which tasks may settle (2,600 or 2,790
-/// samples/s for the same pair), and give the standard error that a model needs.
+/// Number of windows: three seeds of the jitter cover both steady states that tasks may reach (2,600 or 2,790 samples/s
+/// for the same pair), and give the standard error that a model needs.
 pub const STEADY_REPEATS: u32 = 3;
 
-/// The tasks of one workload on a simulated GPU. None of its results are measured.
+/// The tasks of one workload on a simulated GPU. Its results are simulated and not measured.
 #[derive(Debug)]
 pub struct SimulatedGpu {
     simulator: Simulator,
@@ -51,10 +51,10 @@ impl SimulatedGpu {
         Ok((simulator, device.memory.or(built_in)))
     }
 
-    /// Builds the simulated GPU and looks at the networks of every task.
+    /// Builds the simulated GPU and checks the network of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task does not say what it trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task does not name its model.
     pub fn open(workload: &Workload) -> Result<Self, OpenError> {
         let (simulator, memory) = Self::simulator(workload)?;
         for (index, task) in workload.tasks.iter().enumerate() {
@@ -68,7 +68,7 @@ impl SimulatedGpu {
         })
     }
 
-    /// Identity of the simulated GPU, for documents; `noise_percent` is the noise that its results are multiplied by.
+    /// Identity of the simulated GPU, for documents; `noise_percent` is the multiplicative noise of its results.
     #[must_use]
     pub fn fingerprint(&self, noise_percent: f64) -> DeviceFingerprint {
         let gpu = self.simulator.gpu();
@@ -87,7 +87,7 @@ impl SimulatedGpu {
         self.tasks.iter().position(|t| t.id == task.id)
     }
 
-    /// What the GPU does in a configuration, kernel by kernel.
+    /// Trace of the kernels that the GPU runs in a configuration.
     ///
     /// # Errors
     /// [`SimError`].
@@ -148,10 +148,11 @@ impl SimulatedGpu {
         Ok(rates)
     }
 
-    /// What a configuration runs, if it fits into memory; compiled the first time.
+    /// The compiled programs of a configuration, if it fits into memory; each is compiled only once.
     fn programs(&self, configuration: &[Setting]) -> Result<Vec<Arc<Program>>, SimError> {
         self.check_memory(configuration)?;
-        // A thread that panicked left the table whole: programs are inserted at once.
+        // A poisoned lock is safe: programs are inserted atomically, so a thread that panicked cannot have left the
+        // table inconsistent.
         let mut known = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut program = |run: &Setting| {
             let key = (run.task, run.batch);

@@ -9,7 +9,7 @@ pub const fn scatter(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Seed of one repetition: the seed itself for the first.
+/// Seed of one repetition; the first repetition uses the seed itself.
 #[must_use]
 pub const fn of_repeat(seed: u64, repeat: u32) -> u64 {
     if repeat == 0 {

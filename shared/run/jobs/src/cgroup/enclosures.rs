@@ -12,17 +12,17 @@ use crate::{Resource, RunDir};
 #[derive(Debug)]
 pub struct Enclosures {
     dir: PathBuf,
-    /// Groups of jobs that have ended. The kernel releases a control group a moment after its last process has been
-    /// waited for: of ten immediate removals, one failed.
+    /// Groups of ended jobs whose removal failed. The kernel releases a control group a moment after its last process
+    /// has been waited for: of ten immediate removals, one failed.
     ended: Vec<PathBuf>,
 }
 
 impl Enclosures {
     /// Creates a group for a run if there is a writable hierarchy. `None` if there is none, which is not an error:
-    /// marks and process groups remain for finding what a job starts.
+    /// descendants of a job can still be found by marks and process groups.
     ///
-    /// Version 2 first, even without controllers: membership costs nothing there, while groups of the cpu controller
-    /// of version 1 divide the processors equally among themselves.
+    /// Prefers version 2, even without controllers: membership costs nothing there, while groups of version 1's cpu
+    /// controller divide the processors equally among themselves.
     pub fn create(run: &mut RunDir) -> Option<Self> {
         let name = format!("mt-{}", run.token());
         let mut candidates = find::candidates();
@@ -44,13 +44,14 @@ impl Enclosures {
     pub(crate) fn beside(run: &mut RunDir, name: &str) -> Option<PathBuf> {
         let all = Self::create(run)?;
         let group = all.dir.join(name);
-        // The jobs' groups will be created below the same one.
+        // Not dropped, since dropping removes the group: the jobs' groups will be created below it.
         std::mem::forget(all);
         fs::create_dir(&group).ok()?;
         Some(group.join("cgroup.procs"))
     }
 
-    /// Removes the group of an ended job, and those whose removal failed before. `procs` is its `cgroup.procs`.
+    /// Removes the group of an ended job, and groups whose removal failed before. `procs` is the `cgroup.procs` of the
+    /// job.
     pub(crate) fn discard(&mut self, procs: &Path) {
         self.ended.extend(procs.parent().map(Path::to_owned));
         self.ended.retain(|group| match fs::remove_dir(group) {

@@ -1,4 +1,4 @@
-//! Where a control group can be made.
+//! Finds directories in which a control group can be created.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::run_dir::ledger::is_token;
 
-/// The version of the interface.
+/// Version of the control-group interface, with the files of its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`.
@@ -15,14 +15,14 @@ pub enum Version {
     V2,
 }
 
-/// A directory below which a group may be made.
+/// A directory below which a group may be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) version: Version,
     pub(super) parent: PathBuf,
 }
 
-/// Candidates, the best first.
+/// Candidates in order of preference.
 pub(super) fn candidates() -> Vec<Candidate> {
     if let Some(parent) = std::env::var_os("MT_CGROUP_PARENT") {
         let parent = PathBuf::from(parent);
@@ -35,8 +35,8 @@ pub(super) fn candidates() -> Vec<Candidate> {
     from_tables(&mounts, &own, "cpu")
 }
 
-/// The groups of this process and those above them in every hierarchy that counts memory: behind a group come those
-/// above it.
+/// The groups of this process and their ancestors, in every hierarchy that counts memory; each group precedes its
+/// ancestors.
 pub(crate) fn memory_groups() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -56,7 +56,7 @@ pub(crate) fn own_memory_groups() -> Vec<PathBuf> {
     groups
 }
 
-/// In every hierarchy in which this process is in a group of a run: the nearest group above that belongs to no run.
+/// For every hierarchy in which this process is in a group of a run: the nearest ancestor group that belongs to no run.
 pub(super) fn outside_of_runs() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -133,7 +133,7 @@ fn own_path(own: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// Creates the group `dir` below a candidate if it does not exist, so that groups below it can have quotas.
+/// Creates the group `dir` below a candidate, if it does not exist, such that groups below `dir` can have quotas.
 pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
     let parent = &candidate.parent;
     let create = || match dir.is_dir() {
@@ -158,8 +158,8 @@ pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Allows quotas for groups below `parent`. The kernel refuses while processes are in `parent` itself. If this
-/// process is the only one (in its own scope), it first moves down.
+/// Allows quotas for groups below `parent`. The kernel refuses while processes are in `parent` itself. If this process
+/// is the only one in `parent` (in its own scope), it first moves into `dir`.
 fn enable(parent: &Path, dir: &Path) -> io::Result<()> {
     let control = parent.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&control)?;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Identity};
 
-/// How long removal waits for processes to exit. A killed process exits within milliseconds; what is still there
-/// after this time is left to the guard and to the next start.
+/// How long removal waits for processes to exit. A killed process exits within milliseconds; processes that remain
+/// after this time are left to the guard and to the next start.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest period that the kernel accepts.
@@ -16,8 +16,8 @@ pub(super) const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 /// Shortest quota that the kernel accepts.
 pub(super) const SHORTEST_QUOTA_US: u64 = 1_000;
 
-/// Whether `dir` is a control group that a run of this name created: a real directory of a cgroup file system, not
-/// something else that a ledger happens to name.
+/// Whether `dir` is a control group that the run with this token created: a directory of a cgroup file system, and not
+/// any other path that a ledger happens to contain.
 pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
     let named = dir
@@ -37,11 +37,12 @@ pub(crate) fn kill_members(procs: &Path) {
     if members_by(procs).is_empty() {
         return;
     }
-    // Linux 5.14, version 2: the kernel kills all at once.
+    // Linux 5.14 with version 2: the kernel kills all processes at once.
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
-    // Version 1: each may compute for a thousandth of the time, so they are killed faster than they fork.
+    // Version 1: a quota of a thousandth of the time slows the processes down, so that they are killed faster than they
+    // fork.
     let quota = group.join("cpu.cfs_quota_us");
     let held = fs::write(
         group.join("cpu.cfs_period_us"),
@@ -90,7 +91,7 @@ pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
         match fs::remove_dir(dir) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // A process that has just been killed exists for another moment.
+            // A process that was just killed still exists for a moment.
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
             Err(error) => return Err(error),
         }

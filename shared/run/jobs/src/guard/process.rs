@@ -6,15 +6,15 @@ use std::process::{Child, Stdio};
 use crate::descriptors::seal;
 use crate::process::again;
 
-/// The guard of a run directory of this process, see [`crate::RunDir::guard`]. When dropped, it is asked to end and
-/// waited for.
+/// The guard of a run directory of this process, see [`crate::RunDir::guard`]. Dropping it asks the guard to end and
+/// waits for it.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
 }
 
 impl Guard {
-    /// The hidden option, followed by the run directory, that makes a tool a guard.
+    /// The hidden option that turns a tool into a guard; the run directory follows.
     pub const OPTION: &str = "--guard";
 
     /// Starts this program again as a guard. It must support [`Guard::OPTION`] by calling [`super::clean_up`] when
@@ -29,7 +29,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // It must ignore signals from the terminal.
+            // Its own process group protects it from signals of the terminal.
             .process_group(0)
             .spawn()?;
         Ok(Self { child })
@@ -39,7 +39,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.child.stdin.take();
-        // It ends by itself, so a failure to wait for it does no harm.
+        // The guard ends by itself, so a failure to wait for it does no harm.
         self.child.wait().ok();
     }
 }

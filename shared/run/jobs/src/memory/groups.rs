@@ -1,4 +1,4 @@
-//! What control groups count: processes killed for lack of memory, and the most memory used.
+//! Counters of control groups: processes killed for lack of memory, and peak memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ pub(crate) struct Watched(Vec<Counted>);
 struct Counted {
     group: PathBuf,
     kills: u64,
-    /// Whether only this job is in it.
+    /// Whether it contains only this job.
     alone: bool,
 }
 
 impl Watched {
-    /// The group with the `cgroup.procs` file of a job, those above it, and those of this process, as far as they
-    /// count.
+    /// The group of a job (given by its `cgroup.procs`), its ancestors, and the groups of this process, as far as they
+    /// count kills.
     pub(crate) fn since_now(procs: Option<&Path>) -> Self {
         let own = own_memory_groups();
         let job = procs.and_then(Path::parent);
         let above = job.into_iter().flat_map(Path::ancestors);
-        // Those above this process's own are of no use: a process elsewhere may have been killed.
+        // Ancestors of this process's own groups prove nothing, because an unrelated process may have been killed.
         let above = above.take_while(|dir| !own.iter().any(|own| own == dir));
         let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
         let counted = |group: PathBuf| {
@@ -39,7 +39,7 @@ impl Watched {
         Self(all.filter_map(counted).collect())
     }
 
-    /// The group that was full, where one counts more than at the start.
+    /// A group that has counted more kills since the start; `killed`: the job was killed.
     pub(super) fn full(&self, killed: bool) -> Option<PathBuf> {
         let rose =
             |c: &&Counted| (c.alone || killed) && kills(&c.group).is_some_and(|now| now > c.kills);
@@ -47,8 +47,8 @@ impl Watched {
     }
 }
 
-/// How many processes of a group the kernel has killed for lack of memory; before Linux 4.13, how often its memory was
-/// used up.
+/// Number of processes of a group that the kernel has killed for lack of memory; before Linux 4.13, the number of times
+/// that its memory limit was hit.
 fn kills(group: &Path) -> Option<u64> {
     let count = |file: &str| {
         let text = fs::read_to_string(group.join(file)).ok()?;
@@ -60,7 +60,7 @@ fn kills(group: &Path) -> Option<u64> {
         .or_else(|| number(&group.join("memory.failcnt")))
 }
 
-/// Most bytes of memory that the group with this `cgroup.procs` has used, with files that the kernel kept in memory.
+/// Peak memory of the group with this `cgroup.procs`, in bytes, including cached files.
 pub(crate) fn peak(procs: &Path) -> Option<u64> {
     number(&procs.with_file_name("memory.peak"))
         .or_else(|| number(&procs.with_file_name("memory.max_usage_in_bytes")))
@@ -70,19 +70,18 @@ pub(crate) fn peak(procs: &Path) -> Option<u64> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
     used: u64,
-    /// Of them, those that the kernel takes back when they are needed: cached files, without shared memory, and caches of
-    /// its own.
+    /// The reclaimable part of these: cached files (without shared memory), and the kernel's own caches.
     reclaimable: u64,
 }
 
 impl Counts {
-    /// Bytes that only the end of a process gives back.
+    /// Bytes that are freed only when a process ends.
     pub(super) const fn needed(self) -> u64 {
         self.used.saturating_sub(self.reclaimable)
     }
 }
 
-/// What a group and those below it use now; `None` if it does not count memory.
+/// Current use of a group and its descendants; `None` if it does not count memory.
 pub(super) fn counts(group: &Path) -> Option<Counts> {
     let used = number(&group.join("memory.current"))
         .or_else(|| number(&group.join("memory.usage_in_bytes")))?;
@@ -91,7 +90,7 @@ pub(super) fn counts(group: &Path) -> Option<Counts> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
         line.strip_prefix(' ')?.trim().parse::<u64>().ok()
     };
-    // In version 1, names without `total_` leave out the groups below.
+    // In version 1, names without `total_` exclude the descendant groups.
     let bytes = |name: &str| field(&format!("total_{name}")).or_else(|| field(name));
     let reclaimable = ["active_file", "inactive_file", "slab_reclaimable"];
     Some(Counts {

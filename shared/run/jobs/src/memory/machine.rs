@@ -1,4 +1,4 @@
-//! Memory of the machine, or of the control groups that stand for it.
+//! Memory of the machine, or of the control groups that limit it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::groups::{Counts, counts, kib};
 /// Memory that the jobs of this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ram {
-    /// Bytes that they may use together: those of the machine, or the limit of a control group that this process is
-    /// in, at any level, if that is less. `u64::MAX` if neither is known, so that nothing is refused.
+    /// Bytes that the jobs may use in total: the memory of the machine, or the limit of a control group that contains
+    /// this process, at any level, if that is lower. `u64::MAX` if neither is known, so that nothing is refused.
     pub total: u64,
-    /// Bytes that may still be allocated now, whoever uses the others. Memory that the kernel gives back when
-    /// something needs it, such as cached files, counts as free.
+    /// Bytes that can still be allocated now; memory of all other processes counts as used. Memory that the kernel
+    /// gives back when something needs it, such as cached files, counts as free.
     pub free: u64,
 }
 
 impl Ram {
-    /// What there is now. It reads a few files: less than a millisecond.
+    /// Reads the current values from a few files, which takes less than a millisecond.
     #[must_use]
     pub fn now() -> Self {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -40,10 +40,10 @@ impl Ram {
     }
 }
 
-/// What a group leaves, if it has a limit.
+/// Limit and free memory of a group; `None` if it has no limit.
 fn of_group(group: &Path) -> Option<Ram> {
-    // Above `memory.high` the kernel slows the group down until it is of no use, so it is a limit like `memory.max`.
-    // No limit is `max`, or in version 1 a number beyond all memory.
+    // Above `memory.high` the kernel throttles the group until it makes no progress, so it is a limit like
+    // `memory.max`. "No limit" is written as `max`, or in version 1 as a number larger than any memory.
     let files = ["memory.max", "memory.high", "memory.limit_in_bytes"];
     let limit = |file: &str| {
         let text = fs::read_to_string(group.join(file)).ok()?;
@@ -96,7 +96,7 @@ mod tests {
         let seen = Ram::of(meminfo, std::slice::from_ref(&two));
         assert_eq!((seen.total, seen.free), (1000, 0));
 
-        // Version 1 counts groups below it in the totals only.
+        // Version 1 includes descendant groups only in the `total_` counters.
         let stat = "cache 9\ninactive_file 1\ntotal_active_file 300\ntotal_inactive_file 400\n";
         let one = group(
             "one",

@@ -1,24 +1,25 @@
-//! Whether the end of a log says that memory did not suffice.
+//! Finds out whether the end of a log reports a lack of memory.
 //!
-//! The last exception decides. A job may have recovered from an earlier one, by a smaller batch, and then the last
-//! exception is another, or the job went on. Precisely, over the lines from first to last:
+//! The last exception decides. A job may have recovered from an earlier one with a smaller batch size; then its last
+//! exception is another one, or it continued to work. The exact rules, over the lines from first to last:
 //!
-//! 1. A line that says so, as an exception or otherwise as an error, is remembered.
-//! 2. An exception that says something else forgets it: the line behind a traceback, or one that begins with the name
-//!    of an exception or with C++'s `terminate called`. Not so one that only reports the end of another process, one
-//!    that the previous one directly caused, and one that Python ignores while it exits.
-//! 3. Work that goes on forgets it: a step of the worker protocol, or three lines that differ only in their numbers.
-//!    Two may be the reports of two ranks.
-//! 4. What is remembered at the end counts; and so does the last line if it says so without the word error.
+//! 1. A line that reports a lack of memory, as an exception or another error, is remembered.
+//! 2. A different exception clears it. An exception is the line after a traceback, or a line that begins with the name
+//!    of an exception or with C++'s `terminate called`. Three kinds do not clear it: exceptions that only report the
+//!    end of another process, that the previous exception directly caused, or that Python ignores while it exits.
+//! 3. Continued work clears it: a step of the worker protocol, or three lines that differ only in their numbers. Two
+//!    such lines may be the reports of two ranks.
+//! 4. A line that is still remembered at the end counts. The last line also counts if it reports a lack of memory
+//!    without the word error.
 //!
-//! All other lines that follow, of frameworks, launchers and exit handlers, change nothing.
+//! All other lines, such as those of frameworks, launchers and exit handlers, change nothing.
 
 use std::collections::BTreeMap;
 
 use crate::protocol::without_colours;
 
-/// How memory that did not suffice is called, in small letters: by PyTorch, CUDA, JAX and Java; by TensorFlow; by C++;
-/// by cuDNN and cuBLAS; by the C library; by PyTorch's allocator for processors; by CUDA's runtime; by Rust.
+/// Phrases for a lack of memory in lower case, in the order: PyTorch, CUDA, JAX and Java; TensorFlow; C++; cuDNN and
+/// cuBLAS; the C library; PyTorch's allocator for processors; CUDA's runtime; Rust.
 const WORDS: [&str; 9] = [
     "out of memory",
     "out_of_memory",
@@ -31,13 +32,13 @@ const WORDS: [&str; 9] = [
     "cudaerrormemoryallocation",
 ];
 
-/// gRPC and cloud services use this code for quotas as well, so one of [`SCARCE`] must be beside it.
+/// gRPC and cloud services use this code for quotas as well, so the line must also contain one of [`SCARCE`].
 const EXHAUSTED: [&str; 2] = ["resource_exhausted", "resourceexhausted"];
 const SCARCE: [&str; 3] = ["alloc", "memory", "oom"];
 
-/// What makes a line an error.
+/// Words that mark a line as an error.
 const ERRORS: [&str; 6] = ["error", "fatal", "fail", "abort", "terminate", "bad_alloc"];
-/// What makes it none: an attempt that is told, and an allocator of TensorFlow that tries another way.
+/// Words that mark a line as no error: reports of attempts, and of TensorFlow's allocator when it tries another way.
 const ATTEMPTS: [&str; 5] = ["warn", "retry", "trying again", "not a failure", "smaller"];
 
 /// Last parts of the names of exceptions that only report how another process ended: torchrun, accelerate and
@@ -53,7 +54,7 @@ const REPORTS: [&str; 8] = [
     "EOFError",
 ];
 
-/// What Python prints before an exception that has the previous one as its cause, or that does not end the program.
+/// Lines that Python prints before an exception that was caused by the previous one, or that does not end the program.
 const HARMLESS: [&str; 4] = [
     "The above exception was the direct cause",
     "Exception ignored in",
@@ -62,15 +63,15 @@ const HARMLESS: [&str; 4] = [
 ];
 
 const TRACEBACK: &str = "Traceback (most recent call last):";
-/// What begins the lines of wandb, which counts uploaded bytes after the end.
+/// Prefix of the lines of wandb, which prints upload progress after the end of the training.
 const UPLOADS: &str = "wandb:";
-/// How many lines that differ only in their numbers show that work went on.
+/// Number of lines that differ only in their numbers and so show that work continued.
 const GOES_ON: usize = 3;
 
-/// The line of the log's end that says so, see the description of this module.
+/// The line at the end of a log that reports a lack of memory; see the module documentation.
 pub(super) fn said(text: &str) -> Option<String> {
     let mut reader = Reader::default();
-    // A progress bar overwrites its line.
+    // A progress bar overwrites its line with carriage returns.
     for line in text.split(['\n', '\r']) {
         let line = without_colours(line.as_bytes());
         let line = String::from_utf8_lossy(&line);
@@ -85,13 +86,13 @@ pub(super) fn said(text: &str) -> Option<String> {
 #[derive(Default)]
 struct Reader {
     said: Option<String>,
-    /// The last line, if it says so.
+    /// The last line, if it reports a lack of memory.
     last: Option<String>,
-    /// Whether the next line without a margin is an exception.
+    /// Whether the next line without indentation is an exception.
     in_traceback: bool,
-    /// Whether the next exception says nothing about the end.
+    /// Whether the next exception must be ignored.
     harmless: bool,
-    /// How often lines with these words, apart from numbers, have come since.
+    /// Lines since the remembered one, grouped by their letters without numbers.
     work: BTreeMap<String, Vec<String>>,
 }
 
@@ -126,13 +127,13 @@ impl Reader {
         self.harmless &= !exception;
     }
 
-    /// Whether a line shows that the job worked on after it had said so.
+    /// Whether a line shows that the job continued to work after the remembered line.
     fn goes_on(&mut self, line: &str, margin: bool) -> bool {
         if line.starts_with(r#"{"mt":"step""#) {
             return true;
         }
-        // A progress bar has a margin and bars; other lines with one are of tracebacks and reports. Addresses are of
-        // the stack of a program that crashed.
+        // Indented lines belong to tracebacks and reports, except those with `|`, which are progress bars. Lines with
+        // addresses belong to the stack of a crashed program.
         let counts = line.contains(|c: char| c.is_ascii_digit());
         let is_part = margin && !line.contains('|') || line.contains("0x");
         if !counts || is_part || line.starts_with(UPLOADS) {
@@ -147,7 +148,7 @@ impl Reader {
     }
 }
 
-/// Without what launchers put before the lines of a rank: `[rank0]: `, `[1,0]<stderr>:`.
+/// Removes the prefix that launchers add to the lines of a rank: `[rank0]: `, `[1,0]<stderr>:`.
 fn without_rank(line: &str) -> &str {
     let Some((_, rest)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) else {
         return line;
@@ -157,14 +158,14 @@ fn without_rank(line: &str) -> &str {
     rest.strip_prefix(' ').unwrap_or(rest)
 }
 
-/// The line, trimmed, if it says that memory did not suffice.
+/// The trimmed line, if it reports a lack of memory.
 fn states(line: &str, exception: bool) -> Option<String> {
     let small = line.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
     let rust = small.contains("memory allocation of ") && small.ends_with(" bytes failed");
-    // Python's own, and numpy's.
+    // Python's own exception, and numpy's.
     let python = exception && name_of(line).ends_with("MemoryError");
-    // TensorFlow tells what it was on a later line.
+    // TensorFlow names the resource only on a later line.
     let tensorflow = exception && name_of(line).ends_with("ResourceExhaustedError");
     let states = has(&WORDS) || rust || python || tensorflow || has(&EXHAUSTED) && has(&SCARCE);
     states.then(|| line.trim().to_owned())
@@ -176,7 +177,7 @@ fn is_error(line: &str) -> bool {
     has(&ERRORS) && !has(&ATTEMPTS)
 }
 
-/// What stands before the colon: the name of an exception with its module, if it is one.
+/// The text before the colon: the name of an exception with its module, if the line is an exception.
 fn name_of(line: &str) -> &str {
     line.split_once(':').map_or(line, |(name, _)| name)
 }

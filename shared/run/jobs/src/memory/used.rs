@@ -1,4 +1,4 @@
-//! How much memory of the machine a job uses.
+//! Measures how much memory of the machine a job uses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,41 +9,42 @@ use crate::process::members;
 
 use super::groups::{counts, kib};
 
-/// Memory of the machine that a job uses, in bytes. Files that are only mapped or cached do not count: the kernel
-/// gives their memory to whoever needs it.
+/// Memory of the machine that a job uses, in bytes. Mapped and cached files do not count, because the kernel can
+/// reclaim their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {
-    /// What its end gives back.
+    /// Bytes that the end of the job would free.
     pub now: u64,
-    /// The most that is known of it until now, at least [`MemoryUse::now`]. That of one process is exact even if
-    /// nobody looked at the right moment; that of several together is not.
+    /// Known peak so far, at least [`MemoryUse::now`]. It is exact for a single process, because the kernel keeps the
+    /// peak; for several processes together, a peak between two looks may be missed.
     pub peak: u64,
 }
 
-/// Looks at the memory of one job again and again.
+/// Measures the memory of one job repeatedly.
 #[derive(Debug, Default)]
 pub struct MemoryMeter {
-    /// By process, what it shares with others.
+    /// Shared memory by process.
     shared: BTreeMap<i32, Shared>,
 }
 
-/// Memory that a process shares with others, as after a fork, beyond its own part of it: otherwise eight workers of a
-/// data loader would count what they inherited nine times.
+/// Memory that a process shares with others, as after a fork, minus its proportional part. It is subtracted, because
+/// eight workers of a data loader would otherwise count the inherited memory nine times.
 #[derive(Debug, Clone, Copy)]
 struct Shared {
     bytes: u64,
     read: Instant,
-    /// How long reading took: the kernel walks through the page tables, 5 to 40 ms for each GiB in small pages.
+    /// Duration of the read: the kernel walks through the page tables, which takes 5 to 40 ms for each GiB in small
+    /// pages.
     took: Duration,
 }
 
-/// A process is looked at again after this many times as long as the look took, so that looks cost at most 2 % of a
+/// A process is read again after this many times the duration of the last read, so that reads cost at most 2 % of a
 /// processor.
 const PAUSE: u32 = 50;
 
 impl MemoryMeter {
-    /// What the job uses now: that of the control group with this `cgroup.procs` if the group counts memory, otherwise
-    /// of the processes in it, and without a group those of the family of `pid`. All zero if none lives any more.
+    /// Memory use of the job now: that of the control group with this `cgroup.procs` if it counts memory, otherwise of
+    /// the processes in the group, or without a group of `pid` and its descendants. All zero if no process is alive.
     pub fn look(&mut self, pid: i32, procs: Option<&Path>) -> MemoryUse {
         let pids = members(pid, procs);
         let group = procs.and_then(Path::parent).and_then(counts);
@@ -70,7 +71,8 @@ impl MemoryMeter {
             false => 0,
         };
         let now = alone.saturating_sub(shared);
-        // The kernel keeps the highest sum with files. Files are mapped once and stay, so what is mapped now was there.
+        // The kernel's peak includes files. Files are mapped once and stay mapped, so those that are mapped now are
+        // subtracted.
         let peak = field("VmHWM:")?.saturating_sub(field("RssFile:")?);
         let peak = peak.saturating_sub(shared).max(now);
         Some(MemoryUse { now, peak })
@@ -83,7 +85,7 @@ impl MemoryMeter {
         {
             return known.bytes;
         }
-        // The table of a process that just ended, or that has other rights, cannot be read.
+        // The file of a process that just ended, or that has other privileges, cannot be read.
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
         let own = kib(&rollup, "Pss_Anon:").zip(kib(&rollup, "Pss_Shmem:"));
         let known = Shared {

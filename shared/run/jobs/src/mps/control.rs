@@ -33,7 +33,7 @@ pub(super) fn find_on(path: &OsStr) -> Option<PathBuf> {
 }
 
 impl Control {
-    /// A daemon by its pipe directory; each command must be answered within `timeout`.
+    /// A connection to the daemon with this pipe directory, which must answer each command within `timeout`.
     #[must_use]
     pub fn new(program: PathBuf, pipe_dir: PathBuf, timeout: Duration) -> Self {
         Self {
@@ -56,13 +56,13 @@ impl Control {
     /// The control program with its environment, for commands and for `-d`.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // The daemon outlives whoever starts it.
+        // The daemon may outlive the process that starts it, so it must not inherit descriptors.
         seal(&mut command)
             .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe_dir)
             // A share in our own environment would become the default of every client.
             .env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
-            // A daemon that speaks version 3 would not understand our commands. Without it a new daemon speaks 2, and
-            // a command speaks what its daemon does.
+            // A daemon that speaks version 3 would not understand our commands. Without this variable, a new daemon
+            // speaks version 2, and a command uses the version of its daemon.
             .env_remove("CUDA_MPS_PROTOCOL_VERSION")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -78,7 +78,7 @@ impl Control {
     }
 
     /// Whether a daemon answers only to MPS v3 (`module verb` arguments, driver r615 and newer) and not to the commands
-    /// used here. An answer of version 2 to `get_server_list` is nothing but numbers.
+    /// used here. In version 2, the answer to `get_server_list` consists of numbers only.
     pub(super) fn speaks_only_v3(&self) -> bool {
         let number = |line: &str| line.trim().is_empty() || line.trim().parse::<Pid>().is_ok();
         if self
@@ -118,7 +118,7 @@ impl Control {
         Ok(pids(&text))
     }
 
-    /// Ends a client's work on the GPU, so that the process can be killed; it is not killed here.
+    /// Ends a client's work on the GPU, so that its process can be killed safely. It does not kill the process.
     ///
     /// # Errors
     /// [`MpsError::Command`] unless the output says success: the exit code is 0 in any case.
@@ -162,7 +162,7 @@ impl Control {
             .spawn()
             .map_err(|e| failed(with_limit(e).to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends without reading is judged by its output.
+            // A failed write is no error if the program has ended without reading: then its output decides.
             if let Err(e) = stdin.write_all(format!("{command}\n").as_bytes())
                 && e.kind() != std::io::ErrorKind::BrokenPipe
             {
@@ -189,8 +189,8 @@ pub(super) struct ProgramOutput {
     pub(super) text: String,
 }
 
-/// How long output may take to arrive after a program's end while a daemon started by it keeps the streams open;
-/// otherwise their end is seen at once.
+/// Time for output to arrive after the program has ended, if a daemon that it started keeps the streams open; otherwise
+/// the streams end at once.
 const LATE_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Waits for a short-lived program; `None` if it did not end in time and was killed.

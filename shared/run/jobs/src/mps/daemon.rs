@@ -21,11 +21,11 @@ use super::stale::{self, RunDir};
 pub struct MpsOptions {
     /// The control program.
     pub program: PathBuf,
-    /// Where run directories are made.
+    /// Folder in which run directories are created.
     pub root: PathBuf,
-    /// UUIDs of the GPUs to which daemon and clients are limited; empty: those of the environment.
+    /// UUIDs of the GPUs to which daemon and clients are limited; empty: the GPUs that the environment allows.
     pub gpus: Vec<String>,
-    /// Maximum time of the daemon for an answer.
+    /// Time limit for an answer of the daemon.
     pub timeout: Duration,
 }
 
@@ -73,10 +73,10 @@ pub struct Attachment {
 }
 
 impl Mps {
-    /// Starts a private daemon, after cleaning up what dead owners left.
+    /// Starts a private daemon, after removing daemons of dead owners.
     ///
     /// # Errors
-    /// [`MpsError::Start`] with what the program or its log said.
+    /// [`MpsError::Start`] with the message of the program or its log.
     pub fn start(options: &MpsOptions) -> Result<Self, MpsError> {
         let gpus = options.gpus.clone();
         let run = RunDir::create(&options.root, &options.program, &gpus)?;
@@ -101,7 +101,7 @@ impl Mps {
         }
     }
 
-    /// Uses a running daemon, at the given pipe directory or that of the environment or NVIDIA's default.
+    /// Uses a running daemon, at the given pipe directory, or else that of the environment, or else NVIDIA's default.
     ///
     /// # Errors
     /// [`MpsError::NoDaemon`]; [`MpsError::Protocol`] if it does not speak version 2.
@@ -154,7 +154,7 @@ impl Mps {
     /// Checks that a worker (a process group) is a client and that its share took effect.
     ///
     /// # Errors
-    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon does not
+    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or [`MpsError::Command`] if the daemon does not
     /// answer.
     pub fn verify(
         &self,
@@ -210,7 +210,7 @@ impl Mps {
     /// is pending, which is not an error.
     ///
     /// # Errors
-    /// [`MpsError::Command`] with what was printed when the daemon refused.
+    /// [`MpsError::Command`] with the output if the daemon refused.
     pub fn terminate_group(&self, group: Pid) -> Result<(), MpsError> {
         let members = members(group);
         for server in self.control.servers()? {
@@ -231,8 +231,8 @@ impl Mps {
         Ok(self.statuses()?.contains(&ServerStatus::Fault))
     }
 
-    /// Whether a daemon that was started here has ended, although nobody stopped it. It looks at all processes, so it is
-    /// for when the daemon does not answer.
+    /// Whether a daemon that was started here has ended, although nobody stopped it. It scans all processes, so call it
+    /// only when the daemon does not answer.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         let pipe_dir = self.control.pipe_dir();
@@ -253,10 +253,10 @@ impl Mps {
         servers.map(|server| self.control.status(server)).collect()
     }
 
-    /// Whether every server serves (again after a fault, when all clients have ended).
+    /// Checks that every server accepts clients; after a fault this is the case again when all clients have ended.
     ///
     /// # Errors
-    /// [`MpsError::Fault`] if one does not; [`MpsError::Command`] if the daemon does not answer.
+    /// [`MpsError::Fault`] if a server does not; [`MpsError::Command`] if the daemon does not answer.
     pub fn recovered(&self) -> Result<(), MpsError> {
         let mut all = self.statuses()?.into_iter();
         match all.find(|s| *s != ServerStatus::Active) {
@@ -281,7 +281,7 @@ impl Mps {
         }
     }
 
-    /// Stops the daemon if it was started here, and reports what could not be done.
+    /// Stops the daemon if it was started here, and reports failures, unlike dropping the value.
     ///
     /// # Errors
     /// Processes that outlive SIGKILL, or a directory that cannot be removed.
@@ -317,7 +317,7 @@ pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Resu
     command
         .arg("-d")
         .env("CUDA_MPS_LOG_DIRECTORY", log)
-        // An outer launch, of which this one is part, would treat the daemon as one of its own jobs.
+        // An outer launch that runs this one would treat the daemon as one of its own jobs.
         .env_remove(MARK)
         .stdin(Stdio::null());
     if !options.gpus.is_empty() {

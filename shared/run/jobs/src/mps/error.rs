@@ -31,7 +31,7 @@ pub enum MpsError {
     /// The daemon did not come up.
     #[error("the MPS daemon does not start: {detail}")]
     Start {
-        /// What was seen.
+        /// Message of the program or of its log.
         detail: String,
     },
     /// A launch keeps its own daemon on the GPU.

@@ -11,7 +11,8 @@ pub fn clean_orphans() {
     if !root.is_dir() {
         return;
     }
-    // As in `RunDir::create`. If another process holds the lock, nothing is done: that start does it.
+    // Takes the same lock as `RunDir::create`. If another process holds it, nothing is done, because that process
+    // cleans up itself.
     if let Ok(_gate) = lock(&root.join("lock")) {
         stale::clean(&root, &program).ok();
     }

@@ -1,4 +1,4 @@
-//! The processes of a pipe directory, and ending them gently.
+//! Finds the processes of a pipe directory, and ends them gently.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -19,9 +19,10 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Finds them. Anybody who inspects the daemon exports its pipe directory, for example in a shell, and numbers
-    /// printed by a control program may belong to any process. So a daemon or server must also be NVIDIA's program, a
-    /// client must carry a job's mark, and all must descend from the owner.
+    /// Finds these processes. The environment proves nothing: anybody who inspects the daemon exports its pipe
+    /// directory, for example in a shell. Nor do numbers printed by a control program, which may belong to any process.
+    /// So a daemon or server must also be NVIDIA's program, a client must carry a job's mark, and all must descend from
+    /// the owner.
     pub(super) fn find(pipe_dir: &Path, lineage: &Lineage) -> Self {
         let mut wanted = b"CUDA_MPS_PIPE_DIRECTORY=".to_vec();
         wanted.extend_from_slice(pipe_dir.as_os_str().as_bytes());
@@ -37,7 +38,7 @@ impl Ours {
         }
     }
 
-    /// Whether the control daemon is among them: its servers may outlive it.
+    /// Whether the control daemon itself is still alive: its servers may outlive it.
     pub(super) fn has_control(&self) -> bool {
         self.daemons.iter().any(|p| is_control(p.pid))
     }

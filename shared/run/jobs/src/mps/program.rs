@@ -8,7 +8,8 @@ pub(crate) fn is_program(pid: i32) -> bool {
     is_program_name(&name(pid))
 }
 
-/// Whether a process is the control daemon: the names differ only behind the bytes that the kernel keeps.
+/// Whether a process is the control daemon. Its command line decides, because the names of daemon and server differ
+/// only after the 15 bytes that the kernel keeps.
 pub(super) fn is_control(pid: i32) -> bool {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let server = b"nvidia-cuda-mps-server";

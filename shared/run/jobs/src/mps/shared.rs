@@ -1,11 +1,10 @@
 //! One daemon for each GPU and user, shared by programs that start and end on their own.
 //!
-//! A directory `gpu-UUID` below the root of run directories holds the daemon's pipe and log, and the
-//! file `clients`. Each client holds a shared lock on that file, through the process that attends it
-//! (see [`crate::attend`]); the kernel drops the lock with its holder however it dies. A leaving
-//! client that can lock the file exclusively was the last: it stops the daemon and removes the
-//! directory. All of this happens under a lock on `gpu-UUID.lock` beside the directory, so that no
-//! client joins a daemon that is about to stop.
+//! A directory `gpu-UUID` below the root of run directories holds the daemon's pipe and log, and the file `clients`.
+//! Each client holds a shared lock on that file, through the process that attends it (see [`crate::attend`]); the
+//! kernel releases the lock when its holder dies, in whatever way. A leaving client that can lock the file exclusively
+//! was the last: it stops the daemon and removes the directory. All of this happens under a lock on `gpu-UUID.lock`
+//! beside the directory, so that no client joins a daemon that is about to stop.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -25,7 +24,7 @@ use super::{MpsError, find_control};
 pub struct SharedMps {
     mps: Mps,
     dir: PathBuf,
-    /// Absent after it has been left.
+    /// Absent after this process has left.
     member: Option<Membership>,
 }
 
@@ -105,7 +104,7 @@ fn start(control: &Control, dir: &Path, options: &MpsOptions) -> Result<(), MpsE
     daemon::start(control, &dir.join("log"), options)
 }
 
-/// Membership in a shared daemon that another process has joined, held by the process that attends that one.
+/// Membership in a shared daemon that another process has joined. The attendant of that process holds it.
 #[derive(Debug)]
 pub struct Membership {
     dir: PathBuf,
@@ -113,7 +112,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Joins the daemon of this directory while the process that joined it first is still a member.
+    /// Joins the daemon of this directory. The process that joined before must still be a member.
     ///
     /// # Errors
     /// [`MpsError::NotPrivate`] if it is no directory of this user; [`MpsError::Io`].
@@ -124,7 +123,7 @@ impl Membership {
         Ok(Self { dir, client })
     }
 
-    /// Leaves; the last one stops the daemon.
+    /// Leaves the daemon; the last member stops it.
     ///
     /// # Errors
     /// [`MpsError`] if the daemon's directory cannot be removed. Without the control program
@@ -138,8 +137,8 @@ impl Membership {
     }
 }
 
-/// How long a daemon may take for an answer when it is to be stopped: it answers at once or hangs, and the process
-/// that ends last waits for this.
+/// Time limit for an answer of a daemon that is being stopped. A daemon answers at once or hangs, and the process that
+/// ends last has to wait for it.
 const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Stops the daemon and removes its directory unless it has members. The caller holds the gate.
@@ -164,8 +163,8 @@ pub(super) fn leave(dir: &Path, control: &Control) -> Result<(), MpsError> {
     stale::remove(dir)
 }
 
-/// Stops the shared daemons below `root` whose clients have all gone without leaving (their attendants were killed,
-/// too).
+/// Stops the shared daemons below `root` whose clients have all died without leaving (because their attendants were
+/// killed, too).
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
@@ -185,8 +184,8 @@ pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// `gpu-` and the letters and digits of the GPU's name. It is short because the path of a socket below it may have at
-/// most 107 bytes.
+/// Directory name for a GPU: `gpu-` and the letters and digits of its UUID. It is short because the path of a socket
+/// below it may have at most 107 bytes.
 fn name(gpu: &str) -> String {
     let uuid = gpu.strip_prefix("GPU-").unwrap_or(gpu);
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -197,7 +196,8 @@ fn gate_of(dir: &Path) -> PathBuf {
     dir.with_extension("lock")
 }
 
-/// The shared lock of a client. It never blocks: an exclusive lock is only taken by a process that holds the gate.
+/// The shared lock of a client. It never blocks, because exclusive locks are only taken by a process that holds the
+/// gate (the lock on `gpu-UUID.lock`).
 fn client_lock(dir: &Path) -> Result<File, MpsError> {
     let path = dir.join("clients");
     let what = || format!("cannot lock {}", path.display());

@@ -19,12 +19,12 @@ use super::process::{self, Ours};
 
 /// The longest name of a socket in the daemon's pipe directory.
 pub(super) const SOCKET: &str = "control_privileged";
-/// Longest path of a directory below which sockets are, as their paths may have at most 107 bytes: the longest that
-/// we and the daemon add is `/gpu-` with 32 letters of a GPU's name, and `/pipe/control_privileged`.
+/// Longest path of the root directory. Paths of sockets may have at most 107 bytes, and the longest suffix that we and
+/// the daemon add is `/gpu-` with 32 letters of a GPU's name, and `/pipe/control_privileged`.
 const LONGEST: usize = LONGEST_SOCKET - 5 - 32 - 24;
 
-/// Where run directories are by default: a short path. The folder for temporary files of a batch system may be too
-/// long, and is then not used.
+/// Default root of run directories. It must be a short path, so a batch system's folder for temporary files is not used
+/// if its path is too long.
 #[must_use]
 pub fn default_root() -> PathBuf {
     let name = format!("mt-mps-{}", nix::unistd::getuid());
@@ -39,7 +39,7 @@ pub fn default_root() -> PathBuf {
 #[derive(Debug)]
 pub(super) struct RunDir {
     path: PathBuf,
-    /// Held, not read: the lock ends with it.
+    /// Never read; dropping the file releases the lock.
     _lock: File,
 }
 
@@ -48,8 +48,8 @@ impl RunDir {
     /// the GPUs of its daemon, one per line.
     pub(super) fn create(root: &Path, program: &Path, gpus: &[String]) -> Result<Self, MpsError> {
         private_dir(root)?;
-        // Held while orphans are searched for, so that a directory whose owner is just about to lock it is not
-        // treated as one.
+        // Held during the search for orphans, so that a directory whose owner is about to lock it does not count as
+        // one.
         let _guard = lock(&root.join("lock"))?;
         clean(root, program)?;
         let path = tempfile::Builder::new()
@@ -104,8 +104,8 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
     Ok(None)
 }
 
-/// Stops what dead owners left below `root` and removes their directories. A process that cannot be stopped (inside a
-/// hanging driver) keeps its directory and does not block a start.
+/// Stops the processes that dead owners left below `root` and removes their directories. If a process cannot be stopped
+/// (inside a hanging driver), its directory stays, and the start continues.
 pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
@@ -130,7 +130,7 @@ pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// Whether a directory is what [`RunDir::create`] makes: private, and with no other contents.
+/// Whether a directory was created by [`RunDir::create`]: it is private, and has no other contents.
 fn is_run(path: &Path) -> bool {
     let named = path
         .file_name()
@@ -148,8 +148,8 @@ fn is_run(path: &Path) -> bool {
 pub(super) fn stop_all(control: &Control, lineage: &Lineage) -> Vec<Pid> {
     for server in control.servers().unwrap_or_default() {
         for client in control.clients(server).unwrap_or_default() {
-            // SIGKILL with pending GPU work is undefined, so the work is ended first. If that is refused, only the
-            // kill below remains.
+            // SIGKILL with pending GPU work has undefined effects under MPS, so the work is ended first. If the daemon
+            // refuses that, only the kill below remains.
             control.terminate(server, client).ok();
         }
     }
@@ -191,7 +191,7 @@ pub(super) fn remove(path: &Path) -> Result<(), MpsError> {
     fs::remove_dir_all(path).map_err(MpsError::io(format!("cannot remove {}", path.display())))
 }
 
-/// Makes a directory of mode 0700, or checks that an existing one is private.
+/// Creates a directory with mode 0700, or checks that an existing one is private.
 pub(super) fn private_dir(path: &Path) -> Result<(), MpsError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(()),

@@ -24,7 +24,7 @@ pub(super) const LIMITS: [(&str, Resource); 15] = [
     ("stack", Resource::RLIMIT_STACK),
 ];
 
-/// A resource limit in the unit of setrlimit(2); `RLIM_INFINITY` is none.
+/// A resource limit in the unit of setrlimit(2); `RLIM_INFINITY` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) soft: u64,
@@ -37,12 +37,13 @@ impl Limit {
         hard: RLIM_INFINITY,
     };
 
-    /// That of this process.
+    /// The limit of this process.
     pub(super) fn own(resource: Resource) -> Self {
         getrlimit(resource).map_or(Self::NONE, |(soft, hard)| Self { soft, hard })
     }
 
-    /// Sets it, or what is nearest to it; whether it is exact. It only makes system calls.
+    /// Sets the limit, or the nearest permitted one; returns whether it is exact. Only makes system
+    /// calls.
     pub(super) fn set(self, resource: Resource) -> bool {
         if setrlimit(resource, self.soft, self.hard).is_ok() {
             return true;

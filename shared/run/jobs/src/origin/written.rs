@@ -1,4 +1,4 @@
-//! An origin, and how it is written.
+//! An origin and its serialised form.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use super::limits::{LIMITS, Limit};
 use crate::cpus::{Cpus, CpusError, ranges};
 
-/// What a process has from the one that started it: file mode mask, niceness, processors, resource limits, and the
-/// signals that are ignored.
+/// Attributes that a process inherits from its parent: file mode mask, niceness, processors, resource limits, and
+/// ignored signals.
 ///
-/// Two things are not part of it: SIGPIPE, which every Rust program ignores, so what its starter did is lost; and the
-/// limit of real-time processes (`RLIMIT_RTTIME`), which marks the processes of a job.
+/// Two attributes are not included: SIGPIPE, which every Rust program ignores, so that the parent's choice is lost; and
+/// the limit of real-time processes (`RLIMIT_RTTIME`), which marks the processes of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Origin {
     pub(super) umask: u32,
-    /// -20 (favoured) to 19.
+    /// From -20 (favoured) to 19.
     pub(super) nice: i32,
-    /// Not empty unless the system does not say.
+    /// Empty only if the system does not report them.
     pub(super) cpus: Vec<usize>,
     /// In the order of [`LIMITS`].
     pub(super) limits: [Limit; LIMITS.len()],
@@ -31,7 +31,7 @@ pub struct Origin {
 /// The largest number of a signal in Linux.
 pub(super) const SIGNALS: i32 = 64;
 
-/// An origin as it is written. What is left out is 0, no limit, or no signal.
+/// Serialised form of an origin. Missing members mean 0, no limit, or no signal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -39,10 +39,10 @@ struct Wire {
     umask: String,
     #[serde(default, skip_serializing_if = "is_zero")]
     nice: i32,
-    /// `0-3,8`.
+    /// Ranges, such as `0-3,8`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     cpus: String,
-    /// Soft and hard; `null` is none.
+    /// Soft and hard limit; `null` means no limit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     limits: BTreeMap<String, [Option<u64>; 2]>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +74,7 @@ impl From<Origin> for Wire {
     }
 }
 
-/// An origin that was not written by [`Origin`]'s own form.
+/// A serialised origin is invalid. The variant names the invalid part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
     /// The mask.

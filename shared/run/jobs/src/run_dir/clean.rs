@@ -1,8 +1,8 @@
 //! Cleaning up after dead runs.
 //!
 //! The contents of a run directory are not trusted. A directory belongs to a run only if everything that
-//! [`super::RunDir`] creates is there and consistent. Only entries of its ledger with the run's own random name are
-//! touched. And a process is killed only with two proofs that it belongs to the run (see
+//! [`super::RunDir`] creates is there and consistent. Only resources in its ledger that contain the run's own random
+//! name are touched. And a process is killed only with two proofs that it belongs to the run (see
 //! [`crate::process::Lineage`]).
 
 use std::fs::{self, File, TryLockError};
@@ -35,7 +35,7 @@ pub struct Cleaned {
 }
 
 impl Cleaned {
-    /// What is told of it: that something was cleaned up, and each thing that is left.
+    /// Messages for the user: what was cleaned up, and each item that is left.
     pub fn told(&self) -> impl Iterator<Item = String> {
         let pid = self.pid.map_or_else(String::new, |pid| format!(" {pid}"));
         let did = format!(
@@ -81,7 +81,7 @@ impl Found {
         let owner = Owner::read(path).ok_or_else(|| refused("it names no owner"))?;
         let ledger = fs::read_to_string(path.join("ledger"))
             .map_err(|error| refused(&format!("its ledger cannot be read: {error}")))?;
-        // A line cut short by a kill names something that was not created.
+        // A truncated last line comes from a kill; its resource was never created.
         let ledger: Vec<Resource> = ledger
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    /// Whether the owner is alive. The lock may be free even so: some file systems do not keep locks.
+    /// Whether the owner is alive. A free lock is no proof of its death, because some file systems do not keep locks.
     fn is_in_use(&self) -> io::Result<bool> {
         match self.lock.try_lock() {
             Ok(()) => Ok(self.owner.is_alive()),
@@ -164,8 +164,8 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
                     Err(error) => cleaned.left.push(format!("{}: {error}", group.display())),
                 }
             }
-            // Asked last: a group inside that of another run (`exec` in `exec`) may be removed with it at any moment,
-            // and was then not somebody else's.
+            // Checked last: a group inside the group of another run (`exec` in `exec`) may be removed with that run at
+            // any moment, and then it did not belong to somebody else.
             Resource::Cgroup(group) if !group.exists() => {}
             Resource::Cgroup(group) => {
                 let text = format!("{} is not this run's control group", group.display());
@@ -184,7 +184,7 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
 /// # Errors
 /// As for [`one`].
 pub(super) fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
-    // Its lock is held meanwhile: another start would kill them at once.
+    // Holds the lock meanwhile, since another start would kill the processes at once.
     let found = Found::authenticate(path)?;
     if found.is_in_use()? {
         return Ok(());
@@ -205,8 +205,8 @@ pub(super) fn ask_to_end(path: &Path, grace: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a directory whose owner died while creating it: it contains only what is created first. Call it while no
-/// other start is in progress.
+/// Removes a directory whose owner died while creating it, so that it contains only the files that are created first.
+/// Call it while no other start is in progress.
 fn remove_half_made(path: &Path) -> io::Result<()> {
     check_private_dir(path)?;
     let made = ["lock", "owner.json", "ledger"];
@@ -225,7 +225,7 @@ fn remove_half_made(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     for name in made {
-        // Some of them may be missing.
+        // Some of these files may be missing.
         fs::remove_file(path.join(name)).ok();
     }
     fs::remove_dir(path)
@@ -254,7 +254,7 @@ mod tests {
         fs::write(path.join("lock"), "").unwrap();
         fs::write(path.join("ledger"), ledger).unwrap();
         let mut owner = Owner::this("dead");
-        // It has the same number and an earlier start than any process of this test, so it counts as dead.
+        // The recorded owner has this process's number but an earlier start time, so it counts as dead.
         owner.process = Some(Identity {
             pid: std::process::id().cast_signed(),
             start: 1,
@@ -311,7 +311,7 @@ mod tests {
             let error = one(other, PATIENCE).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{other:?}");
         }
-        // A start reports that it left them, and succeeds.
+        // A start reports that it left these entries, and succeeds.
         let (_run, cleaned) = RunDir::create(&base, "next").unwrap();
         let left = cleaned.iter().filter(|c| !c.left.is_empty()).count();
         assert_eq!(left, 2, "{cleaned:?}");

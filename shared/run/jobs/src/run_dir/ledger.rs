@@ -24,13 +24,13 @@ pub enum Resource {
 pub(crate) struct Owner {
     pub(super) tool: String,
     pub(super) process: Option<Identity>,
-    /// The process that adopts what a dead owner leaves running.
+    /// Ancestors of the owner; one of them adopts the processes that a dead owner leaves running.
     #[serde(default)]
     pub(super) ancestors: Vec<Identity>,
 }
 
 impl Owner {
-    /// Name of the file that it is kept in.
+    /// Name of its file in the run directory.
     pub(crate) const FILE: &str = "owner.json";
 
     /// This process.
@@ -43,7 +43,7 @@ impl Owner {
         }
     }
 
-    /// Writes it into its directory.
+    /// Writes the owner into its run directory.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
         let mut file = append_private(&dir.join(Self::FILE))?;
         file.write_all(&serde_json::to_vec(self)?)
@@ -65,7 +65,7 @@ impl Owner {
         self.process.is_some_and(Identity::is_alive)
     }
 
-    /// For deciding which processes belong to it.
+    /// The lineage that decides which processes belong to this owner.
     pub(crate) fn lineage(&self) -> Lineage {
         Lineage::of(self.process, self.ancestors.clone())
     }

@@ -1,8 +1,8 @@
-//! Starts a program as [`std::process::Command`] does, but inside its control group from its first instruction on.
+//! Starts a program like [`std::process::Command`], but inside its control group from its first instruction on.
 //!
-//! A process that moves into a control group waits for a grace period of the kernel, 6 to 16 ms, in which no process
-//! of the machine can start or end a thread. `clone3` with `CLONE_INTO_CGROUP` (Linux 5.7, version 2 only) avoids
-//! the move, and the standard library has no way to it.
+//! A process that moves into a control group waits for an RCU grace period of the kernel, 6 to 16 ms, during which no
+//! process of the machine can start or end a thread. `clone3` with `CLONE_INTO_CGROUP` (Linux 5.7, version 2 only)
+//! avoids the move, but the standard library does not support it.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::descriptors::keep_streams_only;
 use crate::origin::Ready;
 use crate::{JobSpec, Origin};
 
-/// A process that was started and must be waited for, with its ends of pipes.
+/// A started process that must be waited for, with our ends of its pipes.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
@@ -35,8 +35,8 @@ pub(crate) struct Process {
 /// How a process ended.
 pub(crate) struct Waited {
     pub(crate) status: ExitStatus,
-    /// Most memory of the process, or of one for which it has waited, bytes. It is not less than what this process had
-    /// when it started that one.
+    /// Peak memory, in bytes, of the process or of one for which it has waited. It is at least the memory of this
+    /// process at the time of the fork.
     pub(crate) peak_bytes: u64,
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn wait(pid: Pid) -> Option<Waited> {
     }
 }
 
-/// What the new process needs. Between fork and exec it may not allocate, since another thread may have held the
-/// allocator's lock when it was forked.
+/// Everything that the new process needs for exec, allocated in advance. Between fork and exec it must not allocate,
+/// since another thread may have held the allocator's lock at the fork.
 struct Program<'a> {
     argv: Words,
     env: Words,
@@ -77,7 +77,7 @@ struct Program<'a> {
 /// Strings for the kernel: pointers to each, and a null pointer.
 struct Words {
     pointers: Vec<*const c_char>,
-    /// What the pointers point to.
+    /// Owns the strings that the pointers refer to.
     _words: Vec<CString>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
 }
 
 impl Program<'_> {
-    /// Makes the calling process, a fork, this program. It returns only if that fails.
+    /// Replaces the calling process, a fork, by this program. It returns only on failure.
     fn exec(&self, streams: [BorrowedFd<'_>; 3], seat: &Seat, inside: bool) -> Errno {
         if let Err(error) = self.prepare(streams, seat, inside) {
             return error;
@@ -185,16 +185,16 @@ impl Program<'_> {
         }
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
-        // Rust programs ignore it, and programs inherit that.
+        // Rust programs ignore SIGPIPE, and a new program would inherit that.
         // SAFETY: no handler is set.
         #[expect(unsafe_code, reason = "see above")]
         unsafe {
             signal(Signal::SIGPIPE, SigHandler::SigDfl)?;
         }
-        // Before the limit on descriptors may fall below their numbers.
+        // Must come before `origin.take`, which may lower the limit on descriptors below their numbers.
         keep_streams_only();
         if let Some(origin) = &self.origin {
-            // Whoever wants to know what is lacking asks `Origin::refused`.
+            // Attributes that cannot be given are ignored here; `Origin::refused` reports them.
             origin.take();
         }
         seat.take(inside)
@@ -209,7 +209,7 @@ unsafe extern "C" {
 
 enum Fork {
     Parent(Pid),
-    /// Whether it is in the control group that was asked for.
+    /// `inside`: whether it is already in the requested control group.
     Child {
         inside: bool,
     },
@@ -232,7 +232,7 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Of the kernel's `sched.h`; the constant in `libc` is truncated to 32 bits.
+/// Flag from the kernel's `sched.h`; the constant in `libc` is truncated to 32 bits.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Copies this process, if possible into the control group with this folder.
@@ -256,8 +256,8 @@ fn fork(folder: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
         match pid {
             0 => return Ok(Fork::Child { inside: true }),
             pid if pid > 0 => return Ok(Fork::Parent(Pid::from_raw(pid as i32))),
-            // An older kernel, a sandbox without this call, a group of version 1, one that refuses us: the child
-            // tries to move.
+            // An older kernel, a sandbox that blocks this call, a group of version 1, or a group that refuses us: falls
+            // back to fork, after which the child tries to move.
             _ => {}
         }
     }

@@ -15,7 +15,7 @@ use crate::sign::{Sign, bear};
 
 /// A control group to start in.
 pub(super) struct Group {
-    /// Its `cgroup.procs`, which takes processes that move.
+    /// Its `cgroup.procs`; writing to it moves a process into the group.
     procs: File,
     folder: Option<File>,
 }
@@ -29,7 +29,7 @@ impl Group {
         })
     }
 
-    /// Puts this process into the group. An interruption by a signal is no reason to give up.
+    /// Moves this process into the group; retries if a signal interrupts it.
     fn enter(&self) -> nix::Result<()> {
         loop {
             match nix::unistd::write(&self.procs, b"0") {
@@ -40,11 +40,11 @@ impl Group {
     }
 }
 
-/// What a new process does before it becomes its program.
+/// Settings that a new process applies to itself before it becomes its program.
 pub(super) struct Seat {
     group: Option<Group>,
-    /// Whether it must be in the group. Otherwise the group may refuse it: one delegated to a user, if this process
-    /// is outside of the delegated subtree.
+    /// Whether it is an error if the process cannot join the group. For example, a group that is delegated to a user
+    /// refuses processes from outside of the delegated subtree.
     must: bool,
     cpus: Option<CpuSet>,
     brand: u64,
@@ -52,7 +52,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// On the processors `cpus`, or on any if there are none.
+    /// A seat on the processors `cpus`, or on any if `cpus` is empty.
     pub(super) fn new(sign: &Sign, group: Option<Group>, must: bool, cpus: &[usize]) -> Self {
         Self {
             group,
@@ -68,8 +68,8 @@ impl Seat {
         self.group.as_ref()?.folder.as_ref().map(File::as_fd)
     }
 
-    /// Takes the seat, in a new process that is already in its group if `inside`. Only async-signal-safe calls are
-    /// made: prctl, getppid, write, getrlimit, setrlimit and sched_setaffinity.
+    /// Applies the settings in a new process; `inside`: it is already in its group. Makes only async-signal-safe calls:
+    /// prctl, getppid, write, getrlimit, setrlimit and sched_setaffinity.
     pub(super) fn take(&self, inside: bool) -> nix::Result<()> {
         // First of all, so that whatever this process starts is inside the group as well.
         if let Some(group) = &self.group
@@ -77,11 +77,11 @@ impl Seat {
         {
             match group.enter() {
                 Err(error) if self.must => return Err(error),
-                // Refused: mark, brand and process group remain to find what it starts.
+                // The group refused it; mark, brand and process group remain for finding its descendants.
                 _ => {}
             }
         }
-        // Refused: the mark remains.
+        // If the brand is refused, the mark remains.
         bear(self.brand).ok();
         if let Some(cpus) = &self.cpus {
             sched_setaffinity(Pid::from_raw(0), cpus)?;

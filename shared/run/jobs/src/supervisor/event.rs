@@ -7,12 +7,12 @@ use units::{Batch, TaskId};
 
 use crate::{LineCutter, OutOfMemory};
 
-/// A job of a [`crate::Supervisor`]; never given twice.
+/// Identifies a job of a [`crate::Supervisor`]; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(super) u64);
 
 impl JobId {
-    /// The job with a number, for hosts without processes, which count their jobs themselves.
+    /// The id with a given number, for hosts without real processes, which number their jobs themselves.
     #[must_use]
     pub const fn numbered(number: u64) -> Self {
         Self(number)
@@ -24,29 +24,29 @@ impl JobId {
 pub struct Event {
     /// Which job.
     pub job: JobId,
-    /// When it was seen.
+    /// Time at which the supervisor noticed it.
     pub at: Instant,
     /// What happened.
     pub what: Happening,
 }
 
-/// Steps of training that were read together and are reported together.
+/// Training steps that were read, and are reported, together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Steps {
-    /// How many.
+    /// Number of steps.
     pub steps: u64,
-    /// Samples of all of them.
+    /// Total samples of these steps.
     pub samples: u64,
     /// The last loss.
     pub loss: Option<f64>,
-    /// Number of the last one over all restarts, if the job counts them.
+    /// Number of the last step, counted over all restarts, if the job reports it.
     pub last: Option<u64>,
-    /// Sums of the gradient norms that were reported with them.
+    /// Sums of the gradient norms that were reported with these steps.
     pub gradient: Moments,
 }
 
 impl Steps {
-    /// Adds those that followed.
+    /// Adds steps that followed.
     pub(super) fn add(&mut self, more: &Self) {
         self.steps = self.steps.saturating_add(more.steps);
         self.samples = self.samples.saturating_add(more.samples);
@@ -59,52 +59,53 @@ impl Steps {
 /// Events of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// It stands by: everything that does not depend on the checkpoint is done, and it waits for `run`.
+    /// It is on standby: all start-up work that does not depend on the checkpoint is done, and it waits for `run`.
     Loaded,
     /// It is warm.
     Ready {
-        /// Multiprocessors that it sees, if it says so.
+        /// Number of multiprocessors that it sees, if reported.
         sms: Option<u32>,
-        /// Whether it is an MPS client, if it says so.
+        /// Whether it is an MPS client, if reported.
         mps: Option<bool>,
     },
-    /// It trained.
+    /// It reported training steps.
     Steps(Steps),
     /// It waits for orders.
     Parked,
     /// It reports that it is done.
     Done {
-        /// Total number of samples, if it says so.
+        /// Total number of samples, if reported.
         samples: Option<u64>,
     },
-    /// Its log can no longer be written; the job continues without.
+    /// Its log can no longer be written; the job continues without a log.
     LogFailed(String),
     /// A warning: its progress may have another meaning, or it has left the control group that limits its share.
     Doubt(String),
-    /// Its gradient norms are invalid and were ignored; the reason. Once for each job.
+    /// Its gradient norms are invalid and were ignored; the reason. Reported once for each job.
     NormsLeftOut(NormsError),
-    /// A line was too long to be read; it is in the log. Once for each job.
+    /// A line was too long to parse; the log contains it. Reported once for each job.
     Overlong,
-    /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
+    /// Not even SIGKILL ends it, so it is given up; `Exited` follows.
     Unkillable,
     /// It ended, together with everything that it had started. The last event of a job.
     Exited {
         /// How it ended.
         exit: Exit,
-        /// The processes that it had left behind and that were killed, such as `sleep (pid 123)`.
+        /// Processes that it left behind and that were killed, such as `sleep (pid 123)`.
         strays: Vec<String>,
         /// The end of its log.
         tail: String,
         /// Whether it failed for lack of memory, and how that was recognised.
         out_of_memory: Option<OutOfMemory>,
-        /// Most memory that it used, bytes: of its control group where that counts memory; else of the largest of its
-        /// processes. `None` if that is unknown.
+        /// Peak memory in bytes: of its control group if that counts memory, otherwise of its largest process. `None`
+        /// if unknown.
         peak_bytes: Option<u64>,
     },
 }
 
 impl Happening {
-    /// What a user must hear of it about the job `name`, which nothing else shows. How a job ended is not a part of it.
+    /// A message for the user about the job `name`, for events that are shown nowhere else; `None` for others, such as
+    /// the end of a job.
     #[must_use]
     pub fn told(&self, name: &str) -> Option<String> {
         match self {
@@ -132,7 +133,7 @@ impl Happening {
     }
 }
 
-/// That processes which a job had left behind were killed; `None` if there were none.
+/// A message about killed processes that a job had left behind; `None` if there were none.
 #[must_use]
 pub fn strays_told(strays: &[String]) -> Option<String> {
     let (count, names) = (strays.len(), strays.join(", "));
@@ -151,7 +152,7 @@ pub enum Exit {
 /// An order to a pool worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What the next [`Order::Run`] is for: one task of a schedule, after which the worker reports that it is done,
+    /// Work of the next [`Order::Run`]: one task of a schedule, after which the worker reports that it is done,
     /// synchronises, and reports that it is parked.
     Task {
         /// Round of the job, from 0.
@@ -194,8 +195,8 @@ impl std::fmt::Debug for Echo {
     }
 }
 
-/// How long a killed process may take to go. SIGKILL acts within milliseconds, except on a process that waits inside
-/// a driver or a file system; what has not gone by then is left to the guard.
+/// Time for a killed process to disappear. SIGKILL acts within milliseconds, except on a process that waits inside a
+/// driver or a file system; processes that remain after this time are left to the guard.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything that a job has started: asked to end, found, killed.
+//! All processes of a job: finding them, asking them to end, and killing them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use crate::process::{self, Identity, Lineage};
 use crate::sign::Sign;
 use crate::{cgroup, mps};
 
-/// The processes of a job, whose first has not been waited for: so its number identifies it and its process group.
+/// The processes of a job. The first process has not been waited for, so its number still identifies it and its process
+/// group.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) first: Pid,
@@ -26,14 +27,14 @@ impl Family {
         killpg(self.first, signal).ok();
     }
 
-    /// Sends SIGTERM to each process once: many programs treat a second one as a request to end at once. The last
-    /// programs of a pipeline end by themselves, see [`process::is_filter`].
+    /// Sends SIGTERM to each process once, because many programs treat a second signal as a request to end immediately.
+    /// The filters of a pipeline get none and end by themselves, see [`process::is_filter`].
     pub(super) fn ask_to_end(&self) {
         let (filters, others): (Vec<Identity>, Vec<Identity>) = self
             .others()
             .into_iter()
             .partition(|p| process::is_filter(p.pid));
-        // The whole group at once, so that none that is just being started is missed.
+        // Signals the whole group at once, so that no process that is just being started is missed.
         let at_once = filters.is_empty();
         if at_once {
             self.signal(Signal::SIGTERM);
@@ -48,8 +49,8 @@ impl Family {
         }
     }
 
-    /// The live processes besides the first, in its process group, its control group or elsewhere, without daemons
-    /// that the job has started but that others use as well.
+    /// The live processes of the job except the first, in its process group, its control group or elsewhere; without
+    /// daemons that others use as well.
     pub(super) fn others(&self) -> Vec<Identity> {
         let first = self.first.as_raw();
         let members = self.cgroup.as_deref().map(cgroup::members_by);
@@ -61,19 +62,20 @@ impl Family {
         all
     }
 
-    /// Kills all, and waits at most for `patience` until the others have gone. Adds these to `strays`.
+    /// Kills all processes, waits at most `patience` until all but the first have gone, and adds these to `strays`.
     pub(super) fn put_away(&self, strays: &mut BTreeMap<i32, String>, patience: Duration) {
         let first = self.first.as_raw();
-        // A process that has dropped the signs and left the process group is still in this group.
+        // A process that has dropped the signs and left the process group is still in the control group.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
         let mut inside = members.unwrap_or_default();
-        // A daemon that the job has started, but that others use as well, is not its own.
+        // An MPS daemon that the job has started is spared, because others use it as well.
         let all = inside.len();
         inside.retain(|p| !mps::is_program(p.pid));
         let is_shared = inside.len() < all;
         inside.retain(|p| p.pid != first);
         note(strays, &inside);
-        // The group is killed before all processes of the machine are searched: a fork bomb would continue meanwhile.
+        // Kills the group before searching all processes of the machine, because a fork bomb would continue during the
+        // search.
         if let Some(procs) = self.cgroup.as_deref().filter(|_| !is_shared) {
             cgroup::kill_members(procs);
         }
@@ -87,7 +89,7 @@ impl Family {
     }
 }
 
-/// Adds processes as users know them, by number; those of which the name was known before keep it.
+/// Adds descriptions of processes by their number; existing descriptions stay.
 pub(super) fn note(strays: &mut BTreeMap<i32, String>, processes: &[Identity]) {
     for process in processes {
         let entry = strays.entry(process.pid);

@@ -35,19 +35,19 @@ pub(super) struct RunningJob {
     kill_at: Option<Instant>,
     /// When SIGKILL was first sent.
     killed: Option<Instant>,
-    /// While it ends: its other processes that were alive when last looked for.
+    /// While the job ends: its other processes that were alive at the last search.
     others: Vec<Identity>,
-    /// What its first process had left behind when it was killed, by number.
+    /// Processes that outlived its first process and were killed, by number, with descriptions.
     strays: BTreeMap<i32, String>,
     /// Whether its control group is an enclosure, which is removed with the job.
     enclosed: bool,
-    /// Whether it was reported that a process has left the group, or that the first never joined it.
+    /// Whether it was already reported that a process has left the group, or that the first process never joined it.
     left: bool,
-    /// What the groups that it is in counted when it started.
+    /// Counters of its control groups when it started.
     memory: Watched,
-    /// Whether it was reported that its norms are invalid.
+    /// Whether invalid norms were already reported.
     norms_told: bool,
-    /// Whether it was reported that a line of it is too long.
+    /// Whether a line that is too long was already reported.
     overlong_told: bool,
 }
 
@@ -138,12 +138,12 @@ impl RunningJob {
             .map_err(|error| OrderError::NotRead(error.to_string()))
     }
 
-    /// When SIGKILL is due.
+    /// Time at which SIGKILL is due.
     pub(super) fn kill_at(&self) -> Option<Instant> {
         self.kill_at
     }
 
-    /// Asks all its processes to end; what a job leaves behind that ends by itself gets no grace.
+    /// Asks all its processes to end. (Processes left behind by a job that ends by itself get no grace period.)
     pub(super) fn terminate(&mut self, grace: Duration) {
         if self.kill_at.is_none() && !self.has_exited() {
             if grace.is_zero() {
@@ -157,8 +157,8 @@ impl RunningJob {
         }
     }
 
-    /// Whether it is over: its first process has ended and, if it was asked to end, all others have, too, or their
-    /// grace has passed. Also if it cannot be killed.
+    /// Whether the job is over: its first process has ended and, if it was asked to end, all others have ended too or
+    /// their grace period has passed. A job that cannot be killed is over as well.
     pub(super) fn is_over(&mut self) -> bool {
         if !self.has_exited() {
             return self.is_unkillable();
@@ -168,29 +168,29 @@ impl RunningJob {
         }
         self.others.retain(|p| p.is_alive());
         if self.others.is_empty() {
-            // All processes of the machine are only searched when those that were known have gone.
+            // Searches all processes of the machine only when the known ones have gone.
             self.others = self.family.others();
         }
         self.others.is_empty()
     }
 
-    /// Whether it was asked to end and its grace has not passed.
+    /// Whether it was asked to end and its grace period has not passed.
     pub(super) fn is_ending(&self) -> bool {
         self.kill_at.is_some() && self.killed.is_none()
     }
 
     pub(super) fn kill(&mut self) {
-        // While the first process runs, the others are killed with it and not left behind.
+        // While the first process still runs, the others are killed with it and do not count as left behind.
         if self.killed.is_none() && self.has_exited() {
             note(&mut self.strays, &self.family.others());
         }
         self.family.signal(Signal::SIGKILL);
         self.killed.get_or_insert_with(Instant::now);
-        // Send it again if something is still there: a fork may have escaped the first one.
+        // Sends SIGKILL again if a process is still there: a fork may have escaped the first signal.
         self.kill_at = Some(Instant::now() + Duration::from_millis(200));
     }
 
-    /// Reads at most a chunk of each pipe; returns the largest number of bytes.
+    /// Reads at most one chunk from each pipe; returns the largest number of bytes read from one pipe.
     pub(super) fn read(
         &mut self,
         id: JobId,
@@ -263,15 +263,15 @@ impl RunningJob {
         }
     }
 
-    /// Whether it was killed long ago and is still there: it is inside a system call that does not return (a hanging
+    /// Whether it was killed long ago and still exists: it is inside a system call that does not return (a hanging
     /// driver) or in a frozen group.
     pub(super) fn is_unkillable(&self) -> bool {
         self.killed.is_some_and(|at| at.elapsed() > PATIENCE) && !self.has_exited()
     }
 
-    /// Kills what the first process has left behind; returns what that was.
+    /// Kills the processes that the first process has left behind; returns their descriptions.
     pub(super) fn put_away(&mut self) -> Vec<String> {
-        // If the first process has not gone, waiting for the others is useless, too.
+        // If the first process could not be killed, waiting for the others is useless too.
         let patience = if self.has_exited() {
             PATIENCE
         } else {
@@ -322,21 +322,21 @@ impl RunningJob {
         {
             left -= 1;
         }
-        // After a short read, the pipe may have ended.
+        // Reads again, because the pipe may have ended after a short read.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
-        // For a pipe that another process keeps open.
+        // Needed for a pipe that another process keeps open.
         for pipe in &mut self.pipes {
             // The failure of the log was reported when it first failed, or no longer matters.
             self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
         }
     }
 
-    /// Waits for it, and tells how it ended.
+    /// Waits for the job, and returns the event of its end.
     pub(super) fn ended(&mut self, strays: Vec<String>) -> Happening {
         let (exit, largest) = self.wait();
         let text = self.log.end();
-        // A shell that ran the killed process reports it so.
+        // The exit code of a shell whose child was killed.
         let by_shell = Exit::Code(128 + SIGKILL);
         let end = memory::End {
             failed: exit != Exit::Code(0),
@@ -352,7 +352,7 @@ impl RunningJob {
         }
     }
 
-    /// Its exit status, and the most memory of one of its processes; a job that cannot be killed is not waited for.
+    /// Exit status, and peak memory of one of its processes. It does not wait for a job that cannot be killed.
     pub(super) fn wait(&mut self) -> (Exit, Option<u64>) {
         if !self.has_exited() {
             return (Exit::Signal(SIGKILL), None);
@@ -375,7 +375,7 @@ fn would_block(error: &std::io::Error) -> bool {
 }
 
 fn nonblocking(fd: OwnedFd) -> OwnedFd {
-    // It cannot fail on our own pipe; if it did, reads would block.
+    // This cannot fail on our own pipe; if it did, reads would block.
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
     fd
 }

@@ -1,4 +1,4 @@
-//! What a job prints: its lines for the log, and what they tell.
+//! Output of a job: its lines for the log, and the messages in them.
 
 use std::time::Instant;
 
@@ -19,14 +19,14 @@ pub(super) struct Pipe {
     pub(super) tells: bool,
 }
 
-/// The current line, which the log gets whole: both pipes of a job, and those of the processes that
-/// replace it, share one file, where a line in pieces would tear those of the others apart.
+/// The current, incomplete line, which the log gets only as a whole. Both pipes of a job, and those of its
+/// replacements, share one file, where pieces of a line would break up lines of the others.
 #[derive(Debug, Default)]
 pub(super) struct Unlogged(pub(super) Vec<u8>);
 
 impl Unlogged {
-    /// Takes bytes and returns those that go to the log now: up to the last line end, or all if the current line is
-    /// too long to keep.
+    /// Adds bytes and returns those that go to the log now: up to the last line end, or all if the current line is too
+    /// long to keep.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.0.extend_from_slice(bytes);
         let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
@@ -38,7 +38,7 @@ impl Unlogged {
     }
 }
 
-/// The part of a line before it was overwritten: only the last state of a progress bar is shown.
+/// The last overwritten state of the current line: only the last state of a progress bar is shown.
 #[derive(Debug, Default)]
 pub(super) struct Last(Vec<u8>);
 
@@ -54,18 +54,19 @@ impl Last {
     }
 }
 
-/// Whether a job reports only steps that are implausible. Otherwise its lack of progress would be unexplained, and it
-/// would be measured until it counts as stalled.
+/// Whether a job reports only implausible steps. This is tracked for a warning: without it, the lack of progress would
+/// be unexplained until the job counts as stalled.
 #[derive(Debug)]
 pub(super) enum Disbelieved {
-    /// Number of such lines so far, without any other step.
+    /// Number of implausible lines so far, without any other step.
     Lines(u32),
     /// It has reported a plausible step, or the warning has been given.
     Settled,
 }
 
 impl Disbelieved {
-    /// Number of such lines without a warning: at the first steps, a counter may not be set yet.
+    /// Number of implausible lines that are accepted without a warning: at the first steps, a counter may not be set
+    /// yet.
     const FORGIVEN: u32 = 4;
 
     fn look(&mut self, line: &[u8]) -> Option<String> {

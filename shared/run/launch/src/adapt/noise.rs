@@ -1,4 +1,4 @@
-//! Noise scales of a launch, as its rounds report them, and how they change the model.
+//! Noise scales that the rounds of a launch report, and the corrections of the model by them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use units::TaskId;
 
 use crate::learn::Course;
 
-/// Norms of gradients, by task and round: a block for each progress event, the newest last.
+/// Gradient norms by task and round, one block for each progress event, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct LiveNoise {
     tasks: BTreeMap<TaskId, Vec<Vec<Moments>>>,
 }
 
 impl LiveNoise {
-    /// Later reports belong to another round.
+    /// Begins a new round: later reports belong to it.
     pub(crate) fn next_round(&mut self) {
         for rounds in self.tasks.values_mut() {
             rounds.push(Vec::new());
@@ -40,8 +40,8 @@ impl LiveNoise {
         }
     }
 
-    /// The noise scale of the newest rounds, as few as suffice for an estimate with its error: the scale grows during
-    /// training, so old values no longer apply.
+    /// The noise scale of the newest rounds. It uses the smallest number of rounds that gives an estimate with an
+    /// error, because the scale grows during training and old values no longer apply.
     pub(crate) fn of(&self, task: &Task) -> Option<NoiseScale> {
         let rounds = self.tasks.get(&task.id)?;
         (0..rounds.len())
@@ -49,10 +49,10 @@ impl LiveNoise {
             .find_map(|first| NoiseScale::of(&rounds[first..].concat(), task.reference()).ok())
     }
 
-    /// Moves the noise scale of each task with a new estimate by `part` of the way, in logarithms, so that one
-    /// unusual round does not overturn the plan. A task without a known scale takes the new one. A table is kept: it
-    /// was written by hand or learnt from trainings at several batch sizes, and the norms know only one. Returns
-    /// messages about the changes.
+    /// Moves the noise scale of each task with a new estimate by `part` of the way, in logarithms, so that one unusual
+    /// round does not overturn the plan. A task without a known scale takes the new one. A table of noise scales is
+    /// kept: it was written by hand or learnt from trainings at several batch sizes, while the norms come from one
+    /// batch size. Returns messages about the changes.
     pub(crate) fn correct(&self, model: &mut Model, part: f64) -> Vec<String> {
         let mut moved = Vec::new();
         for task in &mut model.workload.tasks {
@@ -114,7 +114,7 @@ impl Sink for Hearing<'_> {
 
     fn progress(&mut self, event: &RunEvent) -> bool {
         let told = self.inner.progress(event);
-        // Norms that are not reported now are included in the next progress.
+        // If the event was not delivered, the next progress event includes its norms.
         if told {
             self.noise.hear(event);
         }

@@ -23,7 +23,7 @@ fn run(task: usize, batch: u64, percent: f64) -> Setting {
     }
 }
 
-/// Two tasks that slow each other down by a law.
+/// Two tasks with synthetic contention.
 fn data() -> Dataset {
     let rate = |own: &Setting, other: Option<&Setting>| {
         let solo = [900.0, 400.0][own.task] * (own.batch.as_f64() / 32.0).sqrt();
@@ -112,7 +112,7 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
         .collect()
 }
 
-/// What a model predicts for the plan of a launch.
+/// Predictions of a model for the plan of a launch.
 fn predictions(launch: &Launch, model: &Model) -> Vec<f64> {
     let active: Vec<Setting> = launch
         .assignments()
@@ -219,7 +219,8 @@ fn noise_scale(model: &Model) -> f64 {
     }
 }
 
-/// A launch of the plan for progress, at small batches since the noise scale is small.
+/// A launch of a plan that maximises progress; its batches are small because the noise scale is
+/// small.
 fn towards_targets() -> Launch {
     let mut before = launch(Method::Structured);
     let mut model = before.plan.model.take().unwrap();

@@ -120,7 +120,7 @@ impl Arrivals {
         })
     }
 
-    /// Whether no more can come.
+    /// Whether no further events can come.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Known(waiting) => waiting.is_empty(),

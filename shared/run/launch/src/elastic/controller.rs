@@ -10,10 +10,11 @@ use cli::{Failure, Line, Lines, Spool, Worth};
 use doc::{Allocation, Frame, TrainingEvent, TrainingNews, write_line};
 use jobs::{Helper, RunDir};
 
-/// Bytes of events that may wait for a controller that does not read: some thousand events. Beyond half of it,
+/// Size in bytes of the queue of events for a controller that does not read: some thousand events. Beyond half of it,
 /// progress is dropped, so that arrivals and ends have room.
 const ROOM: usize = 1 << 20;
-/// Number of waiting decisions; further ones are left in the pipe, so that a controller that floods is slowed.
+/// Maximum number of waiting decisions. Further ones stay in the pipe, which slows down a controller that writes too
+/// many.
 const WAITING: usize = 64;
 /// Number of invalid lines after which a controller is ignored: a banner or a stack trace is tolerated, an endless
 /// log is not.
@@ -27,11 +28,11 @@ pub(super) struct Controller {
     events: Spool,
     answers: Receiver<ControllerMessage>,
     alive: bool,
-    /// Whether it has decided anything.
+    /// Whether it has made any decision.
     decided: bool,
-    /// Why it is ignored from now on, and how long to wait for its exit status.
+    /// The reason why it is ignored from now on, and the time until which its exit status is awaited.
     ending: Option<(String, Instant)>,
-    /// An event could not be delivered, and this was reported.
+    /// Whether it was already reported that an event could not be delivered.
     told_deaf: bool,
 }
 
@@ -41,9 +42,9 @@ pub(super) enum ControllerMessage {
     Decision(Box<Allocation>),
     /// Its first invalid line.
     Bad(String),
-    /// It has ended, or is ignored from now on; why.
+    /// It has ended, or is ignored from now on; the reason.
     Ended(String),
-    /// It has failed before its first decision: it was started with wrong arguments or input.
+    /// It failed before its first decision, which means wrong arguments or input.
     Failed(String),
 }
 
@@ -60,7 +61,8 @@ impl Controller {
         let mut command = Command::new(program);
         command.args(&argv[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C is for the launcher, which ends the controller after the jobs have ended.
+        // The helper has its own process group, so Ctrl-C reaches only the launcher, which ends the controller after
+        // the jobs have ended.
         let mut helper = Helper::start(command, run).map_err(refused)?;
         let child = helper.child();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -125,7 +127,7 @@ impl Controller {
         self.end()
     }
 
-    /// Its end, when its exit status is known, which is a moment after its output has ended.
+    /// The message about its end, once its exit status is known, which is a moment after its output has ended.
     fn end(&mut self) -> Option<ControllerMessage> {
         let (why, until) = self.ending.as_ref()?;
         let status = match self.program.child().try_wait() {

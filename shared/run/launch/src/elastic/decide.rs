@@ -8,13 +8,13 @@ use host::Regrants;
 use super::member::{Allotment, Key, Leaving, Member, Stage};
 use super::session::{ElasticLaunch, Run, TOLD};
 
-/// How long a training without a GPU waits for a decision while some are free. A controller answers within
-/// milliseconds; one that plans for seconds on a loaded machine is still faster than this.
+/// How long a training without a GPU waits for a decision while GPUs are free. A controller usually answers within
+/// milliseconds, and even one that plans for seconds on a loaded machine is faster than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl ElasticLaunch<'_> {
-    /// Applies the newest decision when nothing is moving. After the previous decision it waits at least as long as
-    /// that one paused a training, so at least half of the time is training, whatever is decided.
+    /// Applies the newest decision when no training is moving. After the previous decision it waits at least as long as
+    /// that one paused a training, so at least half of the time is spent on training, whatever the controller decides.
     pub(super) fn take_decision(&mut self, run: &mut Run<'_>) {
         let moving = self.members.iter().any(Member::is_moving);
         let early = run.now() < self.decided + self.last_pause;
@@ -120,8 +120,8 @@ impl ElasticLaunch<'_> {
                 waits && m.wanted_gpus() == 0 && alone
             })
             .collect();
-        // When one has waited long enough, those that came a moment later share with it: otherwise the first would
-        // take all GPUs.
+        // When one training has waited long enough, trainings that arrived a moment later share the GPUs with it;
+        // otherwise the first would take all of them.
         let overdue = |&i: &usize| now >= self.members[i].arrived + PATIENCE;
         if forgotten.is_empty() || (alive && !forgotten.iter().any(overdue)) {
             return;
@@ -158,8 +158,8 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Moves parts of a device between running processes, if their share can change while they run: then nothing is
-    /// stopped. Trainings that give up parts go first.
+    /// Moves parts of a device between running processes without stopping them, if shares can change at run time.
+    /// Trainings that give up parts go first.
     fn regrant(&mut self, run: &mut Run<'_>) {
         if self.parts.is_none() || run.regrants() != Regrants::Now {
             return;
@@ -178,7 +178,7 @@ impl ElasticLaunch<'_> {
     }
 
     fn reshare(&mut self, run: &mut Run<'_>, i: usize, parts: usize) {
-        // Training so far at the previous share is reported with that share.
+        // Reports the progress so far, which was made at the previous share.
         self.report_one(run, i, true);
         let share = self.share_of(parts);
         let keys: Vec<Key> = self.members[i].ranks.iter().map(|r| r.key).collect();

@@ -26,7 +26,7 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// A training's part of a decision.
+/// The part of a decision that concerns one training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Allotment {
     pub(super) gpus: u32,
@@ -34,7 +34,7 @@ pub(super) struct Allotment {
     pub(super) expected: Option<Expected>,
 }
 
-/// Why it is being ended for good.
+/// The reason why it is being ended for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving {
     /// Its target is reached.
@@ -43,31 +43,31 @@ pub(super) enum Leaving {
     Away,
 }
 
-/// What an elastic launch calls a process by.
+/// Identifies a process of an elastic launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Its training.
     pub(super) member: usize,
-    /// Number of the start that it belongs to.
+    /// Number of the start of its training.
     pub(super) start: u32,
-    /// Its number among the processes of that start.
+    /// Its rank among the processes of that start.
     pub(super) rank: usize,
 }
 
-/// A process of it.
+/// A process of a training.
 #[derive(Debug)]
 pub(super) struct Rank {
     pub(super) key: Key,
     pub(super) exit: Option<Exit>,
 }
 
-/// Processes that were started for an allocation while their predecessors still train. They have done everything that
-/// does not depend on the checkpoint, and wait for `run`.
+/// Processes that were started for an allocation while their predecessors still train. They do all start-up work that
+/// does not depend on the checkpoint, and then wait for `run`.
 #[derive(Debug)]
 pub(super) struct Standby {
     /// GPUs that they will get, and that may still be in use.
     pub(super) gpus: Vec<usize>,
-    /// Samples of a step with them.
+    /// Samples per step with these processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
     pub(super) loaded: bool,
@@ -80,19 +80,19 @@ pub(super) struct Member {
     /// Its index in the workload.
     pub(super) task: usize,
     pub(super) stage: Stage,
-    /// From the last decision about it.
+    /// Its part of the last decision.
     pub(super) wanted: Option<Allotment>,
-    /// GPUs on which it last became ready.
+    /// Number of GPUs with which it last became ready.
     pub(super) worked_on: Option<u32>,
     pub(super) leaving: Option<Leaving>,
     /// GPUs that it uses, by number.
     pub(super) gpus: Vec<usize>,
-    /// Samples of a step with the current processes.
+    /// Samples per step with the current processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
     /// The successor of these processes, to be started when its GPUs are free.
     pub(super) next: Option<Standby>,
-    /// Whether its program has shown that it does not stand by.
+    /// Whether its program has turned out not to support standby.
     pub(super) cold: bool,
     /// Starts of its processes so far.
     pub(super) starts: u32,
@@ -107,9 +107,9 @@ pub(super) struct Member {
     pub(super) done: bool,
     /// Why its processes are being ended, if that is a failure.
     pub(super) fault: Option<String>,
-    /// What its processes had left behind.
+    /// Descriptions of processes that its processes had left behind.
     pub(super) strays: Vec<String>,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub(super) failures: u32,
     pub(super) finished: bool,
     /// A signal ended the launch, or its reader went away, before this training had ended.
@@ -122,13 +122,13 @@ pub(super) struct Member {
 pub(super) struct Counters {
     pub(super) step: u64,
     pub(super) samples: u64,
-    /// Steps of the current processes.
+    /// Number of steps of the current processes.
     pub(super) steps_since_ready: u64,
     pub(super) last_step: Option<Instant>,
-    /// The longest step of the current processes.
+    /// Duration of the longest step of the current processes.
     pub(super) longest: Duration,
     pub(super) trained: Duration,
-    /// The same when the last progress event was reported.
+    /// Value of `trained` at the last progress event.
     pub(super) told: Option<Duration>,
     pub(super) loss: Option<f64>,
     pub(super) first_loss: Option<f64>,
@@ -136,9 +136,9 @@ pub(super) struct Counters {
     pub(super) gradient: Moments,
     recent: VecDeque<f64>,
     pub(super) reported_at: Option<Instant>,
-    /// The last step when reporting was last tried.
+    /// Time of the last step at the last attempt to report.
     pub(super) tried_at: Option<Instant>,
-    /// Progress events that did not fit into the reader's queue: since the last one that did, and in total.
+    /// Number of progress events that did not fit into the reader's queue: since the last one that did, and in total.
     pub(super) dropped: (u64, u64),
     pub(super) reported_samples: u64,
     pub(super) rate: Option<f64>,
@@ -146,15 +146,16 @@ pub(super) struct Counters {
     pub(super) exit: Option<Exit>,
 }
 
-/// Number of steps that a training may make after it was asked to stop: the current one, one more if another process
-/// was asked a moment later, and the same again for the checkpoint and for increasing load.
+/// Number of steps that a training may make after the request to stop: the current one, one more if another process got
+/// the request a moment later, and the same again for the checkpoint and for increasing load.
 const STEPS_TO_SAVE: u32 = 4;
 
-/// Reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
+/// Number of reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 const REPORTS: usize = 10;
 
 impl Counters {
-    /// Result of an event now, with its last step then: it was `told`, or the reader's queue had no room for it.
+    /// Records the result of a progress event. `last_step`: time of the last step in it; `told`: whether the reader's
+    /// queue had room for it.
     pub(super) fn was_told(&mut self, last_step: Instant, told: bool) {
         if !told {
             self.dropped = (self.dropped.0 + 1, self.dropped.1 + 1);
@@ -199,7 +200,7 @@ impl Member {
         }
     }
 
-    /// Whether processes of it run.
+    /// Whether any of its processes run.
     pub(super) fn runs(&self) -> bool {
         matches!(
             self.stage,
@@ -219,7 +220,7 @@ impl Member {
         }
     }
 
-    /// GPUs that the last decision gives it.
+    /// Number of GPUs according to the last decision.
     pub(super) fn wanted_gpus(&self) -> u32 {
         match self.leaving {
             Some(_) => 0,
@@ -227,9 +228,9 @@ impl Member {
         }
     }
 
-    /// How long its processes may take to save after they were asked to stop for a reconfiguration. They notice the
-    /// request between two steps. On a loaded machine a step may take seconds. A fixed time would then kill them
-    /// before they have saved, and steps since the last checkpoint would be trained and reported twice.
+    /// Time for its processes to save a checkpoint after the request to stop for a reconfiguration. They notice the
+    /// request between two steps, and on a loaded machine a step may take seconds. A fixed time could kill them before
+    /// they have saved, and the steps since the last checkpoint would be trained and reported twice.
     pub(super) fn time_to_save(&self, grace: Duration) -> Duration {
         grace + STEPS_TO_SAVE * self.progress.longest
     }
@@ -261,8 +262,8 @@ impl Member {
         }
     }
 
-    /// A job that counts its steps says which is its last. So steps that it repeats because its last checkpoint was
-    /// older are not counted twice.
+    /// Takes the number of the last step from a job that counts its steps. So steps that it repeats after an older
+    /// checkpoint do not count twice.
     pub(super) fn is_at(&mut self, step: u64) {
         let p = &mut self.progress;
         if step != p.step && p.step > 0 {
@@ -286,7 +287,7 @@ impl Member {
         steps || samples || loss
     }
 
-    /// Batch size of every process on `gpus` GPUs: those of the decision, or an even split.
+    /// Batch size of every process on `gpus` GPUs: from the decision, or an even split.
     pub(super) fn batches(&self, gpus: u32, smallest: Option<Batch>) -> Vec<u64> {
         if let Some(wanted) = &self.wanted
             && wanted.batches.len() == gpus as usize
@@ -339,7 +340,7 @@ impl Member {
     }
 
     /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol do. A training
-    /// that reports steps ended too early if it made fewer than declared.
+    /// that reports steps has ended too early if it made fewer than declared.
     pub(super) fn may_end(&self, takes_orders: bool) -> bool {
         let runs = matches!(self.stage, Stage::Starting | Stage::Training);
         let silent = self.progress.step == 0 && !takes_orders;
@@ -348,7 +349,7 @@ impl Member {
         runs && self.fault.is_none() && (silent || free || self.has_reached())
     }
 
-    /// Its state, in a word.
+    /// Name of its state, one word.
     pub(super) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Waiting if self.retry_at.is_some() => "restarting",
@@ -363,7 +364,7 @@ impl Member {
     }
 }
 
-/// Why a process has ended, in words.
+/// A message why a process has ended.
 pub(super) fn why_ended(rank: usize, ended: &Ended) -> String {
     if let Some(why) = ended.cause() {
         return why.to_owned();

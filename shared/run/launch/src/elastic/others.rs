@@ -1,5 +1,5 @@
-//! Processes on the GPUs that are not under the controller. A controller allocates GPUs as if they were unused, and
-//! attributes all observed speed to its trainings, so the paper requires that there are no other processes.
+//! Processes on the GPUs that the controller does not manage. A controller allocates GPUs as if nothing else used them,
+//! and attributes all measured speeds to its allocations, so the paper requires that there are no other processes.
 
 use std::str::FromStr;
 use std::thread::sleep;
@@ -10,14 +10,14 @@ use doc::Workload;
 use host::discovery::{self, Computing, Gpu};
 use runner::opening::environment;
 
-/// Policy for processes that are not under the controller.
+/// Policy for processes that the controller does not manage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
-    /// Nothing is launched.
+    /// Refuse to launch.
     Refuse,
-    /// The launch begins once they have ended.
+    /// Launch once they have ended.
     Wait,
-    /// They are reported.
+    /// Launch anyway, and report them.
     Allow,
 }
 

@@ -20,7 +20,7 @@ impl Policy for ElasticLaunch<'_> {
     fn decide(&mut self, run: &mut Run<'_>) {
         self.take_arrivals(run);
         self.hear(run);
-        // Given up in this turn: nothing starts before everything is stopped.
+        // If the launch was given up in this turn, everything is stopped before anything can start.
         if self.broken.is_some() && !run.is_stopping() {
             return;
         }
@@ -61,7 +61,7 @@ impl Policy for ElasticLaunch<'_> {
         Ok(())
     }
 
-    /// All processes of a training have ended, and it is not done.
+    /// All processes of a training have ended although it is not done.
     fn failed(&mut self, run: &mut Run<'_>, key: Key, _: String) {
         self.group_ended(run, key.member);
     }
@@ -96,8 +96,7 @@ impl ElasticLaunch<'_> {
         next.is_some_and(|next| next.ranks.iter().any(|rank| rank.key == key))
     }
 
-    /// Whether a process is of the training's last start, and not one of a group that was started incompletely or
-    /// dismissed.
+    /// Whether a process belongs to the training's current processes, and not to an incomplete or dismissed group.
     fn is_current(&self, key: Key) -> bool {
         let ranks = &self.members[key.member].ranks;
         ranks.iter().any(|rank| rank.key == key)
@@ -113,7 +112,7 @@ impl ElasticLaunch<'_> {
         if self.members[i].stage != Stage::Starting {
             return;
         }
-        // Ranks other than 0 report nothing, and are ready when it is.
+        // Ranks other than 0 report nothing; they count as ready when rank 0 is.
         let others = self.members[i].ranks.iter().skip(1);
         let others: Vec<Key> = others.map(|rank| rank.key).collect();
         for key in others {
@@ -171,8 +170,8 @@ impl ElasticLaunch<'_> {
         self.signal_all(run, i, grace);
     }
 
-    /// A GPU is lost: a training on it is ended at once, because nothing there answers and its other processes wait
-    /// for it. Until the controller decides, it continues on its remaining GPUs.
+    /// A GPU is lost. A training on it is ended at once, because its process there does not respond and its other
+    /// processes wait for that one. Until the controller decides, it continues on its remaining GPUs.
     pub(super) fn loses(&mut self, run: &mut Run<'_>, i: usize, gpu: usize) {
         let standby = self.members[i].next.as_ref();
         if standby.is_some_and(|next| next.gpus.contains(&gpu)) {
@@ -209,7 +208,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// A process of a training has ended. `Err`: it was the last one, and the training is not done.
+    /// A process of a training has ended. `Err`: it was the last one, although the training is not done.
     fn rank_ended(&mut self, run: &mut Run<'_>, key: Key, ended: &Ended) -> Result<(), String> {
         let (i, exit) = (key.member, ended.exit);
         let takes_orders = self.takes_orders(i);
@@ -235,8 +234,8 @@ impl ElasticLaunch<'_> {
             }
             self.group_ended(run, i);
         } else if key.rank == 0 || (!expected && !good) {
-            // The others would wait for it for ever. But a process that ends well may just be the first of a group
-            // that is done.
+            // The other processes would wait for this one for ever. This does not apply after exit code 0, because the
+            // process may just be the first of a group that is done.
             self.signal_all(run, i, self.settings.supervision.grace);
         }
         Ok(())
@@ -289,7 +288,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// After a failure: return to the number of GPUs that worked before, try again, or give up.
+    /// After a failure: returns to the number of GPUs that worked before, tries again, or gives up.
     pub(super) fn try_again(
         &mut self,
         run: &mut Run<'_>,
@@ -327,7 +326,7 @@ impl ElasticLaunch<'_> {
         self.restart(run, i, why, pause);
     }
 
-    /// GPUs that remain for training `i` after those that the others have or were promised.
+    /// Number of GPUs for training `i` apart from those that other trainings have or were promised.
     fn room(&self, i: usize) -> u32 {
         let others = self.members.iter().enumerate();
         let others = others.filter(|(k, m)| *k != i && m.stage != Stage::Ended);

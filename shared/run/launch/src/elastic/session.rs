@@ -17,11 +17,11 @@ use super::member::{Key, Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
 
-/// Maximum number of refused decisions that are reported individually; the same for refused arrivals.
+/// Maximum number of refused decisions that are reported individually, and likewise of refused arrivals.
 pub(super) const TOLD: u32 = 5;
 
-/// How often to check for an answer of the controller while one is expected, since it does not wake a wait for the
-/// host. Short compared with a pause, which is some tenths of a second.
+/// Polling interval for an expected answer of the controller, since an answer does not wake the wait on the host. Short
+/// compared with the pause of a reconfiguration, which is some tenths of a second.
 const LISTEN: Duration = Duration::from_millis(10);
 
 /// The runner of an elastic launch.
@@ -38,13 +38,13 @@ pub(super) struct ElasticLaunch<'a> {
     pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
-    /// GPUs that are gone.
+    /// Lost GPUs.
     pub(super) lost: BTreeSet<usize>,
     /// The newest decision that has not been applied.
     pub(super) pending: Option<Box<doc::Allocation>>,
     /// Number of the last decision that was checked.
     pub(super) seq: u64,
-    /// When a decision was last applied, and how long the last reconfiguration has paused a training.
+    /// Time at which a decision was last applied, and how long the last reconfiguration paused a training.
     pub(super) decided: Instant,
     pub(super) last_pause: Duration,
     pub(super) told_silent: bool,
@@ -52,7 +52,7 @@ pub(super) struct ElasticLaunch<'a> {
     pub(super) refusals: u32,
     /// Number of arrivals that were refused or invalid.
     ignored: u32,
-    /// Why the launch cannot go on.
+    /// The reason why the launch cannot continue.
     pub(super) broken: Option<String>,
 }
 
@@ -87,12 +87,12 @@ impl<'a> ElasticLaunch<'a> {
         }
     }
 
-    /// GPUs, or parts of one, that are allocated.
+    /// Number of GPUs, or of parts of one GPU, that can be allocated.
     pub(super) fn count(&self) -> u32 {
         self.parts.unwrap_or(self.workload.device.gpus)
     }
 
-    /// Runs until every training has ended and none can come.
+    /// Runs until every training has ended and no further one can arrive.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the controller fails before its first decision.
@@ -132,7 +132,7 @@ impl<'a> ElasticLaunch<'a> {
         ends && self.members.iter().all(|m| m.stage == Stage::Ended)
     }
 
-    /// Nothing starts any more: every training is asked to save and stop.
+    /// Asks every training to save and stop; nothing starts any more.
     pub(super) fn end_all(&mut self, run: &mut Run<'_>) {
         for i in 0..self.members.len() {
             let member = &mut self.members[i];
@@ -271,8 +271,8 @@ impl<'a> ElasticLaunch<'a> {
         }
     }
 
-    /// Ends a launch whose controller never decided anything: there is no allocation to continue with, and its
-    /// message on standard error says what is wrong.
+    /// Ends a launch whose controller never made a decision: there is no allocation to continue with, and the
+    /// controller's own message on standard error explains the error.
     fn give_up(&mut self, run: &mut Run<'_>, status: &str) {
         let why = format!("the controller has failed before its first decision ({status})");
         run.give_up(why.clone());

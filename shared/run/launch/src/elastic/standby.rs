@@ -1,8 +1,8 @@
 //! Processes of the next allocation, started while their predecessors still train, so that the pause is shorter than
 //! a start: importing PyTorch takes seconds, reading a checkpoint a tenth of one.
 //!
-//! Only programs that take orders (`pool` of their job) support this: the program prints `loaded` when it has done
-//! everything that does not depend on the checkpoint, and waits for `run`. If one fails before that, its training is
+//! Only programs that take orders (`pool` of their job) support this: the program prints `loaded` after all start-up
+//! work that does not depend on the checkpoint, and waits for `run`. If it fails before that, its training is
 //! unaffected.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl ElasticLaunch<'_> {
             let wanted = member.wanted_gpus() as usize;
             let needed = match member.stage {
                 Stage::Training => wanted != member.gpus.len(),
-                // If enough GPUs are free, it is started on them directly.
+                // If enough GPUs are free, the training starts on them directly, without standby.
                 Stage::Waiting => wanted > self.unreserved().len(),
                 _ => false,
             };
@@ -49,15 +49,15 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Free GPUs for which no process stands by.
+    /// Free GPUs that are not reserved for standby processes.
     pub(super) fn unreserved(&self) -> BTreeSet<usize> {
         let reserved = self.members.iter().filter_map(|m| m.next.as_ref());
         let reserved: BTreeSet<usize> = reserved.flat_map(|n| n.gpus.iter().copied()).collect();
         self.free.difference(&reserved).copied().collect()
     }
 
-    /// `count` GPUs for training `i` that will be free when all changes are complete, its own first. `None` if there
-    /// are not enough.
+    /// `count` GPUs for training `i` that will be free when all changes are complete; its current ones first. `None` if
+    /// there are not enough.
     fn to_be_free(&self, i: usize, count: usize) -> Option<Vec<usize>> {
         let changes = |m: &&Member| m.wanted_gpus() as usize != m.gpus.len();
         let held = self.members.iter().filter(changes);
@@ -84,14 +84,14 @@ impl ElasticLaunch<'_> {
                 }
             }
             Happened::Ready | Happened::Steps { .. } => {
-                // It trains before it was told to, and so repeats steps that its predecessors still train.
+                // It started to train without an order, so it repeats steps that its predecessors still train.
                 self.members[i].cold = true;
                 let text = format!(
                     "{} does not wait for `run`, so its processes are started once the previous ones have stopped",
                     self.id(i)
                 );
                 run.warn(&text);
-                // Without time to save: its predecessors save, too.
+                // No time to save is needed, because its predecessors save a checkpoint.
                 self.end_standby(run, i, Duration::ZERO);
             }
             _ => {}
@@ -110,8 +110,8 @@ impl ElasticLaunch<'_> {
         self.not_standing_by(run, i, count, &why);
     }
 
-    /// Processes for `count` GPUs cannot take over. The training stays where it is; if it is not running, this is a
-    /// failure like any other.
+    /// Standby processes for `count` GPUs failed and cannot take over. The training stays on its GPUs; if it is not
+    /// running, this counts as a failure of the training.
     pub(super) fn not_standing_by(&mut self, run: &mut Run<'_>, i: usize, count: usize, why: &str) {
         self.dismiss(run, i);
         let member = &mut self.members[i];
@@ -133,7 +133,7 @@ impl ElasticLaunch<'_> {
     }
 
     /// Withdraws promises to waiting trainings if all promises together exceed the number of GPUs, because some GPUs
-    /// were not released as expected. They get what the next decision gives, or what becomes free.
+    /// were not released as expected. These trainings get GPUs from the next decision, or free ones.
     pub(super) fn release_promises(&mut self, run: &mut Run<'_>) {
         for i in (0..self.members.len()).rev() {
             let open = self.members.iter().filter(|m| m.stage != Stage::Ended);
@@ -148,7 +148,7 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Ends processes that stand by.
+    /// Ends the standby processes of training `i`.
     pub(super) fn dismiss(&mut self, run: &mut Run<'_>, i: usize) {
         self.end_standby(run, i, self.settings.supervision.grace);
     }

@@ -12,7 +12,7 @@ use units::{Batch, Share};
 use super::member::{Key, Rank, Stage, Standby};
 use super::session::{ElasticLaunch, Run};
 
-/// Placeholders in an argument for values that are known only at the start.
+/// Placeholders in arguments for values that are known only at the start.
 const PROCESSES: &str = "{processes}";
 const BATCH: &str = "{batch}";
 const BATCHES: &str = "{batches}";
@@ -27,7 +27,7 @@ struct Program {
 }
 
 impl ElasticLaunch<'_> {
-    /// Starts training `i` on free GPUs. If the start fails, it is a failure like any other.
+    /// Starts training `i` on free GPUs. A failed start counts as a failure of the training.
     pub(super) fn start(&mut self, run: &mut Run<'_>, i: usize, gpus: Vec<usize>) {
         match self.admit(run, i, &gpus) {
             Ok(next) => {
@@ -55,8 +55,8 @@ impl ElasticLaunch<'_> {
         let task = &self.workload.tasks[self.members[i].task];
         if task.job.as_ref().is_some_and(|job| job.pool) {
             for rank in &next.ranks {
-                // The end of a process is reported as its exit; a process that does not read will not be ready in
-                // time.
+                // Errors need no handling: the end of a process is reported as its exit, and a process that does not
+                // read will miss the deadline for becoming ready.
                 run.order(rank.key, Order::Run).ok();
             }
         }
@@ -118,7 +118,7 @@ impl ElasticLaunch<'_> {
         })
     }
 
-    /// The share of this many parts, rounded down so that the sum does not exceed the device.
+    /// The share that corresponds to this many parts, rounded down so that the sum does not exceed the device.
     pub(super) fn share_of(&self, parts: usize) -> Share {
         let all = Share::FULL.hundredths() as usize;
         let part = all * parts / self.count() as usize;
@@ -141,7 +141,7 @@ impl ElasticLaunch<'_> {
         };
         let restarted = member.progress.step > 0 && !job.resume.is_empty();
         let samples = member.samples(u64::from(batch.get()));
-        // On parts of one device a training is one process under their share.
+        // On parts of one device, a training is a single process with the share of its parts.
         let (devices, share) = match self.parts {
             Some(_) => (&[0][..], self.share_of(gpus.len())),
             None => (gpus, Share::FULL),
@@ -217,7 +217,7 @@ impl ElasticLaunch<'_> {
     }
 }
 
-/// Whether a task has a program that is given all GPUs of its training at once.
+/// Whether a single process of the task's program gets all GPUs of its training.
 pub(super) fn is_together(task: &Task) -> bool {
     let holds = |argv: &[String]| argv.iter().any(|a| a.contains(PROCESSES));
     task.job
@@ -255,13 +255,13 @@ fn programs(
             log: format!("{}.log", task.id),
         }]);
     }
-    // Free now; a rank that finds it in use tries again, as the contract of such a job requires.
+    // The port is free now. If it is in use later, the rank tries again, as the contract of such a job requires.
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let rank = |(rank, gpu): (usize, &usize)| {
         let variables = [
             ("RANK", rank.to_string()),
             ("WORLD_SIZE", count.to_string()),
-            // A process sees one GPU, which has number 0 there; the variable distinguishes the processes.
+            // Each process sees only one GPU, which has number 0 there; the variable distinguishes the processes.
             ("LOCAL_RANK", rank.to_string()),
             ("MASTER_ADDR", "127.0.0.1".to_owned()),
             ("MASTER_PORT", port.to_string()),

@@ -69,7 +69,7 @@ impl ElasticLaunch<'_> {
             task: self.id(i),
             progress,
         };
-        // A report at an end is final, so no later one covers it.
+        // A report at the end must be delivered, because no later report would cover it.
         let told = if all {
             run.tell(payload);
             true

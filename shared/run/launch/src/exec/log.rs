@@ -1,4 +1,4 @@
-//! Predicted and reached throughput of a program, one line each.
+//! Log of predicted and measured throughput, one line for each program.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -28,17 +28,17 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<u32>,
     round: u32,
-    /// While all tasks of the plan run.
+    /// Predicted throughput while all tasks of the plan run.
     #[serde(skip_serializing_if = "Option::is_none")]
     predicted_samples_per_s: Option<f64>,
-    /// Samples that it has reported.
+    /// Samples that the program has reported.
     samples: u64,
-    /// From the first reported step to the last, so without start-up.
+    /// Throughput from the first reported step to the last, which excludes the start-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples_per_s: Option<f64>,
-    /// From start to end.
+    /// Duration from start to end.
     seconds: f64,
-    /// Absent unless it trained under MPS without being a client.
+    /// Present only if it trained under MPS without being a client.
     #[serde(skip_serializing_if = "Option::is_none")]
     attached: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub(super) struct Record<'a> {
     progress: Progress,
     lines: LineCutter,
     started: (Instant, u64),
-    /// Samples before the first step and its time; the same for the last.
+    /// Samples so far and time of the first step; the same for the last step.
     steps: Option<[(u64, Instant); 2]>,
     samples: u64,
     status: Option<ExitStatus>,
@@ -145,7 +145,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Fields of a line of any log.
+/// Fields that every line of such a log has.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "that they are there is what matters")]
 struct LogLine {
@@ -154,10 +154,11 @@ struct LogLine {
     share_percent: f64,
 }
 
-/// Number of bytes of a first line that are checked: the longest has a path (4096) and some figures.
+/// Number of bytes of the first line that are checked: the longest line has a path (4096) and some figures.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// Refuses a file whose first line is not from a log: appending would spoil a plan, or add an invalid event to a run.
+/// Refuses a file whose first line is not from such a log: appending would damage a plan, or add an invalid event to a
+/// run.
 fn holds_a_log(path: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::file(path, &error);
     let metadata = fs::metadata(path).map_err(failed)?;
@@ -179,7 +180,7 @@ fn holds_a_log(path: &Path) -> Result<(), Failure> {
 
 fn append(path: &Path, text: &[u8]) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
-    // A pipe without a reader is an error at once, and not waited for.
+    // Opening a pipe without a reader then fails, instead of waiting for a reader.
     options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
     let file = options.append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(text))

@@ -14,9 +14,9 @@ use jobs::process::again;
 
 use super::placement::Placement;
 
-/// The share, made for this process.
+/// The resources that enforce the share of this process.
 pub(super) struct Place {
-    // Dropped before the run directory, which is kept if there are groups of it.
+    // Dropped before the run directory, which would be kept if its groups still existed.
     kind: Kind,
     run: RunDir,
 }
@@ -26,17 +26,17 @@ enum Kind {
         groups: Cgroups,
         group: Group,
     },
-    /// A daemon of somebody else.
+    /// A daemon that somebody else started, with the variables of a client.
     Daemon(Mps, Vec<(OsString, OsString)>),
     Shared(SharedMps, Vec<(OsString, OsString)>),
 }
 
-/// The machine does not support it.
+/// An error of the machine's environment.
 pub(super) fn environment(error: impl ToString) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-/// The hidden verb that says by its exit status whether this process would be a client of MPS.
+/// The hidden verb whose exit status says whether this process would be a client of MPS.
 pub const PROBE: &str = "probe";
 
 /// Hidden verb `probe`: succeeds if CUDA says that this process would be an MPS client.
@@ -57,7 +57,7 @@ impl Place {
         runs: &Path,
         console: &Console,
     ) -> Result<Self, Failure> {
-        // The attendant works in another folder.
+        // The path must be absolute, because the attendant works in another folder.
         let runs = std::path::absolute(runs).map_err(environment)?;
         // The attendant takes the place of a guard.
         let begun = RunDir::begin(&runs, "mt-launch exec", false);
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// Puts this process, and so everything that it becomes and starts, under the share.
+    /// Puts this process under the share; the program that it becomes and its children inherit the share.
     pub(super) fn enter(&self) -> Result<(), Failure> {
         let Kind::Quota { group, .. } = &self.kind else {
             return Ok(());
@@ -98,7 +98,7 @@ impl Place {
             .map_err(|error| environment(format!("cannot enter {}: {error}", procs.display())))
     }
 
-    /// The variables of the daemon.
+    /// The variables of a client of the daemon.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         match &self.kind {
             Kind::Quota { .. } => Vec::new(),
@@ -106,8 +106,8 @@ impl Place {
         }
     }
 
-    /// Whether a process of the program is in the daemon's list of clients, or why the daemon cannot say; `None` if
-    /// there is no daemon.
+    /// Whether a process of the program is in the daemon's list of clients, or the error of asking; `None` if there is
+    /// no daemon.
     pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
         let mps = match &self.kind {
             Kind::Quota { .. } => return None,
@@ -137,8 +137,8 @@ fn quota(placement: &Placement, run: &mut RunDir) -> Result<Kind, Failure> {
     Ok(Kind::Quota { groups, group })
 }
 
-/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this user's programs
-/// (which is started if it does not run).
+/// Finds the daemon: the one that the environment names, the machine's default daemon, or the one that this user's
+/// programs share (which is started if it does not run).
 fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     let mut options = MpsOptions::from_environment().map_err(environment)?;
     let named_gpu = placement.gpu_names.get(placement.gpu);
@@ -150,7 +150,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
             let variables = mps.client_environment(placement.share);
             Kind::Daemon(mps, variables)
         }
-        // A named daemon that does not answer is an error, and no reason to start a second one.
+        // A named daemon that does not answer is an error, since a second daemon must not be started beside it.
         Err(error) if is_named => return Err(environment(error)),
         Err(none) => {
             options.gpus = vec![gpu(placement)?.uuid];
@@ -167,7 +167,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     Ok(kind)
 }
 
-/// The GPU of the task among those that MPS can share, limited to those that `CUDA_VISIBLE_DEVICES` shows.
+/// The GPU of the task, among the GPUs that MPS can share and that `CUDA_VISIBLE_DEVICES` shows.
 fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
     let found = discovery::shareable(&placement.gpu_names, placement.gpu + 1);
     let mut found = found.map_err(|error| {
@@ -180,8 +180,8 @@ fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
     Ok(found.swap_remove(placement.gpu))
 }
 
-/// Starts a process with the client's variables that asks CUDA whether it would be a client: one that cannot reach
-/// the daemon silently runs without MPS.
+/// Starts a process with the client's variables that asks CUDA whether it would be a client, because a process that
+/// cannot reach the daemon silently runs without MPS.
 fn verify(variables: &[(OsString, OsString)]) -> Result<(), Failure> {
     let asked = again()
         .arg(PROBE)

@@ -22,12 +22,12 @@ pub struct PlacementArgs {
     pub round: u32,
 }
 
-/// Which share to apply.
+/// The source of the share to apply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Which {
-    /// A given one.
+    /// An explicit share.
     Share(Share),
-    /// That of a task.
+    /// The share of a task in a plan.
     Task {
         /// File of the plan or timeline with the task; absent if none was named.
         plan: Option<PathBuf>,
@@ -39,13 +39,13 @@ pub enum Which {
 /// The share of one program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// `cpu` or `cuda`; any other kind only in [`Placement::variables`].
+    /// `cpu` or `cuda`; other kinds are only valid for [`Placement::variables`].
     pub device: DeviceKind,
     /// The task, if a plan names it.
     pub task: Option<TaskId>,
-    /// Part of the device.
+    /// Share of the device.
     pub share: Share,
-    /// Samples of each step.
+    /// Batch size, samples per step.
     pub batch: Option<Batch>,
     /// Samples of a round.
     pub samples: Option<u64>,
@@ -86,7 +86,7 @@ impl Placement {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a task without a plan, a task that the plan does not have, a device on which no process
-    /// runs, and a limit on memory that the device cannot enforce; [`Failure`] of reading.
+    /// can run, and a memory limit that the device cannot enforce; [`Failure`] of reading.
     pub fn to_run(
         which: &Which,
         wanted: &PlacementArgs,
@@ -109,7 +109,7 @@ impl Placement {
         Ok(placement)
     }
 
-    /// The tasks of the plans or timelines in a file, or else on standard input, in its order.
+    /// The tasks of the plans or timelines in a file or on standard input, in the order of the input.
     ///
     /// # Errors
     /// [`Failure`] of reading, and as [`Launch::new`].
@@ -127,7 +127,7 @@ impl Placement {
         Ok(all)
     }
 
-    /// The tasks of a plan or timeline, in its order.
+    /// The tasks of a plan or timeline, in the order of the document.
     ///
     /// # Errors
     /// Like [`Launch::new`].
@@ -150,7 +150,7 @@ impl Placement {
         Ok(all.collect())
     }
 
-    /// One task of several.
+    /// Selects one task by name.
     ///
     /// # Errors
     /// [`Failure::Usage`] names the existing tasks.

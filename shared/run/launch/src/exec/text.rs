@@ -42,8 +42,8 @@ pub fn variables_of(
     variables_text(&chosen, pipe_dir, (format, task.is_some()))
 }
 
-/// The variables of tasks; `pipe_dir` is that of the MPS daemon as the programs will see it. In JSON, a single
-/// requested task (`one`) is an object of its own.
+/// The variables of tasks; `pipe_dir` is the MPS daemon's pipe directory as the programs will see it. In JSON, a single
+/// requested task (`one`) becomes one plain object.
 ///
 /// # Errors
 /// [`Failure::Input`] if a value cannot be written in the format.
@@ -74,7 +74,7 @@ fn variables_text(
     }
     let mut text = String::new();
     for (name, value) in chosen.iter().flat_map(variables) {
-        // Nothing is quoted in a file of variables, so a line end cannot be written.
+        // The format has no quoting, so a line end cannot be written.
         if format == Format::Env && value.contains(['\n', '\r']) {
             let text = format!("{name} holds a line end; use -f sh or -f json");
             return Err(Failure::Input(text));

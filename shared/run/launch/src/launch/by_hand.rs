@@ -1,4 +1,4 @@
-//! Launches whose batch sizes and shares no search has found.
+//! Launches with batch sizes and shares that do not come from a search.
 
 use cli::Failure;
 use doc::{Answer, ByHand, Given, Plan, PlanTask, Workload};
@@ -52,8 +52,8 @@ impl Launch {
         Self::of(plan, None, workload).map_err(of_model)
     }
 
-    /// The same tasks at the same batch sizes, under other shares, one for each task of the plan. What a search found
-    /// does not hold for them, so nothing is predicted.
+    /// The same tasks at the same batch sizes under other shares, one for each task of the plan. The results of the
+    /// search do not hold for these shares, so there are no predictions.
     ///
     /// # Errors
     /// Those of [`Launch::of`].

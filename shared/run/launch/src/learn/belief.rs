@@ -1,15 +1,15 @@
-//! How long each task trains in a round under any shares: a Gaussian process for each task.
+//! Predicts how long each task trains in a round under any shares, with a Gaussian process for each task.
 //!
 //! `ln seconds_i = a_i + own(s_i) + b_i ln s_i + c_i load_i + f_i(ln s) + drift_i(t) + noise`, where `load_i` is the
-//! sum of the shares of the others, each weighted by the part of the task's time in which it still runs. `own` is the
-//! mean curve of all tasks in 560 simulated rounds of 14 trial mixes of 2 to 8 tasks, and the scales of `b`, `c` and
-//! `f` are those of maximal likelihood on them.
+//! sum of the shares of the other tasks, each weighted by the fraction of task `i`'s time in which it still runs. `own`
+//! is the mean curve of all tasks in 560 simulated rounds of 14 trial mixes of 2 to 8 tasks, and the scales of `b`, `c`
+//! and `f` maximise the likelihood of these rounds.
 
 use math::Cholesky;
 use units::Share;
 
-/// `ln` of a task's time under a share over that under the whole device, the others as they are: mean over the tasks
-/// of the trial mixes. Above 70 % of the device more changes nothing.
+/// `ln` of the ratio of a task's time under a share to its time under the whole device, with the other tasks unchanged;
+/// mean over the tasks of the trial mixes. Above 70 % of the device, a larger share changes nothing.
 const OWN_CURVE: [(f64, f64); 6] = [
     (0.1, 0.596),
     (0.25, 0.197),
@@ -18,37 +18,37 @@ const OWN_CURVE: [(f64, f64); 6] = [
     (0.7, 0.0),
     (1.0, 0.0),
 ];
-/// Standard deviation over tasks of the exponent of its own share, beside that curve.
+/// Standard deviation, over tasks, of the exponent of the own share relative to that curve.
 const OWN: f64 = 0.15;
 /// Mean and standard deviation of the effect of the others' shares, per whole device.
 const LOAD: (f64, f64) = (0.05, 0.035);
-/// Variation with the own share around the power law: standard deviation, length in `ln`.
+/// Deviation from the power law as a function of the own share: standard deviation, and length scale in `ln`.
 const BEND: (f64, f64) = (0.10, 0.21);
-/// Variation with all shares: standard deviation, length in `ln`.
+/// Deviation as a function of all shares: standard deviation, and length scale in `ln`.
 const JOINT: (f64, f64) = (0.03, 2.0);
-/// Variance of the level: unknown.
+/// Prior variance of the level, which is practically unknown.
 const LEVEL: f64 = 4.0;
-/// Rounds over which drift is forgotten.
+/// Correlation time of the drift, in rounds.
 const MEMORY: f64 = 20.0;
-/// Standard deviations of the noise of a round and of drift among which the likelihood chooses.
+/// Candidate standard deviations of the noise of a round and of the drift; maximum likelihood chooses among them.
 const NOISES: [f64; 5] = [0.003, 0.01, 0.025, 0.06, 0.12];
 const DRIFTS: [f64; 3] = [0.01, 0.04, 0.10];
-/// Rounds that are remembered. Later ones replace the earliest; 48 take a millisecond to learn from.
+/// Number of rounds that are remembered; later ones replace the earliest. Learning from 48 rounds takes a millisecond.
 const KEPT: usize = 48;
 
-/// A round.
+/// Measurements of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// Shares of each task.
+    /// Share of each task.
     pub shares: Vec<Share>,
     /// Seconds that each task trained.
     pub seconds: Vec<f64>,
-    /// Seconds of the round before and after: transfers and waits for them.
+    /// Seconds of each task before and after its training: transfers, and waits for them.
     pub transfers: Vec<f64>,
 }
 
 impl Observed {
-    /// Seconds of the round.
+    /// Duration of the round, in seconds.
     #[must_use]
     pub fn round_s(&self) -> f64 {
         let each = self
@@ -60,7 +60,7 @@ impl Observed {
     }
 }
 
-/// What is known of one task's time under some shares, beside its time under the best.
+/// Prediction of one task's time under some shares, relative to its time under the best shares.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside {
     /// `ln` seconds under the best shares.
@@ -68,7 +68,7 @@ pub(super) struct Beside {
     /// Mean and standard deviation of `ln` of the ratio.
     pub ratio: f64,
     pub sd: f64,
-    /// Standard deviation of what one round would teach of it.
+    /// Standard deviation of the part of the ratio that one round would reveal.
     pub learnable: f64,
 }
 
@@ -89,31 +89,31 @@ pub(super) struct Belief {
     noise: f64,
     drift: f64,
     models: Vec<Model>,
-    /// Part of each task's time in which each other still runs.
+    /// `weights[i][j]`: fraction of task `i`'s time in which task `j` still runs.
     weights: Vec<Vec<f64>>,
 }
 
 #[derive(Debug, Clone)]
 struct Model {
-    /// Of the observations.
+    /// Shares of each observation.
     points: Vec<Point>,
     factor: Cholesky,
     /// `K^-1 (y - mean)`.
     weights: Vec<f64>,
 }
 
-/// Shares as a task sees them.
+/// Features of a task for some shares.
 #[derive(Debug, Clone)]
 struct Point {
     /// `ln` of its own share.
     own: f64,
     load: f64,
     all: Vec<f64>,
-    /// Mean of `ln seconds`, but for the level.
+    /// Prior mean of `ln seconds` without the level.
     mean: f64,
 }
 
-/// The mean curve between its points, and that of the ends beyond them.
+/// The mean curve, interpolated between its points and constant beyond its ends.
 fn own_curve(share: f64) -> f64 {
     let pairs = OWN_CURVE.windows(2);
     let between = pairs
@@ -193,14 +193,14 @@ impl Belief {
             }
         }
         self.weights = weights;
-        // The likelihood says little about noise before the third round, and changes slowly later.
+        // Before the third round the likelihood says little about noise, and later it changes slowly.
         if n >= 3 && (n < 12 || n.is_multiple_of(8)) {
             self.estimate_noise();
         }
         self.refit();
     }
 
-    /// Brings everything up to date for the next round.
+    /// Fits the models to all observations, for the next round.
     pub(super) fn prepare(&mut self) {
         self.refit();
     }
@@ -272,7 +272,7 @@ impl Belief {
         self.models = models.unwrap_or_default();
     }
 
-    /// Noise and drift of maximal likelihood, the same for all tasks.
+    /// Estimates noise and drift, common to all tasks, by maximum likelihood.
     fn estimate_noise(&mut self) {
         let mut most = f64::NEG_INFINITY;
         for noise in NOISES {
@@ -280,7 +280,7 @@ impl Belief {
                 let merits: Option<Vec<f64>> = (0..self.tasks)
                     .map(|task| Some(self.model(task, noise, drift)?.1))
                     .collect();
-                // A weak preference for a few percent of noise and little drift.
+                // A weak prior for a few percent of noise and little drift.
                 let doubt = 0.5 * (noise / NOISES[2]).ln().powi(2) + (drift / DRIFTS[0]).ln();
                 let merit = merits.map_or(f64::NEG_INFINITY, |m| m.iter().sum::<f64>() - doubt);
                 if merit > most {
@@ -316,7 +316,7 @@ impl Belief {
         self.round_at(shares, self.clock)
     }
 
-    /// Expected seconds of the last round under other shares.
+    /// Expected seconds of the last round if it had run under these shares.
     pub(super) fn round_of_last(&self, shares: &[Share]) -> Option<f64> {
         let (at, _) = self.rounds.last()?;
         Some(self.round_at(shares, *at))
@@ -329,10 +329,10 @@ impl Belief {
         each.fold(0.0, f64::max)
     }
 
-    /// Seconds of each task's transfers in the last round with these shares, or if there was none, on the average of
-    /// the rounds. A task waits for the link where others end their compute at the same time, so its wait changes with
-    /// the shares: with those of the last round, every second round of a mix with transfers was a trial that promised
-    /// the waits of the best.
+    /// Seconds of each task's transfers in the last round with these shares or, without such a round, on average over
+    /// all rounds. A task waits for the link when others end their compute at the same time, so its wait depends on the
+    /// shares. When this function always used the waits of the last round, every second round of a mix with transfers
+    /// was a trial, because the trial was predicted with the waits of the best shares.
     pub(super) fn transfers(&self, shares: &[Share]) -> Vec<f64> {
         let newest = self.rounds.iter().rev();
         let same = newest.clone().find(|(_, round)| round.shares == shares);
@@ -346,7 +346,7 @@ impl Belief {
         (0..self.tasks).map(mean).collect()
     }
 
-    /// A task's time under the best shares.
+    /// The state of a task under the best shares.
     pub(super) fn standing(&self, task: usize, best: &[Share]) -> Standing {
         let point = self.point(task, best);
         let toward = self
@@ -360,7 +360,7 @@ impl Belief {
         }
     }
 
-    /// A task's time under some shares beside the best.
+    /// Prediction of a task's time under some shares relative to the best ones.
     pub(super) fn beside(&self, task: usize, shares: &[Share], best: &Standing) -> Beside {
         let at_best = best.ln_seconds;
         let Some(model) = self.models.get(task) else {
@@ -374,7 +374,7 @@ impl Belief {
         let here = self.point(task, shares);
         let toward = self.toward(model, &here, self.clock);
         let ratio = here.mean() + math::dot(&toward, &model.weights) - at_best;
-        // Drift is the same for both, so the ratio does not know it.
+        // Drift affects both times equally, so it cancels in the ratio.
         let mut difference: Vec<f64> = toward
             .iter()
             .zip(&best.toward)

@@ -1,4 +1,4 @@
-//! The rounds of a launch, as they are learnt from.
+//! Connects the learner of shares with the rounds of a launch.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,22 @@ use units::{Seconds, Share, TaskId};
 
 use super::{Choice, Learner, Lessons, Why};
 
-/// What a launch learns, and from what.
+/// The learner of a launch, with the rounds that it has learnt from.
 #[derive(Debug, Clone)]
 pub struct Course {
     learner: Learner,
     lessons: Lessons,
     rounds: u32,
     done: u32,
-    /// Rounds of earlier launches that were known from the start.
+    /// Number of rounds from earlier launches.
     earlier: u64,
-    /// Of the round that is under way.
+    /// Choice for the current round.
     choice: Option<Choice>,
 }
 
 impl Course {
-    /// For rounds of tasks, of which the first has the given shares if nothing is known.
+    /// A course for `rounds` rounds of these tasks; the first round gets the shares `prior` if
+    /// nothing is known.
     #[must_use]
     pub fn new(tasks: Vec<TaskId>, prior: Vec<Share>, rounds: u32) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl Course {
         }
     }
 
-    /// Learns from the documents of earlier launches; returns how many of their rounds.
+    /// Learns from the documents of earlier launches; returns the number of rounds that it used.
     ///
     /// # Errors
     /// [`Failure`] if a file cannot be read or is no run.
@@ -62,11 +63,12 @@ impl Course {
 
     /// Hears an event of this launch.
     pub(crate) fn hear(&mut self, event: &EventPayload) {
-        // Only the end of a round teaches, and that is heard by `end`.
+        // Only the end of a round yields a lesson, and `end` handles that event.
         self.lessons.hear(event);
     }
 
-    /// Learns from a round that has ended, and notes in its event what it was for and what it gave.
+    /// Learns from a round that has ended, and adds to its event the reason for its shares and the
+    /// state of learning.
     pub(crate) fn end(&mut self, event: &mut EventPayload) {
         self.done += 1;
         let taught = self.lessons.hear(event);
@@ -92,7 +94,7 @@ impl Course {
         });
     }
 
-    /// Shares of the next round, and why, for people.
+    /// Shares of the next round, and the reason as text for users.
     pub(crate) fn next(&mut self) -> (Choice, String) {
         let choice = self.learner.choose();
         let left = self.rounds.saturating_sub(self.done);

@@ -1,4 +1,4 @@
-//! What the events of a run say about its rounds.
+//! Extracts measurements of rounds from the events of a run.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::Observed;
 #[derive(Debug, Clone)]
 pub struct Lessons {
     tasks: Vec<TaskId>,
-    /// Start and end of compute, in seconds of the round.
+    /// Start and end of each task's compute, in seconds from the start of the round.
     compute: BTreeMap<TaskId, (f64, f64)>,
-    /// End of the last phase.
+    /// End of each task's last phase.
     over: BTreeMap<TaskId, f64>,
 }
 
 impl Lessons {
-    /// For tasks in this order.
+    /// Lessons about tasks in this order.
     #[must_use]
     pub const fn new(tasks: Vec<TaskId>) -> Self {
         Self {
@@ -28,14 +28,14 @@ impl Lessons {
         }
     }
 
-    /// The tasks, in the order of what is learnt.
+    /// The tasks, in the order of shares and times in [`Observed`].
     #[must_use]
     pub fn tasks(&self) -> &[TaskId] {
         &self.tasks
     }
 
-    /// Takes an event. At the end of a round it returns what the round teaches: nothing if a task did not finish or
-    /// was started again, because the round was then longer for another reason than its shares.
+    /// Takes an event, and returns the measurements at the end of a round. There are none if a task did not finish or
+    /// was restarted, because then the shares do not explain the duration of the round.
     pub fn hear(&mut self, event: &EventPayload) -> Option<Observed> {
         match event {
             EventPayload::Phase {
@@ -69,7 +69,7 @@ impl Lessons {
                 for id in &self.tasks {
                     let (start, end) = *compute.get(id)?;
                     let after = over.get(id)? - end;
-                    // A phase of no length has no logarithm.
+                    // The logarithm needs a positive duration.
                     let trained = Seconds::new(end - start).ok()?.get().max(SHORTEST_S);
                     observed.seconds.push(trained);
                     observed.transfers.push(start + after);

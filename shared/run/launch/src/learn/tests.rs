@@ -8,7 +8,7 @@ fn shares(percent: &[u32]) -> Vec<Share> {
     each.collect()
 }
 
-/// Two tasks that share a device by what they ask for; the first has twice the work.
+/// Two tasks that share a device in proportion to their shares; the first has twice the work.
 fn seconds(at: &[Share]) -> Vec<f64> {
     let (a, b) = (at[0].fraction(), at[1].fraction());
     vec![
@@ -64,7 +64,7 @@ fn waits_for_the_link_belong_to_the_shares_that_had_them() {
             ..observed(at)
         });
     }
-    // It lost the wait, but for what the shares themselves have changed.
+    // The loss is about the wait of 30 s; the shares themselves changed the rest.
     assert!(learner.saved_s() < -20.0, "{}", learner.saved_s());
 }
 

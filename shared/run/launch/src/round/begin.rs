@@ -18,11 +18,11 @@ impl RoundRun<'_> {
         self.start(run, i);
     }
 
-    /// A phase that takes no time is not reported.
+    /// Ends a phase that takes no time, without an event.
     fn skip_phase(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         task.phase_began = None;
-        // Deadline of a failed first try; otherwise it would stay due for ever.
+        // Clears the time of a retry, which would otherwise stay due for ever.
         task.retry_at = None;
         task.stage = match task.stage {
             Stage::Downloading => Stage::WaitCompute,
@@ -30,7 +30,7 @@ impl RoundRun<'_> {
         };
     }
 
-    /// The program of the current phase; after a fault, the one that continues.
+    /// Arguments of the program of the current phase; after a fault, of the program that continues.
     fn argv(&self, i: usize) -> Vec<String> {
         let assignments: Vec<_> = self.with.launch.assignments().collect();
         let Some(job) = assignments[i].job() else {
@@ -45,7 +45,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Starts the program of the current phase. If the start fails, it is a failure like any other.
+    /// Starts the program of the current phase. A failed start counts as a failure of the phase.
     pub(super) fn start(&mut self, run: &mut Run<'_>, i: usize) {
         let argv = self.argv(i);
         let resumed = self.continues(i);

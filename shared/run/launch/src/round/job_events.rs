@@ -31,8 +31,8 @@ impl Policy for RoundRun<'_> {
             Happened::Ready => self.ready(run, i, at),
             Happened::Steps { first, steps } => {
                 self.stepped(i, at, steps);
-                // This report begins an interval that can be compared with a prediction: one in which all tasks
-                // train, with a known number of samples at its beginning.
+                // This report must be delivered, because it begins an interval that can be compared with a prediction:
+                // all tasks train in it, and the number of samples at its beginning is known.
                 if *first || self.tasks[i].is_untold(self.opened) {
                     self.tell_progress(run, i, true);
                 }
@@ -94,7 +94,7 @@ impl Policy for RoundRun<'_> {
         });
     }
 
-    /// What has not ended when a round is stopped from outside is interrupted.
+    /// Tasks that have not ended when a round is stopped from outside count as interrupted.
     fn stopped(&mut self, _: &mut Run<'_>, why: &Stop) {
         if let Stop::Signal(_) | Stop::ReaderGone = why {
             for task in &mut self.tasks {
@@ -164,7 +164,7 @@ impl RoundRun<'_> {
         self.finish(run, i);
     }
 
-    /// Once a computing job has reported that it has trained on all its samples, its work counts.
+    /// Marks a computing job as finished once it has reported that it has trained on all its samples.
     fn finish(&self, run: &mut Run<'_>, i: usize) {
         let task = &self.tasks[i];
         let planned = self.with.launch.assignments().nth(i);
@@ -177,7 +177,8 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Why a process that has ended has not done its work: a computing one must have trained on its samples.
+    /// Checks whether an ended process has done its work: a computing one must have trained on all its samples. The
+    /// error is the reason why not.
     fn judge(&self, i: usize, ended: &Ended) -> Result<(), String> {
         let task = &self.tasks[i];
         if ended.verdict != Verdict::Done {
@@ -207,7 +208,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// A task that waits to be tried again when its time is over is given up.
+    /// Gives up tasks that still wait for a retry when their time limit has passed.
     fn give_up_the_overdue(&mut self, run: &mut Run<'_>) {
         let now = run.now();
         for i in 0..self.tasks.len() {
@@ -221,7 +222,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Whether the log lines of a task's job are read.
+    /// Whether progress is read from the log lines of a task's job.
     pub(super) fn has_regex(&self, i: usize) -> bool {
         let planned = self.with.launch.assignments().nth(i);
         planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()))
@@ -239,7 +240,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// `needed`: the next report cannot replace this one.
+    /// Reports the progress of a task. `needed`: the report must be delivered, because the next one cannot replace it.
     fn tell_progress(&mut self, run: &mut Run<'_>, i: usize, needed: bool) {
         let before = self.tasks[i].reported;
         let Some(progress) = self.tasks[i].tell(run.now(), self.opened) else {

@@ -40,7 +40,7 @@ fn get(rate: Option<SamplesPerSec>) -> Option<f64> {
     rate.map(SamplesPerSec::get)
 }
 
-/// What is read together with the first step took more than no time.
+/// The duration of steps that are read together with the first one is unknown.
 #[test]
 fn steps_that_are_read_with_the_first_have_no_rate() {
     let begun = Instant::now();

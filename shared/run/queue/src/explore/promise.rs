@@ -1,4 +1,5 @@
-//! Promises that a job is not slowed down by more than so many percent: kept, explained and judged.
+//! Promises (`--at-most-slower`) that other jobs slow a job down by at most some percent: whether a start keeps them,
+//! why a job waits for one, and the slow-down that resulted.
 
 use crate::book::Id;
 use crate::learnt::{Learnt, Tried};
@@ -6,31 +7,31 @@ use crate::meter::At;
 
 use super::Explorer;
 
-/// A promise is kept with this much to spare, as a fraction of a job's time alone: rates drift by some percent.
+/// Safety margin of a promise, as a fraction of the job's time alone: rates drift by some percent.
 const DOUBT: f64 = 0.03;
 
-/// What a job alone gives, with the whole device: under a cap it may give less.
+/// Throughput of a job alone with the whole device; the maximum over caps, because a cap may reduce it.
 fn alone(learnt: &Learnt) -> Option<f64> {
     let tried = learnt.tried.iter().filter(|t| t.at_once == 1);
     tried.map(|t| t.gives).max_by(f64::total_cmp)
 }
 
-/// Fraction by which each of some jobs was slower than alone.
+/// Mean slow-down of the jobs of a trial relative to a job alone, as a fraction.
 fn slow(tried: &Tried, alone: f64) -> f64 {
     tried.at_once as f64 * alone / tried.gives - 1.0
 }
 
 impl Explorer {
-    /// Whether, beside `number - 1` others, no job is slowed down by more than this many percent, as far as was
-    /// measured. The next number after those measured is tried if the slow-down, growing as it did, stays below. That
-    /// two get along is shown by jobs without a promise: to try it with those that have one broke a twentieth of the
-    /// promises, and sweeps in which every job had one ended 2 % sooner by it.
+    /// Whether the measurements say that `number` jobs together are each slowed down by at most this many percent. If
+    /// `number` was not measured but `number - 1` was, the slow-down is extrapolated linearly. Two jobs at once need a
+    /// measurement from jobs without a promise: trying it with jobs that have one broke a twentieth of the promises,
+    /// and made sweeps in which every job had one only 2 % shorter.
     pub(crate) fn keeps(&self, device: usize, template: &str, number: usize, percent: u32) -> bool {
         if number < 2 {
             return true;
         }
         if self.processors.is_some() {
-            // Jobs on processors of their own do not slow each other down.
+            // As long as each job has a processor of its own, jobs do not slow each other down.
             return number <= self.first();
         }
         let mix = self.mix(device, Some(template));
@@ -52,7 +53,8 @@ impl Explorer {
         expected.is_some_and(|slow| slow <= allowed)
     }
 
-    /// Why a promise that a job is slowed down by at most so many percent, if one was made, keeps it from starting here.
+    /// Explains why a promise (`at_most_slower`, in percent) prevents a job from starting here; `None` if the device is
+    /// idle.
     pub(crate) fn slowed(
         &self,
         device: usize,
@@ -87,8 +89,8 @@ impl Explorer {
         })
     }
 
-    /// Percent by which a running job is slower than alone so far; `None`: not measured. A job that never ran alone is
-    /// compared by what its situations did to others of its template.
+    /// Percent by which a running job is slower than alone so far; `None`: not measured. The slow-down is that of the
+    /// situations it ran in, measured over all jobs of its template, so it exists even for a job that never ran alone.
     pub(crate) fn slower(&self, id: Id) -> Option<f64> {
         let runner = self.runners.get(&id)?;
         let of = |at: &At| self.tables.get(&at.mix)?.get(&(at.number, at.cap));

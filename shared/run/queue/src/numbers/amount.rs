@@ -1,9 +1,9 @@
-//! Amounts as other systems count them.
+//! Amounts in the units of other systems.
 
 use super::found::Found;
 
-/// What is added to the most memory that was seen: a tenth. It is looked at twice a second, and later jobs of a
-/// template have other values.
+/// Factor on the peak memory: adds a tenth, because memory is sampled only twice a second, and later jobs of a template
+/// have other values.
 const MARGIN: f64 = 1.1;
 
 /// Bytes with the margin.
@@ -16,7 +16,7 @@ pub(super) fn mebibytes(bytes: u64) -> u64 {
     with_margin(bytes).div_ceil(1 << 20)
 }
 
-/// The part of `whole` for each of `n`, rounded down, so that `n` of them fit. Ray counts in ten-thousandths.
+/// `whole / n`, rounded down to ten-thousandths, the unit of Ray, so that `n` of them fit.
 pub(super) fn part(whole: f64, n: usize) -> f64 {
     (whole / n as f64 * 1e4 + 1e-6).floor() / 1e4
 }

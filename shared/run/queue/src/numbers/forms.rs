@@ -1,6 +1,7 @@
-//! The forms in which other systems take the numbers.
+//! The configuration formats of other systems.
 //!
-//! A form leaves out what is not known. Where the system needs it, there is no block, and the reason is said.
+//! A form leaves out unknown values. If the system requires such a value, there is no block, and an error gives the
+//! reason.
 
 use super::amount::{CAP, mebibytes, only_gpus, part, with_margin};
 use super::found::Found;
@@ -29,7 +30,7 @@ pub enum Form {
     Nvflare,
 }
 
-/// The comment before a block: of what, and how it was measured.
+/// The comment before a block: template, device, and how the values were measured.
 fn comment(found: &Found) -> String {
     let mut lines = vec![format!(
         "{} on {}",
@@ -46,7 +47,7 @@ fn comment(found: &Found) -> String {
 /// The block of a template and device.
 ///
 /// # Errors
-/// Why the form cannot say it.
+/// The reason why the form cannot express this result.
 pub fn block(form: Form, found: &Found) -> Result<String, String> {
     let known = [found.ram, found.device_memory].iter().any(Option::is_some);
     if !known && found.at_once.is_none() && found.cap_percent.is_none() {
@@ -76,7 +77,7 @@ pub fn join(form: Form, blocks: &[String]) -> String {
     }
 }
 
-/// The line that says how many run at once, where the system has no word for it.
+/// A comment line with the number of jobs at once, for systems without a setting for it.
 fn at_once(found: &Found) -> String {
     found
         .at_once
@@ -103,7 +104,7 @@ fn mps(found: &Found) -> Result<String, String> {
 fn mps3(found: &Found) -> Result<String, String> {
     only_gpus(found, "MPS")?;
     let mut text = at_once(found);
-    // A server for each kind of GPU: clients of two servers take turns on a GPU instead of sharing it.
+    // One server for each kind of GPU, since clients of two servers take turns on a GPU instead of sharing it.
     text += &format!("[servers.{}.namespaces.{}]\n", found.device, found.name);
     if let Some(cap) = found.cap_percent {
         text += &format!("active_thread_percentage = \"{cap:.0}\"\n");
@@ -118,7 +119,7 @@ fn ecs(found: &Found) -> Result<String, String> {
     let mut fields = vec![format!("\"name\": \"{}\"", found.name)];
     match (found.processors, found.device_memory) {
         (Some(cores), _) => {
-            // 1024 units are a processor.
+            // ECS counts 1024 units per processor.
             let units = found.at_once.map(|n| (part(cores, n) * 1024.0).floor());
             fields.extend(units.map(|units| format!("\"cpu\": {units}")));
         }
@@ -219,8 +220,8 @@ fn flower(found: &Found) -> Result<String, String> {
     let backend = format!("superlink.{}.options.backend", found.name);
     Ok(match found.processors {
         Some(cores) => {
-            // Flower counts whole processors, so Ray is told to have as many as the clients take. PyTorch starts as many
-            // threads as a client has of them.
+            // Flower counts whole processors, so `init-args` gives Ray as many processors as the clients take. PyTorch
+            // starts one thread for each processor of a client.
             let each = part(cores, n).floor().max(1.0);
             format!(
                 "[{backend}.client-resources]\nnum-cpus = {each}\n\n[{backend}.init-args]\nnum-cpus = {}\n",
@@ -238,7 +239,8 @@ fn nvflare(found: &Found) -> Result<String, String> {
     let n = found
         .at_once
         .ok_or_else(|| "how many clients at once is not known yet".to_owned())?;
-    // With several groups of GPUs the simulator trains one client on each, and refuses threads.
+    // With several groups of GPUs the simulator trains one client per group and does not accept threads, so only one
+    // group is named.
     let gpu = if found.processors.is_none() {
         " -gpu 0"
     } else {
@@ -324,7 +326,7 @@ mod tests {
             slurm[..2],
             ["#SBATCH --cpus-per-task=1", "#SBATCH --oversubscribe"]
         );
-        // Ray takes no fraction above 1.
+        // Ray does not accept fractions above 1.
         assert!(lines(Form::Ray, &found(Some(8.0), 3))[0].contains("num_cpus=2,"));
         let refused = block(Form::Mps, &half).unwrap_err();
         assert!(refused.contains("MPS shares GPUs"), "{refused}");

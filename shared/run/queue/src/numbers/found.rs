@@ -1,4 +1,4 @@
-//! What is known of a template on a device, and how it was measured.
+//! What was learnt about a template on a device, and how it was measured.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde::Serialize;
 use crate::learnt::Learnt;
 use crate::message::{JobStatus, Word};
 
-/// What was learnt of a template on a device. What is not known is absent.
+/// What was learnt about a template on a device. Unknown values are absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// The template.
     pub template: String,
-    /// A name made of the template: lower case letters, digits and dashes, from a letter on. No two are equal.
+    /// A unique name derived from the template: lower-case letters, digits and dashes; it begins with a letter.
     #[serde(skip)]
     pub name: String,
-    /// The device, as the file of the store names it.
+    /// Name of the device, as in the file name of the store.
     pub device: String,
     /// Number of processors of the device; absent for a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processors: Option<f64>,
-    /// How many jobs at once are best.
+    /// Best number of jobs at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_once: Option<usize>,
     /// Throughput at that number relative to one job alone.
@@ -32,20 +32,20 @@ pub struct Found {
     /// Largest part of a GPU for each job (active thread percentage), percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_percent: Option<f64>,
-    /// Most bytes of a GPU's memory that a job used.
+    /// Peak GPU memory of a job, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<u64>,
-    /// Most bytes of RAM that a job used.
+    /// Peak RAM of a job, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram: Option<u64>,
-    /// How it was measured, a sentence each.
+    /// How the values were measured, one sentence each.
     pub measured: Vec<String>,
 }
 
 impl Found {
     fn of(template: String, device: String, learnt: &Learnt, ram: Option<&Ram>) -> Self {
         let processors = processors_of(&device);
-        // The first level of a template is a start, not a finding, until something was compared or measured.
+        // The first level of a template is only a starting value until something was compared or measured.
         let compared = learnt.level > 1 || learnt.halving || learnt.step == 0;
         let known = learnt.wants.is_some() || (processors.is_none() && compared);
         let mut measured = Vec::new();
@@ -108,10 +108,10 @@ impl Found {
     }
 }
 
-/// Longest name: Kubernetes allows 63 letters, and its controllers append some.
+/// Maximum length of a name: Kubernetes allows 63 characters, and its controllers append some.
 const LONGEST: usize = 40;
 
-/// A name for a template: its words without their folders.
+/// A name for a template, made of its words without their folders.
 fn name(template: &str) -> String {
     let words = template.split_whitespace();
     let words: Vec<&str> = words.filter_map(|w| w.rsplit('/').next()).collect();
@@ -131,19 +131,19 @@ fn name(template: &str) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-/// Processors of a device of the store, if it is not a GPU: servers call it `2 processors`.
+/// Number of processors of a device of the store, from its name (`2 processors`); `None` for a GPU.
 fn processors_of(device: &str) -> Option<f64> {
     device.strip_suffix("-processors")?.parse().ok()
 }
 
-/// The most RAM of the jobs of a template.
+/// Peak RAM over the jobs of a template.
 #[derive(Debug, Default)]
 struct Ram {
     bytes: u64,
     jobs: usize,
 }
 
-/// All that was learnt, by template and then by device. The RAM of a job is taken to be the same on each device.
+/// All results, sorted by template and then by device. The RAM of a job is assumed to be the same on each device.
 #[must_use]
 pub fn of(learnt: BTreeMap<String, BTreeMap<String, Learnt>>, jobs: &[JobStatus]) -> Vec<Found> {
     let mut ram: BTreeMap<&str, Ram> = BTreeMap::new();
@@ -182,7 +182,7 @@ mod tests {
         of(BTreeMap::from([(device.to_owned(), learnt)]), &[]).remove(0)
     }
 
-    /// As a server begins.
+    /// The state in which a server starts.
     fn start() -> Learnt {
         serde_json::from_str(r#"{"level":1,"step":1,"halving":false,"speedup":1.0}"#).unwrap()
     }

@@ -3,7 +3,7 @@
 use super::amount::{CAP, mebibytes, only_gpus, part};
 use super::found::Found;
 
-/// The environment of a container, if there is a cap.
+/// The environment of a container; empty without a cap.
 fn environment(found: &Found, indent: &str) -> String {
     let line = |cap| format!("{indent}env:\n{indent}- {{name: {CAP}, value: \"{cap:.0}\"}}\n");
     found.cap_percent.map_or_else(String::new, line)
@@ -12,7 +12,8 @@ fn environment(found: &Found, indent: &str) -> String {
 /// A pod of the KAI scheduler.
 pub(super) fn kai(found: &Found) -> Result<String, String> {
     only_gpus(found, "KAI")?;
-    // A pod has one of both. The fraction also bounds how many share a GPU.
+    // A pod takes either a fraction or a memory size. The fraction is preferred, because it also
+    // limits how many pods share a GPU.
     let annotation = match (found.at_once, found.device_memory) {
         (Some(n), _) => format!(
             "gpu-fraction: \"{}\"",

@@ -1,4 +1,4 @@
-//! The table of what was learnt, for people.
+//! The table of results for users.
 
 use super::found::Found;
 
@@ -11,7 +11,7 @@ const HEAD: [&str; 7] = [
     "GPU MEMORY",
     "RAM",
 ];
-/// What stands for a number that is not known.
+/// Placeholder for an unknown number.
 const UNKNOWN: &str = "-";
 
 /// The table, and how each row was measured.

@@ -1,4 +1,4 @@
-//! The order of jobs: which of them may start, and which never will.
+//! The order of jobs: which may start now, and which never will.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,12 @@ pub(super) struct Rooms {
     pub(super) lanes: Vec<Room>,
     /// Number of jobs of each named group.
     groups: BTreeMap<String, usize>,
-    /// Jobs that could start as far as others are concerned.
+    /// Number of waiting jobs that are not held.
     pub(super) waiting: usize,
 }
 
 impl Rooms {
-    /// Whether as many jobs of a group run as a user allows.
+    /// Whether a group has reached the user's limit.
     fn is_full_for(&self, book: &Book, group: &str) -> bool {
         let running = self.groups.get(group).copied().unwrap_or(0);
         let most = book.wishes.groups.get(group);
@@ -33,26 +33,27 @@ impl Rooms {
     }
 }
 
-/// What is chosen to be done.
+/// The chosen actions.
 #[derive(Default)]
 struct Choice {
     starts: Vec<(Id, Spot)>,
     /// Jobs that will never start, and why.
     skips: Vec<(Id, String)>,
-    /// For each device, why a job waits for it: the number at once, or memory.
+    /// For each device, why a job waits for it: the number of jobs at once, or memory.
     blocked: Vec<Option<Wait>>,
 }
 
-/// Whether a job may start as far as others are concerned.
+/// Whether other jobs and past failures allow a job to start.
 enum Admission {
-    /// This one; whether more of its kind may follow at once.
+    /// This job may start; the flag says whether more of its kind may follow immediately.
     Now(Id, bool),
     Later(Wait),
     Never(String),
 }
 
 impl Policy {
-    /// Decides the next actions. Every [`Decision::Start`] must be carried out, or the job ended in the book.
+    /// Decides the next actions. The caller must carry out every [`Decision::Start`], or record the end of the job in
+    /// the book.
     pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for entry in book.running().filter(|e| e.cancelled) {
@@ -71,7 +72,7 @@ impl Policy {
         let starts = choice.starts.into_iter();
         decisions.extend(starts.map(|(id, spot)| Decision::Start(id, spot)));
         for (at, blocked) in choice.blocked.into_iter().enumerate() {
-            // Jobs started now have not been seen running: the next call evaluates them.
+            // Devices with jobs that start now are left to the next call, when those jobs run.
             if !started.contains(&at) {
                 let kind = self.lanes[at].kind;
                 let blocked = blocked.map(|why| (left, why == Wait::Turn));
@@ -120,7 +121,7 @@ impl Policy {
         }
     }
 
-    /// What is to be done next.
+    /// Chooses the next actions.
     fn choose(&mut self, book: &Book, now: f64) -> Choice {
         let mut choice = Choice {
             blocked: vec![None; self.lanes.len()],
@@ -181,7 +182,7 @@ impl Policy {
         choice
     }
 
-    /// A job waits for the devices that it may use, because of the number at once or of memory.
+    /// Notes for each device that a job may use why the job waits for it: the number of jobs at once, or memory.
     fn block(&self, choice: &mut Choice, asked: Option<&Demand>, why: Wait) {
         let only = asked.and_then(|demand| demand.only.as_deref());
         for at in self.allowed(only) {
@@ -194,7 +195,7 @@ impl Policy {
         }
     }
 
-    /// Whether the next job of a kind may start as far as other jobs and past failures are concerned.
+    /// Whether other jobs and past failures allow the next job of a kind to start.
     fn admit(
         &self,
         book: &Book,
@@ -218,7 +219,7 @@ impl Policy {
         };
         match verdict {
             Verdict::Go => Admission::Now(first, true),
-            // Of a template that has only failed, one value is tried at a time.
+            // A template that has only failed so far tries one value at a time.
             Verdict::Try(probe) => Admission::Now(probe, false),
             Verdict::Hold => Admission::Later(Wait::Turn),
             Verdict::GiveUp(why) => Admission::Never(why),

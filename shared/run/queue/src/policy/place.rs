@@ -1,4 +1,4 @@
-//! Where a job runs, and under which cap.
+//! Chooses the device and the cap of a job.
 
 use units::Share;
 
@@ -13,7 +13,7 @@ use crate::lane::Wait;
 const FASTER: f64 = 1.15;
 
 impl Policy {
-    /// Where a job can be started beside the running ones; if nowhere, why.
+    /// Devices and share with which a job can start beside the running ones; otherwise the reason why it must wait.
     pub(super) fn place(
         &self,
         rooms: &Rooms,
@@ -50,11 +50,11 @@ impl Policy {
         let asked = asked.and_then(|demand| demand.share);
         let asked = asked.map_or(Share::FULL, Share::from_hundredths);
         let cap = match (wanted, promise) {
-            // A cap would slow down what was promised not to be.
+            // No cap for a job with a promise, because it would slow the job down.
             (1, None) => {
                 let explorer = self.explorer(best);
                 let most = self.lanes[best].holds(&rooms.lanes[best], kind, explorer);
-                // Nor does a cap help one that has the device to itself.
+                // A cap does not help a job that has the device to itself either.
                 let most = most.min(rooms.lanes[best].jobs + rooms.waiting.max(1));
                 explorer.cap(best, &kind.template, most) * 100
             }
@@ -66,12 +66,12 @@ impl Policy {
         })
     }
 
-    /// Progress that a job adds on a device, relative to one alone on the fastest.
+    /// Throughput that a job adds on a device, relative to a job alone on the fastest device.
     fn gain(&self, at: usize, rooms: &Rooms, template: &str) -> f64 {
         let explorer = self.explorer(at);
         let rates = (0..self.kinds.len()).filter_map(|kind| self.rate(kind, template));
         let fastest = rates.fold(0.0, f64::max);
-        // A kind that is new counts as the fastest until it has shown that it is not.
+        // A kind without measurements counts as the fastest until it has been measured.
         let speed = match self.rate(self.lanes[at].kind, template) {
             Some(rate) if fastest > 0.0 => rate / fastest,
             _ => 1.0,
@@ -79,8 +79,8 @@ impl Policy {
         speed * explorer.gain(rooms.lanes[at].jobs, &explorer.mix(at, Some(template)))
     }
 
-    /// Work per second of a job of a template on a kind of device; if it did not run there, by what other templates did
-    /// on both.
+    /// Work per second of a job of a template on a kind of device. If the template did not run there, estimated from
+    /// other templates that ran on this kind and on another one.
     fn rate(&self, kind: usize, template: &str) -> Option<f64> {
         let own = &self.kinds[kind].1;
         let known = own.rate(template);
@@ -98,9 +98,9 @@ impl Policy {
         })
     }
 
-    /// Whether a job would end later on this device than on faster ones when its turn comes there: the last jobs of a
-    /// sweep must not begin on the slowest device of the box. With `k` places on devices where a job takes `t`, `w`
-    /// waiting jobs have all begun there after `t w / k`.
+    /// Whether a job that starts now on this device would end later than if it waited for its turn on faster ones: the
+    /// last jobs of a sweep must not start on the slowest device of the machine. With `k` places on devices where a job
+    /// takes `t`, `w` waiting jobs have all started there after `t w / k`.
     fn is_late(&self, at: usize, rooms: &Rooms, only: Option<&[String]>, template: &str) -> bool {
         let rate = |at: usize, number: usize| {
             let explorer = self.explorer(at);
@@ -122,7 +122,7 @@ impl Policy {
                 there = there.max(rate);
             }
         }
-        // In units of the time that a job takes there.
+        // In units of the time that a job takes on the fastest of these devices.
         let begun = rooms.waiting as f64 * there / places;
         places > 0.0 && begun + 1.0 < there / here
     }
@@ -141,7 +141,7 @@ impl Policy {
     }
 }
 
-/// Of two reasons on two devices, the one that will be gone first as far as one can tell.
+/// Of the reasons of two devices, the one that will probably disappear first.
 fn nearer(one: Wait, other: Wait) -> Wait {
     let order = |wait| match wait {
         Wait::Turn => 0,

@@ -1,4 +1,4 @@
-//! What happens to the jobs of a queue, and when the queue ends.
+//! Events of jobs and requests of clients, and when the server ends.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use super::{Keeper, Run};
 use crate::book::{Id, Outcome, Record};
 use crate::policy::{Fault, Gone};
 
-/// A server without jobs ends after this time: the next client starts another.
+/// A server without jobs ends after this time; the next client starts a new one.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Policy for Keeper {
@@ -30,10 +30,10 @@ impl Policy for Keeper {
         }
     }
 
-    /// Progress is read from the output of jobs, whatever its form.
+    /// Not used: the server reads progress from the output of jobs itself, in any form.
     fn happened(&mut self, _: &mut Run<'_>, _: Id, _: Instant, _: &Happened) {}
 
-    /// It goes into the log of the job; if that takes no more, into the state of the queue.
+    /// Writes the message to the job's log or, if that fails, into the state of the queue.
     fn told(&mut self, _: &mut Run<'_>, id: Id, what: &Happening) {
         if let Some(told) = what.told(&format!("job {id}")) {
             self.note(id, told);
@@ -42,7 +42,8 @@ impl Policy for Keeper {
 
     fn ended(&mut self, run: &mut Run<'_>, id: Id, ended: &Ended) -> Result<(), String> {
         self.read_lines();
-        // A job that is ended with the queue waits for the next server. What it left behind was killed with it.
+        // A job that is ended with the queue waits for the next server. Processes that it left behind were killed with
+        // it.
         if run.is_stopping() {
             return Ok(());
         }
@@ -59,7 +60,7 @@ impl Policy for Keeper {
             return Ok(());
         };
         let outcome = match (&ended.verdict, ended.exit) {
-            // Nothing but its time is limited.
+            // The runner ends jobs of a queue only for their time limit.
             (Verdict::Ended, _) => Outcome::TimedOut,
             (_, Exit::Code(0)) => Outcome::Done,
             (_, Exit::Code(code)) => Outcome::Failed(code),
@@ -92,7 +93,7 @@ impl Policy for Keeper {
         Ok(())
     }
 
-    /// The policy is told that they cannot be used.
+    /// Tells the policy that these GPUs cannot be used.
     fn gpus_lost(&mut self, run: &mut Run<'_>, gpus: &Gpus, why: &str) -> bool {
         for &at in gpus.numbers() {
             self.gone.insert(at, why.to_owned());
@@ -127,7 +128,7 @@ impl Policy for Keeper {
             self.busy = Instant::now();
         }
         self.stopping |= idle && self.busy.elapsed() > IDLE;
-        // In a folder that was removed no client can reach it, and nothing would be kept.
+        // If the folder was removed, no client can reach this server, and nothing it writes would be kept.
         self.stopping |= !self.has_folder();
         if self.stopping {
             run.give_up("the queue ends".to_owned());
@@ -153,11 +154,11 @@ impl Keeper {
     fn answer_calls(&mut self) {
         while let Ok((request, answer)) = self.calls.try_recv() {
             self.busy = Instant::now();
-            // An answer is made from the book: what has happened must be in it.
+            // Answers come from the book, so pending records must be written to it first.
             self.pay();
             let reply = self.answer(request);
             if self.handing_over {
-                // Without an answer the client starts a server, as if this one had died.
+                // Without an answer the client starts a new server, as if this one had died.
                 return;
             }
             self.has_answered = true;
@@ -166,7 +167,7 @@ impl Keeper {
         }
     }
 
-    /// Says in a job's log what its user must hear of it.
+    /// Writes a message for the user into a job's log.
     fn note(&mut self, id: Id, told: String) {
         let log = fs::OpenOptions::new().append(true).open(self.log(id));
         if log.and_then(|mut log| writeln!(log, "mt: {told}")).is_err() {

@@ -1,4 +1,4 @@
-//! What nobody reports and is looked at now and then: processes of others, processors, memory.
+//! Periodic observation of state that nothing reports: processes of others, processors, memory.
 
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,14 @@ impl Keeper {
         }
     }
 
-    /// A running job has ended.
+    /// A running job has ended: forgets its measurements.
     pub(super) fn over(&mut self, entry: &Entry, outcome: Outcome) {
         let (id, at_s) = (entry.job.id, self.now());
         self.policy.ended(entry, &outcome, at_s);
         self.owed.push(Record::Ended { id, at_s, outcome });
     }
 
-    /// Processes that others started and that have gone, admitted or not.
+    /// Records the end of programs that others started, admitted or still waiting.
     pub(super) fn look_at_others(&mut self) {
         if self.looked.elapsed() < LOOK_AT_OTHERS || !self.owed.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Keeper {
             let spot = self.policy.spot(entry.job.id);
             spot.is_some_and(|spot| spot.devices.contains(&processors))
         };
-        // On GPUs, the load of the processors says nothing.
+        // For jobs on GPUs, the load of the processors is irrelevant.
         if !self.book.running().any(on_them) {
             return;
         }

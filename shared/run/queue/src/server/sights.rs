@@ -1,4 +1,4 @@
-//! What is seen of the devices: free memory, who holds the rest, whether they are lost.
+//! Observation of the devices: free memory, which processes use the rest, whether a device is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::book::{Entry, Id};
 use crate::devices::{Sight, Stranger};
 use crate::message::DeviceStatus;
 
-/// Time between two observations: trainings reach their peak in seconds, and an observation reads a file of each
-/// process.
+/// Time between two observations. Trainings reach their peak memory in seconds, and an observation reads one file for
+/// each process.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Keeper {
@@ -64,14 +64,14 @@ impl Keeper {
         self.policy.sees(at, sight, self.clock.now());
     }
 
-    /// Why nothing may be started on a device now, apart from what NVML says.
+    /// The reason why nothing may be started on a device now, apart from errors that NVML reports.
     fn why_unusable(&self, run: &Run<'_>, at: usize) -> Option<String> {
         let recovers = || "it recovers from a fault of its MPS server".to_owned();
         let gone = self.gone.get(&at).cloned();
         gone.or_else(|| (!run.serves(&Gpus::one(at))).then(recovers))
     }
 
-    /// A fault or its end must be known before the next decision.
+    /// Updates the faults of devices, because the next decision must know of a fault or of its end.
     pub(super) fn see_faults(&mut self, run: &Run<'_>) {
         for at in 0..self.sights.len() {
             let unusable = self.why_unusable(run, at).is_some();
@@ -87,7 +87,7 @@ impl Keeper {
         }
     }
 
-    /// `None`: nothing is known of it.
+    /// The observation of a GPU; `None` if NVML reports nothing about it.
     fn sight_of_gpu(
         &self,
         at: usize,
@@ -126,7 +126,7 @@ impl Keeper {
         })
     }
 
-    /// A job holds memory of all of its GPUs.
+    /// Adds up the memory of each job over all of its GPUs.
     fn count_gpu_memory(&mut self) {
         let mut held: BTreeMap<Id, u64> = BTreeMap::new();
         let gpus = self.place.devices.iter().zip(&self.sights);

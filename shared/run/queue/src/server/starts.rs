@@ -1,4 +1,4 @@
-//! What the policy decides is carried out.
+//! Carries out the policy's decisions.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,20 +21,20 @@ use crate::message::START;
 use crate::others;
 use crate::policy::Decision;
 
-/// Pause after a start that failed for lack of processes, descriptors, memory or disk space: other jobs end
-/// meanwhile, and an overloaded machine is not asked fifty times a second.
+/// Pause after a start that failed for lack of processes, descriptors, memory or disk space. Other jobs may end in this
+/// time, and an overloaded machine is not tried fifty times a second.
 const SHORTAGE: Duration = Duration::from_secs(1);
 
 impl Keeper {
     pub(super) fn start_what_may(&mut self, run: &mut Run<'_>) {
         self.lend_again(run);
-        // Nothing can be carried out now, so nothing is decided.
+        // No decision could be carried out now, so none is made.
         if Instant::now() < self.again {
             return;
         }
         for decision in self.policy.decide(&self.book, self.now()) {
             match decision {
-                // One that another program started is ended where it is looked at.
+                // Programs that others started are ended in `look_at_others`.
                 Decision::Stop(id) => run.stop_within(id, self.grace(id), "cancelled".to_owned()),
                 Decision::Skip(id, why) => self.owed.push(Record::Ended {
                     id,
@@ -50,7 +50,7 @@ impl Keeper {
     fn start(&mut self, run: &mut Run<'_>, id: Id, spot: &Spot) {
         let at_s = self.now();
         let placed = Some(Placed::of(spot, &self.place.devices));
-        // The disk failed: the job waits, and the next decision tries again.
+        // Writing to the disk failed: the job waits, and the next decision tries again.
         if self.write(&[Record::Started { id, at_s, placed }]).is_err() {
             return;
         }
@@ -60,7 +60,7 @@ impl Keeper {
         self.policy.started(&entry, spot, at_s);
         let grant = self.grant(&entry, spot);
         let started = match entry.job.process {
-            // It asks until it finds itself running.
+            // The program polls the server until it finds itself running.
             Some(_) => self.lend(run, &entry, &grant),
             None => self.launch(run, &entry, grant),
         };
@@ -83,12 +83,12 @@ impl Keeper {
         Ok(())
     }
 
-    /// A program that the last server admitted may not have asked yet for what it was lent.
+    /// Lends the variables again: a program that the last server admitted may not have asked for them yet.
     fn lend_again(&mut self, run: &mut Run<'_>) {
         for id in std::mem::take(&mut self.unlent) {
             if let Some(entry) = self.book.entries.get(&id).cloned() {
                 let grant = self.grant(&entry, &self.spot(&entry));
-                // It runs without: nothing else would end its wait.
+                // On failure it runs without the variables: nothing else would end its wait.
                 self.lend(run, &entry, &grant).ok();
             }
         }
@@ -98,7 +98,7 @@ impl Keeper {
         let whole = self.book.asked(entry).is_some_and(|d| d.gpus.is_some());
         let one = Grant::of(spot.share);
         Grant {
-            // The devices of the host have the same numbers.
+            // Devices have the same numbers in the host as in the queue.
             gpus: Gpus::of(&spot.devices).unwrap_or_else(|| one.gpus.clone()),
             whole,
             start: u32::try_from(self.slot()).unwrap_or(u32::MAX),
@@ -146,17 +146,17 @@ impl Keeper {
         Ok(())
     }
 
-    /// Separates the output of one start from that of the one before.
+    /// Separates the output of this start from that of the previous one in the log.
     fn mark_start(&self, entry: &Entry, log: &Path) {
         if entry.starts > 1
             && let Ok(mut log) = fs::OpenOptions::new().append(true).open(log)
         {
-            // A full disk: the job's own output is then missing as well, and its supervisor reports it.
+            // Fails on a full disk; then the job's own output is missing as well, and its supervisor reports it.
             writeln!(log, "{START}{}", entry.starts).ok();
         }
     }
 
-    /// If the machine has no room for a job at present, it continues to wait, and the queue reports why.
+    /// A job for which the machine has no room at present keeps waiting, and the queue reports why.
     fn wait_for_room(&mut self, entry: &Entry, why: &str) {
         self.policy.unstarted(entry, self.now());
         self.owed.push(Record::Unstarted(entry.job.id));

@@ -1,4 +1,4 @@
-//! What the server writes to the journal, before or after it happens.
+//! Writing to the journal: before a change is carried out, or after an event.
 
 use jobs::{Records, RecordsError};
 
@@ -28,7 +28,7 @@ impl Keeper {
         }
         let written = match self.journal.is_in_place() {
             true => self.journal.append(records),
-            // Somebody moved it away: the next server must find everything under its name.
+            // Somebody moved the file away; the next server must find everything under the original name.
             false => self
                 .begin_anew()
                 .and_then(|()| self.journal.append(records)),
@@ -50,8 +50,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tries again to write what has happened. What the book already knows otherwise is dropped: it would be refused
-    /// for ever, and everything after it too.
+    /// Tries again to write pending records of past events. Records that contradict the book are dropped: they would be
+    /// refused for ever, and block all later ones.
     pub(super) fn pay(&mut self) {
         if self.owed.is_empty() {
             return;

@@ -11,7 +11,7 @@ pub struct Clusters {
     labels: Vec<usize>,
 }
 
-/// Half the side of the cube around its centre in which a sample lies.
+/// Half the side of the cube around a centre that contains the samples of its class.
 const SPREAD: f32 = 1.0;
 
 impl Clusters {
@@ -31,9 +31,9 @@ impl Clusters {
         }
     }
 
-    /// Draws the samples `first` to `first + rows` of the stream. A sample depends only on its index, so a batch is
-    /// the same however it is split over threads and processes, and a training that continues from a checkpoint gets
-    /// the next samples.
+    /// Draws the samples `first` to `first + rows` of the stream. A sample depends only on its index. So a batch does
+    /// not depend on its split over threads and processes, and a training that continues from a checkpoint gets the
+    /// next samples.
     pub fn draw(&mut self, first: u64, rows: usize) {
         self.samples.clear();
         self.labels.clear();

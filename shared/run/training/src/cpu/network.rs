@@ -98,7 +98,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Room for the gradient of a network.
+    /// A workspace for a network of this layout.
     pub fn new(layout: &Layout) -> Self {
         Self {
             activations: Vec::new(),

@@ -1,12 +1,12 @@
 //! Squared norms of the gradients of a step and of its parts, from which the gradient noise scale is
 //! estimated (McCandlish et al. 2018, appendix A.1).
 
-/// Steps between two whose norms are reported, if threads or processes have computed parts. A noise scale is a mean
-/// over hundreds of steps anyway. In a build with little optimisation a measured step of 4.5 ms took 14 % longer (256
+/// Interval, in steps, between measured norms if threads or processes compute parts. A noise scale is a mean over
+/// hundreds of steps anyway. In a build with little optimisation a measured step of 4.5 ms took 14 % longer (256
 /// neurons wide, batch 64, two threads), so one in eight costs 1.8 %.
 pub const MEASURE_EVERY: u64 = 8;
-/// The same for one thread, which must compute two halves: a measured step of 43 ms took 66 % longer (512 wide, batch
-/// 128), so one in 32 costs 2.0 %.
+/// The same for a single thread, which must compute two halves: a measured step of 43 ms took 66 % longer (512 neurons
+/// wide, batch 128), so one in 32 costs 2.0 %.
 pub const HALVE_EVERY: u64 = 32;
 
 /// Squared norms of mean gradients over `small` and over `large` samples.
@@ -14,17 +14,17 @@ pub const HALVE_EVERY: u64 = 32;
 pub struct Norms {
     /// Samples of a part.
     pub small: usize,
-    /// Mean over the parts of this size.
+    /// Squared norm of a part's mean gradient; mean over the parts of this size.
     pub small_sq: f64,
     /// Samples of the step.
     pub large: usize,
-    /// Over all samples.
+    /// Squared norm of the mean gradient over all samples.
     pub large_sq: f64,
 }
 
 impl Norms {
-    /// From gradients that are summed over the samples of each part (its size, its gradient); `None` if there is only
-    /// one part, so that there is nothing to compare.
+    /// Norms from the summed gradient of each part, given with its number of samples; `None` if there is only one part,
+    /// so that there is nothing to compare.
     pub fn of_parts(parts: &[(usize, &[f32])]) -> Option<Self> {
         let [(small, first), rest @ ..] = parts else {
             return None;
@@ -39,7 +39,7 @@ impl Norms {
                 *sum += g;
             }
         }
-        // Parts may differ by a sample: only those of the same size are compared.
+        // Parts may differ by one sample; only parts of the same size are compared.
         let equal: Vec<f64> = parts
             .iter()
             .filter(|part| part.0 == *small)
@@ -53,8 +53,8 @@ impl Norms {
         })
     }
 
-    /// As a member of a line of the protocol, with its comma; empty if a norm is not finite, because JSON has no such
-    /// numbers.
+    /// The norms as a member of a protocol line, with the comma before it; empty if a norm is not finite, because JSON
+    /// cannot represent that.
     pub fn member(norms: Option<Self>) -> String {
         let finite = |n: &Self| n.small_sq.is_finite() && n.large_sq.is_finite();
         norms.filter(finite).map_or(String::new(), |n| {
@@ -66,10 +66,10 @@ impl Norms {
     }
 }
 
-/// Squared norm of the mean gradient, from the one that is summed over `samples`.
+/// Squared norm of the mean gradient, from the sum over `samples`.
 pub fn mean_square(sum: &[f32], samples: usize) -> f64 {
-    // Eight sums side by side, which the processor adds at once, in single precision; each chunk is so short that
-    // rounding stays at about one in a million.
+    // Uses eight parallel sums in single precision, which the processor adds at once. Each chunk is so short that the
+    // rounding error stays at about one in a million.
     let square = |chunk: &[f32]| -> f64 {
         let mut sums = [0.0_f32; 8];
         let eights = chunk.chunks_exact(8);

@@ -1,14 +1,14 @@
-//! Initial weights and synthetic images, made once on the host.
+//! Initial weights and synthetic images, generated once on the host.
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::plan::Start;
 
-/// Classes that the images really have; a classifier with more outputs learns to ignore the rest.
+/// Number of classes of the images; a classifier with more outputs learns to ignore the rest.
 const CLASSES: u32 = 10;
 
-/// Parameters in order.
+/// Initial parameters in their order in the buffer.
 pub(super) fn weights(starts: &[(u32, Start)], seed: u64) -> Vec<f32> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The GPU: loading CUDA without a panic where it is missing, buffers, and running a plan.
+//! The GPU: loads CUDA without a panic if it is missing, creates buffers, and runs a plan.
 
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ fn check_driver() -> Result<(), Failure> {
     Ok(())
 }
 
-/// cuBLAS, if it is completely installed and opens; otherwise the embedded products are used. The line `ready` of the
-/// worker says which.
+/// cuBLAS, if it is completely installed and opens; otherwise the embedded products are used. The worker's line `ready`
+/// names the one in use.
 #[expect(unsafe_code, reason = "cuBLAS is a C library loaded at run time")]
 fn open_blas(stream: &Arc<CudaStream>) -> Option<CudaBlas> {
     // SAFETY: loading the library has no precondition.
@@ -147,7 +147,7 @@ impl Gpu {
         self.sms
     }
 
-    /// Whether this process is an MPS client; `None` if the driver is too old to say.
+    /// Whether this process is an MPS client; `None` if the driver is too old to report it.
     pub(super) fn mps(&self) -> Option<bool> {
         let answer = self
             .context
@@ -166,7 +166,7 @@ impl Gpu {
         if let Some(mut old) = old
             && old.plan.buffers[WEIGHTS] == parameters
         {
-            // The rest is freed before the new ones are created, so that both need not fit.
+            // The other old buffers are freed before new ones are created, so that they need not fit together.
             old.buffers.truncate(VELOCITY + 1);
             buffers = old.buffers;
         }
@@ -256,7 +256,7 @@ impl Gpu {
             .map_err(failed("refuses a kernel"))
     }
 
-    /// The row-major product as cuBLAS's column-major one: `C' = B' A'`.
+    /// Computes a row-major product by cuBLAS's column-major one: `C' = B' A'`.
     #[expect(unsafe_code, reason = "cuBLAS takes raw pointers")]
     fn product(blas: &CudaBlas, loaded: &Loaded, p: &Product) -> Result<(), Failure> {
         use blas_sys::cublasOperation_t::{CUBLAS_OP_N, CUBLAS_OP_T};
@@ -287,7 +287,7 @@ impl Gpu {
     }
 }
 
-/// An argument as the driver takes it.
+/// An argument in the driver's form.
 enum Value {
     Pointer(u64),
     Int(u32),

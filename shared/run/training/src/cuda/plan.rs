@@ -1,8 +1,8 @@
-//! A training step as a list of calls on device buffers, made without a device.
+//! A training step as a list of calls on device buffers; planning needs no device.
 //!
-//! The catalogue lists a model's layers in forward order, but not which earlier value a branch reads, so [`graph`]
-//! infers that from the shapes. The result is a network of exactly those layers, whose gradients are exact and whose
-//! loss falls; its branches may differ from the published network.
+//! The catalogue lists a model's layers in forward order, but not the inputs of branches, so [`graph`] infers these
+//! from the shapes. The result is a network of exactly these layers with exact gradients and a falling loss; its
+//! branches may differ from the published network.
 
 mod backward;
 mod call;
@@ -20,7 +20,7 @@ pub(super) use call::{
 use graph::Graph;
 use planner::Planner;
 
-/// How a step learns.
+/// Learning parameters of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Learning {
     pub(super) rate: f32,
@@ -30,11 +30,11 @@ pub(super) struct Learning {
 /// A training step for one batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
-    /// Elements of each buffer.
+    /// Number of elements of each buffer.
     pub(super) buffers: Vec<u64>,
     /// Calls, in order.
     pub(super) calls: Vec<Call>,
-    /// Parameters in order: their numbers and initialisation.
+    /// Parameter tensors in order: number of elements and initialisation.
     pub(super) starts: Vec<(u32, Start)>,
     /// Index of the loss in [`GRADIENTS`].
     pub(super) loss_at: u32,
@@ -55,7 +55,7 @@ pub(super) enum PlanError {
     TooLarge {
         /// The batch size.
         batch: u32,
-        /// The size asked for.
+        /// The requested number of elements.
         elements: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! Training on a stand-in for the driver that runs the kernels' source on the processor. It cannot show that the
-//! embedded PTX runs on a GPU; `plan/tests.rs` checks that it was compiled from this source.
+//! Tests training on a fake driver that runs the kernels' source on the processor. They cannot show that the embedded
+//! PTX runs on a GPU; `plan/tests.rs` checks that it was compiled from this source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use gpusim::{Convolution, Shape, Window};
 
 use super::*;
 
-/// Compiles the stand-in into `folder`; `None` (said on standard error) without a C++ compiler.
+/// Compiles the fake driver into `folder`; `None`, with a message on standard error, without a C++ compiler.
 fn driver(folder: &Path) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let kernels = root.join("src/cuda/kernels.cu");
@@ -40,7 +40,7 @@ fn driver(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Runs the test `child` of this file in a process that uses the stand-in.
+/// Runs the test `child` of this file in a process that uses the fake driver.
 fn in_child(folder: &Path, what: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "cuda::tests::child", "--nocapture"])
@@ -224,12 +224,12 @@ fn train() {
         last = loss(20);
     }
     assert!(last < 0.3 * first, "{first} to {last}");
-    // With another batch size it plans again and keeps what was learnt.
+    // With another batch size it plans again and keeps the weights.
     let other = loss(10);
     assert!(other < 0.6 * first, "{first} to {other}");
 }
 
-/// The gradient of each parameter tensor against the slope of the loss along it.
+/// Compares the gradient of each parameter tensor with the slope of the loss along it.
 fn gradients() {
     let n = batch(6);
     let mut trainer = trainer(0.0, 0.0);
@@ -246,7 +246,7 @@ fn gradients() {
     .unwrap()
     .starts;
     let mut weights = data::weights(&starts, 3);
-    // The classifier starts small, which leaves slopes too flat to compare in single precision.
+    // The classifier starts with small weights, which make the slopes too flat to compare in single precision.
     let last = weights.len() - 10 - 20 * 10..weights.len() - 10;
     for w in &mut weights[last] {
         *w *= 31.6;
@@ -285,7 +285,7 @@ fn gradients() {
             .map(|g| g * g)
             .sum::<f32>()
             .sqrt();
-        // Biases before a normalisation have no effect, and no slope to compare.
+        // Biases before a normalisation have no effect, so there is no slope to compare.
         if size < 1e-3 {
             continue;
         }

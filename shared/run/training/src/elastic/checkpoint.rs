@@ -8,7 +8,7 @@ use cli::Failure;
 
 use crate::config::Network;
 
-/// Steps whose mean loss is compared with the target, as in the paper of Wei and Shudo.
+/// Number of steps whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 pub const WINDOW: usize = 10;
 
 /// First word of a checkpoint.
@@ -42,8 +42,8 @@ impl State {
     }
 }
 
-/// A line of text (network and state), then weights and velocity as little-endian `f32`, then a
-/// checksum of all before.
+/// Encodes a checkpoint: a line of text (network and state), then weights and velocity as little-endian `f32`, then a
+/// checksum of everything before it.
 pub fn encode(network: &Network, state: &State, weights: &[f32], velocity: &[f32]) -> Vec<u8> {
     let mut bytes = head(network);
     let losses: Vec<String> = state.losses.iter().map(f64::to_string).collect();
@@ -62,7 +62,7 @@ pub fn encode(network: &Network, state: &State, weights: &[f32], velocity: &[f32
     bytes
 }
 
-/// A prefix that a checkpoint of another network does not have.
+/// The prefix that identifies checkpoints of this network.
 fn head(network: &Network) -> String {
     let sizes: Vec<String> = network.sizes.iter().map(usize::to_string).collect();
     format!(
@@ -76,7 +76,7 @@ fn head(network: &Network) -> String {
 /// Reads a checkpoint into `weights` and `velocity`.
 ///
 /// # Errors
-/// What is wrong with it, as a message.
+/// A message about the error in the checkpoint.
 pub fn decode(
     bytes: &[u8],
     network: &Network,
@@ -146,11 +146,11 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Writes a checkpoint to disk beside the old one, and then renames it: a reader finds a complete file, old or new,
-/// even after a crash.
+/// Writes a checkpoint to a new file and then renames it, so that a reader finds a complete file, old or new, even
+/// after a crash.
 ///
 /// # Errors
-/// [`Failure::Environment`]; the old one is then unchanged.
+/// [`Failure::Environment`]; the old checkpoint is then unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     replace(path, bytes).map_err(|error| {
         let path = path.display();
@@ -170,7 +170,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    // The new name is on disk when its folder is.
+    // The rename is only on disk after a sync of the folder.
     File::open(folder)?.sync_all()
 }
 

@@ -1,9 +1,9 @@
-//! Processes that train together: how they find each other, and the sum over all of them.
+//! Processes that train together: connects them, and sums values over all of them.
 //!
-//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back: a star. On the
-//! loopback of one machine this moves as many bytes as a ring (`2 (N - 1)` gradients in total), the sum does not
-//! depend on the order of arrival, and rank 0 notices at once if a rank dies. Over a network a ring would distribute
-//! the load of rank 0, but this job is not meant for that.
+//! The topology is a star: rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum
+//! back. On the loopback of one machine this moves the same number of bytes as a ring (`2 (N - 1)` gradients in total),
+//! the sum does not depend on the order of arrival, and rank 0 notices at once if a rank dies. Over a network a ring
+//! would distribute the load of rank 0, but this job is not meant for that.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,13 +18,12 @@ use cli::Failure;
 use crate::config::Place;
 use crate::cpu::Outcome;
 
-/// How long processes wait for each other at the start. All start together within a second even on a loaded machine;
-/// if one never comes, an error is better than a group that hangs.
+/// How long processes wait for each other at the start. All start within a second even on a loaded machine; if one
+/// never connects, an error is better than a group that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two tries to connect, short compared with the start of a process.
+/// Pause between two attempts to connect; short compared with the start of a process.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long processes that this one started may take to end before they are killed. They end when the connection
-/// closes.
+/// Time for the processes that this one started to end, which they do when the connection closes; then they are killed.
 const LEAVE: Duration = Duration::from_secs(2);
 /// First bytes of a connection, to distinguish ranks from other programs that connect to the port.
 const HELLO: &[u8; 8] = b"mtrank/1";
@@ -33,7 +32,7 @@ const HELLO: &[u8; 8] = b"mtrank/1";
 pub struct Team {
     rank: usize,
     size: usize,
-    /// Rank 0: the others in order. Others: rank 0.
+    /// In rank 0, the other ranks in order; in other ranks, rank 0.
     peers: Vec<TcpStream>,
     children: Vec<Child>,
     bytes: Vec<u8>,
@@ -42,11 +41,11 @@ pub struct Team {
 /// Values that are summed in addition to the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
-    /// Losses and hits.
+    /// Sums of losses and of correct samples.
     pub outcome: Outcome,
     /// Whether any process was asked to stop.
     pub stop: bool,
-    /// Squared norms of mean gradients, of processes whose parts have the same size.
+    /// Sum of the squared norms of mean gradients, over processes with parts of the same size.
     pub square: f64,
 }
 
@@ -54,7 +53,7 @@ impl Team {
     /// Connects `size` processes; `None` if `stop` was set before.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if a process cannot be started or does not come.
+    /// [`Failure::Environment`] if a process cannot be started or does not connect.
     pub fn form(place: &Place, size: usize, stop: &AtomicBool) -> Result<Option<Self>, Failure> {
         let mut team = Self {
             rank: 0,
@@ -75,7 +74,7 @@ impl Team {
         match met {
             Ok(true) => Ok(Some(team)),
             Ok(false) => Ok(None),
-            // A process that was asked to stop may already have gone.
+            // If this process was asked to stop, the others may already have gone.
             Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
             Err(error) => Err(Failure::Environment(format!(
                 "process {} of {size}: {error}",
@@ -94,13 +93,13 @@ impl Team {
         self.rank
     }
 
-    /// Rank 0: listens, starts the others if they are its own, and waits for all.
+    /// In rank 0: listens, starts the other processes if `start` is set, and waits for all of them.
     fn found(&mut self, at: SocketAddr, start: bool, stop: &AtomicBool) -> io::Result<bool> {
         let deadline = Instant::now() + PATIENCE;
         let listener = loop {
             match TcpListener::bind(at) {
                 Ok(listener) => break listener,
-                // The port was free when it was chosen: its current user, for example a closing connection, may
+                // The port was free when it was chosen, so its current user, for example a closing connection, may soon
                 // release it.
                 Err(e) if e.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
                     if stop.load(Ordering::Relaxed) {
@@ -128,7 +127,7 @@ impl Team {
             }
             match listener.accept() {
                 Ok((stream, _)) => {
-                    // A stranger, or a second one with the same rank, is dropped.
+                    // An unknown program, or a second process with the same rank, is dropped.
                     if let Ok(Some(rank)) = greeted(&stream, self.size)
                         && let Some(slot @ None) = arrived.get_mut(rank - 1)
                     {
@@ -169,10 +168,10 @@ impl Team {
                 return Ok(false);
             }
             match TcpStream::connect_timeout(&master, PATIENCE) {
-                // A connection to a free loopback port can get that same port as its local one and connect to itself.
-                // It would receive its own messages, and rank 0 could not take the port.
+                // A connection to a free loopback port can get this port as its local port and connect to itself. It
+                // would receive its own messages, and rank 0 could not use the port.
                 Ok(stream) if stream.local_addr()? != master => break stream,
-                // Rank 0 may not listen yet.
+                // Rank 0 may not be listening yet.
                 _ if Instant::now() < deadline => sleep(RETRY),
                 Ok(_) => return Err(io::Error::new(ErrorKind::TimedOut, "rank 0 is not there")),
                 Err(e) => {
@@ -273,20 +272,20 @@ impl Drop for Team {
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 sleep(RETRY);
             }
-            // It has ended, or is ended now; a failure cannot be reported.
+            // Fails if the process has already ended; other failures cannot be reported here.
             child.kill().ok();
             child.wait().ok();
         }
     }
 }
 
-/// This program again, as rank `rank`. It ends when rank 0 does, because its connection closes.
+/// Starts this program again as rank `rank`. It ends with rank 0, because its connection then closes.
 fn started(rank: usize, size: usize, master: SocketAddr) -> io::Result<Child> {
     let IpAddr::V4(address) = master.ip() else {
         return Err(ErrorKind::AddrNotAvailable.into());
     };
     let mut words = std::env::args_os();
-    // Under its own name, because one program is several tools and the name selects one.
+    // Uses the program's own name, because the name selects one of several tools.
     Command::new("/proc/self/exe")
         .arg0(words.next().unwrap_or_default())
         .args(words)
@@ -300,10 +299,10 @@ fn started(rank: usize, size: usize, master: SocketAddr) -> io::Result<Child> {
         .spawn()
 }
 
-/// The rank that a new connection claims; `None` for a stranger.
+/// The rank that a new connection claims; `None` for another program.
 fn greeted(mut stream: &TcpStream, size: usize) -> io::Result<Option<usize>> {
     stream.set_nonblocking(false)?;
-    // A rank identifies itself at once; a stranger must not hold up the others.
+    // A rank identifies itself at once; another program must not hold up the ranks.
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let mut hello = [0; 16];
     stream.read_exact(&mut hello)?;
@@ -317,7 +316,7 @@ fn greeted(mut stream: &TcpStream, size: usize) -> io::Result<Option<usize>> {
     Ok(known.then(|| number(8)))
 }
 
-/// Loss, hits and flag before the values of a message.
+/// Size in bytes of loss, number of correct samples and flags before the values of a message.
 const TALLY_BYTES: usize = 25;
 
 fn encode(bytes: &mut Vec<u8>, values: &[f32], tally: Tally) {

@@ -1,4 +1,4 @@
-//! The decision on simulated machines, whose true gain is known: how often it errs, and how often it cannot tell.
+//! Tests the decision on simulated machines with known gains: how often it is wrong, and how often it is undecided.
 
 use super::*;
 
@@ -20,21 +20,22 @@ impl Chance {
     }
 }
 
-/// A machine with neighbours.
+/// A machine with other programs.
 #[derive(Clone, Copy)]
 struct Machine {
-    /// Relative error of a rate of one window.
+    /// Relative noise of the rate in one window.
     noise: f64,
-    /// Random walk of the speed from window to window: clocks, heat.
+    /// Step of the random walk of the speed from window to window, as from clocks and heat.
     drift: f64,
-    /// Probability that neighbours begin, or end, before a window.
+    /// Probability that the other programs start or end before a window.
     changes: f64,
-    /// Fraction of the processors that they take.
+    /// Fraction of the processors that the other programs use.
     taken: f64,
 }
 
-/// Tries once: alone and together in turns, as `Pairing` and `Trying::repeated` do. Neighbours slow those who run
-/// together by what they take, and those alone, who leave a processor idle, by a third of it.
+/// One trial: alone and together in turns, like `Pairing` and `Trying::repeated`. The other programs slow down commands
+/// that run together by the fraction that they use, and commands that run alone, which leave a processor idle, by a
+/// third of it.
 fn tried(machine: Machine, gain: f64, chance: &mut Chance) -> Verdict {
     let (mut speed, mut busy) = (0.0, chance.uniform() < 0.5);
     let mut samples = Vec::new();

@@ -1,5 +1,5 @@
-//! Recomputes what trainings at several batch sizes say of the value of a sample: the samples that each took to the
-//! lowest loss that all reached, and the law or the table that fits them.
+//! Recomputes the value of a sample from trainings at several batch sizes: how many samples each training needed to
+//! reach the lowest loss that all of them reached, and the law or the table that fits these numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,21 @@ use units::TaskId;
 use super::student::student;
 use crate::falling::falling;
 
-/// Minimum number of losses of a training, and in the last level of its smoothed curve.
+/// Minimum number of losses of a training; `FEWEST_AT_END` is the minimum in the last level of its smoothed curve.
 const FEWEST: usize = 10;
 const FEWEST_AT_END: usize = 3;
-/// The usual relative error of the number of samples to a loss, and its weight in degrees of freedom.
+/// Prior of the error: the usual relative error of the number of samples to a loss, and the weight of this prior in
+/// degrees of freedom.
 const USUAL: (f64, f64) = (0.2, 4.0);
-/// Noise scales are searched within this factor of the smallest and the largest batch size, in steps of this fraction
-/// of the whole range; the steps here are eight times as fine.
+/// The fit searches noise scales within this factor of the smallest and the largest batch size. It divides that range
+/// into `STEPS` equal logarithmic steps; the steps here are `FINER` times as fine.
 const BEYOND: f64 = 30.0;
 const STEPS: usize = 700;
 const FINER: usize = 8;
-/// Losses belong to one level if they are equal up to the rounding of sums.
+/// Relative tolerance within which two slopes belong to one level: sums round.
 const EQUAL: f64 = 1e-12;
 
-/// Result of the trainings.
+/// Value of a sample as learnt from the trainings.
 pub enum Learnt {
     Scale(Scale),
     /// Batch size, and progress per sample relative to that of the smallest.
@@ -32,7 +33,7 @@ pub enum Learnt {
 pub struct Scale {
     pub phi: f64,
     pub interval: [f64; 2],
-    /// It is at the end of the searched range.
+    /// Whether the noise scale is at the end of the searched range.
     pub at_limit: bool,
     /// Relative distance between two neighbouring noise scales of the fit's search.
     pub step: f64,
@@ -42,7 +43,7 @@ pub struct Scale {
 #[derive(Default)]
 struct Training {
     batch: Option<u32>,
-    /// Samples in all, and loss.
+    /// Total samples so far, and the loss reported there.
     points: Vec<(f64, f64)>,
     round: u32,
     earlier_rounds: u64,
@@ -52,7 +53,7 @@ struct Training {
 
 impl Training {
     fn takes(&mut self, batch: Option<u32>) {
-        // Another batch size continues from weights that no other training of that size had.
+        // After a change of the batch size, training continues from weights that no training at that size produced.
         self.over |= matches!((self.batch, batch), (Some(a), Some(b)) if a != b);
         self.batch = self.batch.or(batch);
     }
@@ -63,7 +64,8 @@ impl Training {
             self.round = round;
             self.this_round = 0;
         }
-        // Fewer samples than before: the process restarted from an unknown checkpoint.
+        // Fewer samples than before: the process restarted from an unknown checkpoint, so the rest of the training is
+        // ignored.
         self.over |= samples < self.this_round;
         if self.over {
             return;
@@ -75,9 +77,9 @@ impl Training {
         }
     }
 
-    /// Mean samples and mean loss of each level of the non-increasing curve that is closest to the losses: the slopes
-    /// of the least concave majorant of their running sum (Robertson, Wright, Dykstra 1988, section 1.2). Levels at
-    /// the end with fewer than three losses in total are left out.
+    /// Fits a non-increasing curve to the losses by least squares, and returns the mean samples and mean loss of each
+    /// of its levels: the slopes of the least concave majorant of the running sum (Robertson, Wright, Dykstra 1988,
+    /// section 1.2). Levels at the end with fewer than three losses in total are left out.
     fn levels(&self) -> Vec<(f64, f64)> {
         if self.points.len() < FEWEST {
             return Vec::new();
@@ -113,14 +115,15 @@ impl Training {
     }
 }
 
-/// Number of samples at which a falling curve of levels reaches `target`, interpolated linearly between two levels.
+/// Number of samples at which a falling curve of levels reaches `target`, interpolated linearly between two levels;
+/// `None` if it never does, or is below `target` from the start.
 fn reached(levels: &[(f64, f64)], target: f64) -> Option<f64> {
     let below = levels.iter().position(|l| l.1 <= target)?;
     let (a, b) = (levels[below.checked_sub(1)?], levels[below]);
     Some(a.0 + (b.0 - a.0) * (a.1 - target) / (a.1 - b.1))
 }
 
-/// Batch size and samples to the common loss of each training of a task that reaches it.
+/// For each training of a task that reaches the common loss: its batch size, and the samples it needed.
 fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for run in runs {
@@ -152,7 +155,8 @@ fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
     all.iter().filter_map(row).filter(|r| r.1 > 0.0).collect()
 }
 
-/// Two batch sizes give a noise scale; three and more give a table, up to the rows that one may have.
+/// The value of a sample from the runs: two batch sizes give a noise scale, three or more give a table. More sizes
+/// than a table may have rows give a noise scale again.
 pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     let rows = trainings(runs, id);
     let mut sizes: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -167,7 +171,8 @@ pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
     }
 }
 
-/// The progress per sample, one over samples, that never rises and is closest to that of the trainings in logarithms.
+/// Progress per sample, the reciprocal of the samples needed: the non-increasing table closest to the trainings in
+/// least squares of the logarithm.
 fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<(u32, f64)> {
     let items = sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len()));
     let levels = falling(&items.collect::<Vec<_>>());
@@ -175,8 +180,8 @@ fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<(u32, f64)> {
     sizes.keys().copied().zip(progress).collect()
 }
 
-/// The noise scale for which `c (phi + B)` is closest to the trainings' samples to a loss, in logarithms, with its
-/// likelihood-ratio interval.
+/// Fits `c (phi + B)` to the samples that the trainings needed, by least squares of the logarithm, and returns the
+/// noise scale `phi` with its likelihood-ratio interval.
 fn scale(rows: &[(f64, f64)]) -> Option<Scale> {
     let least = rows.iter().map(|r| r.0).fold(f64::INFINITY, f64::min);
     let most = rows.iter().map(|r| r.0).fold(0.0, f64::max);
@@ -196,7 +201,8 @@ fn scale(rows: &[(f64, f64)]) -> Option<Scale> {
     let inside = |k: &usize| scanned[*k] <= bound;
     let (first, last) = ((0..=points).find(inside)?, (0..=points).rev().find(inside)?);
     let phi = at(best);
-    // At the end of the searched range the noise scale is unbounded; use a hundredth or a hundred times the value.
+    // If the interval reaches an end of the searched range, the noise scale is unbounded on that side; use a
+    // hundredth or a hundred times the value.
     let low = if first == 0 {
         at(0).min(phi / 100.0)
     } else {

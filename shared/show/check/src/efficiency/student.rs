@@ -1,5 +1,5 @@
-/// 97.5 % quantile of Student's t as a series in one over the degrees of freedom (Abramowitz and Stegun
-/// 26.7.5).
+/// 97.5 % quantile of Student's t for `f` degrees of freedom, as a series in `1/f` (Abramowitz and
+/// Stegun 26.7.5).
 pub fn student(f: f64) -> f64 {
     let z = 1.96_f64;
     z + (z.powi(3) + z) / (4.0 * f)

@@ -45,7 +45,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let mut choices = chosen.clone();
     let own = Choices::of_point(&claimed.tasks, frame.workload);
     if let Some(own) = own.filter(|_| frame.is_progress()) {
-        // Sharing must beat the others at their best.
+        // One after another is compared at its own best batch sizes: sharing must beat the alternative at its best.
         choices.batch = own.batch;
     }
     for gpu in chosen.gpus() {
@@ -106,12 +106,13 @@ fn length(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, objective: f
     }
 }
 
-/// A search ranks the sizes of rounds by rough orders of their transfers: for 60 random plans for the last time to
-/// target, two had a scheme that was 0.04 and 0.4 % behind its best sizes.
+/// Tolerance for schemes with transfers: a search ranks batch sizes by rough orders of the transfers. In 60 random
+/// plans for the last time to target, two had a scheme that was 0.04 and 0.4 % worse than with its best batch sizes.
 const ROUGHLY_ORDERED: f64 = 0.01;
 
-/// For progress a scheme has its own batch sizes, if sizes are chosen: no change of a single one may be better. With
-/// the plain order of a round this is a necessary condition.
+/// If the objective is progress and batch sizes are free, each scheme has its own batch sizes: changing a single one
+/// must not improve it. For rounds with transfers this is checked with a simple order, so the condition is only
+/// necessary.
 fn best_sizes(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
     let free = frame
         .constraints
@@ -166,7 +167,7 @@ fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: 
     }
 }
 
-/// One task at a time on the whole GPU with equal work: every task makes one step of progress in the sum of the solo
+/// One task at a time on the whole GPU with equal work: every task makes one unit of progress in the sum of the solo
 /// times.
 fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
     let mut value = frame.evaluate(choices);
@@ -181,7 +182,8 @@ fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
     value
 }
 
-/// Whether floor, mismatch and memory hold; one after another, only the largest memory need counts.
+/// Whether floor, mismatch and memory constraints hold. If tasks run one after another, only the largest memory need
+/// counts.
 fn feasible(frame: &Frame<'_>, choices: &Choices, value: &Value, temporal: bool) -> bool {
     let Some(c) = frame.constraints else {
         return true;

@@ -1,4 +1,4 @@
-//! Was the plan chosen as it says, from the measured candidates and the model's best?
+//! Checks that the plan is the right choice between the best measured co-run and the model's best plan.
 
 use doc::{
     Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
@@ -15,12 +15,13 @@ use crate::judge::Judge;
 const INTERVAL: f64 = 1.96;
 /// Relative standard error assumed for a throughput that was measured without one; the simulator is exact.
 const UNKNOWN_ERROR: f64 = 0.01;
-/// Rounding of sums in another order.
+/// Relative tolerance for the rounding of sums in another order.
 const SLACK: f64 = 1e-9;
-/// Part of its expected value that the model's best must gain over a measured co-run to be the plan.
+/// Fraction of its own expected value by which the model's best plan must exceed the measured co-run to be chosen: the
+/// best of many predictions is biased upwards (winner's curse).
 const CURSE: f64 = 0.03;
 
-/// Measurements of some choices: throughput and standard error of every task.
+/// Mean measurement of one configuration: throughput and standard error of every task.
 struct Mean {
     choices: Choices,
     settings: Vec<Setting>,
@@ -29,7 +30,7 @@ struct Mean {
     errors: Vec<f64>,
 }
 
-/// The values for checking the constraints: the plan's own if it is a measured one.
+/// The values against which the constraints are checked: the measured ones if the plan is a measured co-run.
 pub fn held(found: &Feasible, model: &Model, choices: &Choices, value: &Value) -> Value {
     let mut held = value.clone();
     let measured = found.candidates.as_ref();
@@ -73,7 +74,8 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
 }
 
 /// The model's best is the plan if its expected value exceeds that of the measured co-run by more than the bias of the
-/// best of many predictions. Seconds are work over rates, so the expected seconds are more than those at the mean rates.
+/// best of many predictions. If the objective is a time, which is work divided by rates, the expected time is longer
+/// than the time at the mean rates.
 fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
     let timed = frame.kind == ObjectiveKind::Round || frame.is_to_target();
     let expected = |c: &Candidate| {
@@ -138,7 +140,8 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
         return;
     };
     let (value, low) = interval(frame, &frame.evaluate(&choices));
-    // The order of a round needs its own search, so the claim is checked against a lower bound and a simple order.
+    // Finding the best order of a round needs a search. The claim is checked against a lower bound and the time of a
+    // simple order instead.
     frame.judge_objective("objective", claimed.objective, &choices, value, j);
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, &by_model(frame.predictor), &choices, frame, j);
@@ -146,7 +149,7 @@ fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     judge_low(claimed, low, value, j);
 }
 
-/// The round of a measured co-run uses the measurements of its sets of tasks.
+/// Judges a measured co-run if the objective is a round. Rates come from the measurements of each set of tasks.
 fn measured_round(
     claimed: &Candidate,
     choices: &Choices,
@@ -180,8 +183,9 @@ fn measured_round(
     length(claimed, &ask, choices, frame, j);
 }
 
-/// The lower end of a round is its order with every rate one standard error low. A time to target spans several
-/// rounds, whose lengths are not given; whether they end at such rates can be told all the same.
+/// Judges the lower end of a round or of a time to target. For a round it is the same order with every rate one
+/// standard error lower. A time to target spans several rounds, whose lengths the candidate does not give, so it is
+/// checked only whether the time ends at all at such rates.
 fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_>, j: &mut Judge) {
     let told = claimed.low.is_none() || !frame.is_to_target();
     match frame.round.as_ref().filter(|_| told) {
@@ -199,7 +203,7 @@ fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_
     }
 }
 
-/// The lower end of what needs no order.
+/// Judges the lower end of an objective that needs no order of transfers.
 fn judge_low(claimed: &Candidate, low: f64, value: f64, j: &mut Judge) {
     match claimed.low {
         Some(claimed) => j.number_of("low_objective", claimed, low, value),
@@ -207,7 +211,7 @@ fn judge_low(claimed: &Candidate, low: f64, value: f64, j: &mut Judge) {
     }
 }
 
-/// The lower end of its objective; without one, seconds have no limit.
+/// Lower end of the candidate's objective; minus infinity if there is none, because the seconds have no limit.
 fn low(candidate: &Candidate) -> f64 {
     candidate.low.unwrap_or(f64::NEG_INFINITY)
 }
@@ -220,7 +224,7 @@ fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {
     choices
 }
 
-/// Values of the measurements, with the measured rates.
+/// Value of a measured configuration: the measured rates and errors replace the predicted ones.
 fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
     let predicted = frame.evaluate(&mean.choices);
     Value {
@@ -230,7 +234,7 @@ fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
     }
 }
 
-/// Objective, and the lower end of its interval: the effects of the rates are independent.
+/// Objective and the lower end of its interval; the errors of the rates are taken as independent.
 fn interval(frame: &Frame<'_>, value: &Value) -> (f64, f64) {
     let tasks: Vec<usize> = (0..value.rates.len()).collect();
     let objective = frame.objective(value, &tasks);
@@ -243,7 +247,7 @@ fn interval(frame: &Frame<'_>, value: &Value) -> (f64, f64) {
     (objective, objective - INTERVAL * variance.sqrt())
 }
 
-/// The measured co-runs of a model by configuration, each with the mean of its measurements.
+/// Measured co-runs of a model by configuration, each with the mean of its repeated measurements.
 fn means(model: &Model) -> Vec<Mean> {
     let exact = model.workload.device.kind == DeviceKind::Sim;
     let same = |a: &Corun, b: &Corun| {

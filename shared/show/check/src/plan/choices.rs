@@ -14,7 +14,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// The plan's choice.
+    /// Choices of the plan for the workload's tasks.
     pub fn of_plan(plan: &Plan, workload: &Workload) -> Option<Self> {
         let place = |t: &doc::Task| plan.task_index(&t.id);
         let places: Vec<usize> = workload.tasks.iter().map(place).collect::<Option<_>>()?;
@@ -26,7 +26,7 @@ impl Choices {
         })
     }
 
-    /// The choice of a point of a front, on one GPU; `None` unless it names every task once.
+    /// Choices of a point of a front, on one GPU; `None` unless it names every task once.
     pub fn of_point(choices: &[Choice], workload: &Workload) -> Option<Self> {
         if choices.len() != workload.tasks.len() {
             return None;
@@ -45,7 +45,7 @@ impl Choices {
         })
     }
 
-    /// Numbers of the GPUs in use, ascending.
+    /// Indices of the GPUs in use, ascending.
     pub fn gpus(&self) -> Vec<u32> {
         let mut gpus = self.gpu.clone();
         gpus.sort_unstable();
@@ -61,24 +61,25 @@ impl Choices {
     }
 }
 
-/// Values of choices.
+/// Predicted results of some choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     /// Predicted throughput of every task, samples per second.
     pub rates: Vec<f64>,
     /// Batch size of every task.
     pub batch: Vec<Batch>,
-    /// Standard error of each.
+    /// Standard error of each rate.
     pub errors: Vec<f64>,
-    /// Solo throughput of every task that the plan compares with: at the best of its batch sizes, or at its own.
+    /// Throughput alone of every task, for comparison: at the best of its batch sizes, or at its own, as the plan
+    /// defines it.
     pub solo: Vec<f64>,
     /// Seconds until the last task of its GPU has trained on its samples, or until the task reaches its target with
     /// compute alone; 0 for other objectives.
     pub last_end: Vec<f64>,
 }
 
-/// When the last of `tasks` ends, if all begin at once: one ends first, and the others continue with their remaining
-/// work at the rates of those that remain.
+/// Time at which the last of `tasks` ends if all begin at once. Whenever a task ends, the others continue with their
+/// remaining work at the rates of the smaller set. `None` if a task makes no progress.
 pub fn last_end(
     predictor: &Predictor,
     choices: &Choices,

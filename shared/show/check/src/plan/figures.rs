@@ -1,4 +1,4 @@
-//! Figures of the plan: predictions, totals, constraints, GPUs.
+//! Checks the figures of a plan: predictions, totals, constraints, GPUs.
 
 use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::corun::Setting;
@@ -24,7 +24,8 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
                 not_above_solo(given, j);
                 let most = frame.workload.device.gpus;
-                // With several GPUs a search names the GPU; a hand-written plan may omit the first.
+                // With several GPUs a plan from a search names the GPU of each task; a hand-written plan may omit
+                // it for the first GPU.
                 if task.gpu.is_none() && most > 1 && plan.feasible().is_some() {
                     j.contradiction("gpu", "nothing", format!("one of the {most} GPUs"));
                 }
@@ -40,7 +41,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
     }
 }
 
-/// The same for a hand-written plan that leaves out tasks of its workload, which then do not run.
+/// Like [`tasks`], for a hand-written plan that omits tasks of its workload, which then do not run.
 pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
     let setting = |at: usize| {
         let given = plan.given(at);
@@ -78,7 +79,7 @@ pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
     }
 }
 
-/// Throughput with its interval and solo throughput, if they are given.
+/// Judges throughput, its interval and solo throughput, if they are given.
 fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
     if let Some(claimed) = given.throughput {
         let spread = INTERVAL * error;
@@ -95,7 +96,7 @@ fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
 }
 
 /// Co-runners and a smaller share cannot speed a task up: if a task is faster in a co-run than alone on the whole
-/// device, the model is wrong. Rounding of `ln P` and back is tolerated.
+/// device, the model is wrong. The rounding of converting `ln P` back is tolerated.
 fn not_above_solo(given: Given, j: &mut Judge) {
     if let (Some(together), Some(solo)) = (given.throughput, given.solo)
         && together.mean.get() > solo.get() * (1.0 + 1e-9)
@@ -105,7 +106,7 @@ fn not_above_solo(given: Given, j: &mut Judge) {
     }
 }
 
-/// How far the plan is from the measurements, and the model's error for that kind.
+/// Judges the kind of prediction (how far the plan is from the measurements), and the model's error for that kind.
 pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
     let setting = |task: usize| Setting {
         task,
@@ -120,7 +121,7 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
         (Some(claimed), None) => {
             return j.contradiction("prediction", doc::name_of(&claimed.kind), "nothing");
         }
-        // A model without errors by kind may be from an older version, and so may its plan.
+        // A model without errors by kind may come from an older version, and so may its plan.
         (None, Some(truth)) if truth.error_percent.is_some() => {
             return j.contradiction("prediction", "nothing", doc::name_of(&truth.kind));
         }
@@ -138,7 +139,7 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
     });
 }
 
-/// Objective, mismatch, and the search's claims about them.
+/// Judges objective, mismatch, and the search's claims about them.
 pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();
     let each = by_gpu.iter().map(|&g| choices.on(g));
@@ -148,7 +149,8 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
         frame.judge_objective("value", claimed, choices, objective, j);
     });
     if frame.round_of_objective().is_some() {
-        // If the claim is within its range, what follows is checked against the claim.
+        // The claim is only known to lie within bounds, which was just checked; what follows is checked against the
+        // claim itself.
         objective = claimed;
     }
     let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
@@ -169,7 +171,7 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
         }
         match of_all(plan, frame, choices) {
             Some(all) => {
-                // A search compares sums in another order.
+                // A search sums in another order, so compare with a tolerance.
                 let reached = |value: &f64| (value - open).abs() <= 1e-6 * open.abs();
                 if (open - objective).abs() > room && !all.iter().any(reached) {
                     let best = all.into_iter().fold(f64::NEG_INFINITY, f64::max);
@@ -194,9 +196,8 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
     }
 }
 
-/// The objective of every plan with any batch sizes, if there are few plans. Plans that a search leaves out because
-/// nothing like them was profiled are included. `None` for a round with transfers, whose best order needs its own
-/// search.
+/// Objective of every plan with any batch sizes, if there are few plans. Includes plans that a search leaves out
+/// because nothing similar was profiled. `None` for a round with transfers, whose best order would need a search.
 fn of_all(plan: &Feasible, frame: &Frame<'_>, choices: &Choices) -> Option<Vec<f64>> {
     if frame.round_of_objective().is_some() || choices.gpus().len() != 1 {
         return None;
@@ -211,7 +212,7 @@ fn of_all(plan: &Feasible, frame: &Frame<'_>, choices: &Choices) -> Option<Vec<f
     Some(each.collect())
 }
 
-/// The constraints hold.
+/// Checks that the plan meets its constraints.
 pub fn constraints(
     found: &Feasible,
     frame: &Frame<'_>,
@@ -223,7 +224,7 @@ pub fn constraints(
     let candidates = found.candidates.as_ref();
     let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
     j.field("constraints", |j| {
-        // Measured shares need not be multiples of the search's step.
+        // The shares of a measured co-run need not be multiples of the search's step.
         if !measured {
             steps(constraints.share_step, choices, j);
         }
@@ -266,7 +267,7 @@ fn steps(step: Share, choices: &Choices, j: &mut Judge) {
     }
 }
 
-/// Figures of every GPU, if there are several.
+/// Judges the figures of every GPU, if there are several.
 pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     for gpu in choices
         .gpus()

@@ -1,4 +1,4 @@
-//! Values of choices under the model, and the constraints that they violate.
+//! Evaluates choices under the model, and finds the constraints that they violate.
 
 use doc::{Balance, BatchPolicy, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
 use predict::Predictor;
@@ -13,15 +13,15 @@ use crate::judge::Judge;
 /// Tolerance for a constraint that is met up to rounding.
 const SLACK: f64 = 1e-9;
 
-/// The model and the plan's request.
+/// The model, and the objective and constraints of the plan.
 pub struct Frame<'a> {
     pub workload: &'a Workload,
     pub predictor: &'a Predictor,
     pub kind: ObjectiveKind,
     pub constraints: Option<&'a Constraints>,
-    /// The round whose length is the objective, if transfers count.
+    /// The round with its transfers; `None` if only compute counts.
     pub round: Option<Round>,
-    /// Data volumes, damped if the plan damps them.
+    /// Data volume of each task; the damped volume if the plan damps it.
     pub data: Vec<f64>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Predictions for every task beside the others on its GPU.
+    /// Predicts every task beside the other tasks on its GPU.
     pub fn evaluate(&self, choices: &Choices) -> Value {
         let n = choices.batch.len();
         let mut value = Value {
@@ -102,8 +102,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Batch sizes for the comparison with the task alone: those of its workload, or the reference size if the plan
-    /// keeps reference sizes.
+    /// Batch sizes at which a task alone may be compared: those of its workload, or only the reference size if the
+    /// plan keeps reference sizes.
     pub fn sizes(&self, task: usize) -> Vec<Batch> {
         let task = &self.workload.tasks[task];
         match self.constraints.map(|c| c.batch) {
@@ -112,7 +112,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Total throughput and total relative to solo.
+    /// Total throughput, and the sum of throughputs relative to solo.
     pub fn totals(value: &Value, tasks: &[usize]) -> (f64, f64) {
         let raw = tasks.iter().map(|&i| value.rates[i]).sum();
         let fair = tasks.iter().map(|&i| value.rates[i] / value.solo[i]).sum();
@@ -136,7 +136,8 @@ impl<'a> Frame<'a> {
         self.join(tasks.iter().map(|&i| of(i)))
     }
 
-    /// Judges a claimed objective: against `truth`, or for the length of a round with transfers, against its bounds.
+    /// Judges a claimed objective: against `truth` or, if it is the length of a round with transfers, against its
+    /// bounds.
     pub fn judge_objective(
         &self,
         name: &str,
@@ -154,14 +155,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The round with transfers, if the objective is the length of one or several.
+    /// The round with transfers, if the objective depends on the length of rounds.
     pub fn round_of_objective(&self) -> Option<&Round> {
         self.round
             .as_ref()
             .filter(|_| self.kind == ObjectiveKind::Round || self.is_to_target())
     }
 
-    /// Combines the objectives of tasks, or of GPUs.
+    /// Combines the objectives of several tasks or GPUs into one.
     pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
         match self.kind {
             ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
@@ -196,8 +197,8 @@ impl<'a> Frame<'a> {
         sum
     }
 
-    /// What a sample adds to the solo step time: its slope from the smallest batch size to the largest, or the mean
-    /// if the slope is useless.
+    /// Solo step time per additional sample: the slope from the smallest batch size to the largest, or the mean time
+    /// per sample if the slope is not positive.
     fn work_per_sample(&self, task: usize) -> f64 {
         let sizes = &self.workload.tasks[task].batch_sizes;
         let step = |b: Batch| b.as_f64() / self.predictor.solo(task, b);
@@ -210,7 +211,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Bytes that tasks need together.
+    /// Memory that each of the tasks needs at its batch size, in bytes.
     pub fn memory(&self, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
         let need = |&i: &usize| {
             self.workload.tasks[i]
@@ -289,19 +290,19 @@ impl Frame<'_> {
         self.is_progress() && self.workload.tasks.iter().all(|t| t.samples.is_some())
     }
 
-    /// Rounds of a task to its target.
+    /// Number of rounds that a task needs to its target at a batch size.
     pub fn rounds(&self, task: usize, batch: Batch) -> f64 {
         let task = &self.workload.tasks[task];
         task.rounds_at_reference().unwrap_or(1.0) / efficiency(task, batch)
     }
 
-    /// Weight of a task in a mean over all.
+    /// Weight of a task divided by the sum of all weights.
     pub fn part(&self, task: usize) -> f64 {
         let all = 0..self.workload.tasks.len();
         self.weight(task) / all.map(|i| self.weight(i)).sum::<f64>()
     }
 
-    /// Progress of a task at this rate, relative to its maximum alone.
+    /// Progress per second of a task at this rate, relative to its maximum alone.
     pub fn progress(&self, task: usize, batch: Batch, rate: f64) -> f64 {
         let own = &self.workload.tasks[task];
         let alone = self.sizes(task).into_iter();
@@ -309,7 +310,7 @@ impl Frame<'_> {
         rate * efficiency(own, batch) / alone.fold(0.0, f64::max)
     }
 
-    /// Mean or last of the times to target.
+    /// Combines the times to target: their weighted mean, or the last one.
     pub fn joined(&self, times: &[f64]) -> f64 {
         if self.kind == ObjectiveKind::ProgressLast {
             return times.iter().copied().fold(0.0, f64::max);
@@ -317,7 +318,7 @@ impl Frame<'_> {
         (0..times.len()).map(|i| self.part(i) * times[i]).sum()
     }
 
-    /// Seconds to target of tasks of one GPU by compute alone.
+    /// Seconds to target of the tasks of one GPU, counting compute alone.
     pub fn computed_times(
         &self,
         choices: &Choices,
@@ -335,7 +336,7 @@ impl Frame<'_> {
         })
     }
 
-    /// Bounds on the seconds to target of each task, if transfers count.
+    /// Bounds on the seconds to target of each task; `None` if transfers do not count.
     pub fn played_times(&self, choices: &Choices) -> Option<Vec<Range>> {
         let round = self.round.as_ref()?;
         let all: Vec<usize> = (0..choices.batch.len()).collect();
@@ -346,7 +347,7 @@ impl Frame<'_> {
         Some(each.map(|(low, high)| Range { low, high }).collect())
     }
 
-    /// Bounds on the seconds of the objective, if rounds are played.
+    /// Bounds on the seconds of the objective; `None` if it has no round with transfers.
     pub fn played(&self, choices: &Choices) -> Option<Range> {
         let round = self.round_of_objective()?;
         if !self.is_progress() {
@@ -360,7 +361,7 @@ impl Frame<'_> {
         })
     }
 
-    /// The same with one task after another in each round.
+    /// Bounds on the seconds of the objective if the tasks run one after another in each round.
     pub fn one_after_another(&self, choices: &Choices) -> Option<Range> {
         let alone = |i: usize| self.predictor.solo(i, choices.batch[i]);
         let serial = |left: &[usize]| match &self.round {
@@ -394,8 +395,8 @@ impl Frame<'_> {
     }
 }
 
-/// Seconds until each task reaches its target; 0 for those not among `tasks`. Rounds follow one another until the
-/// next task is there, each as long as a round of the remaining tasks.
+/// Seconds until each task reaches its target; 0 for tasks not in `tasks`. Until the next task reaches its target,
+/// every round takes as long as a round of the remaining tasks.
 pub(super) fn each_time(
     frame: &Frame<'_>,
     choices: &Choices,

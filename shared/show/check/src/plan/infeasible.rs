@@ -1,4 +1,4 @@
-//! Checks a claim that no plan keeps the constraints: compares it with the request and, if there are few plans, tries
+//! Checks a claim that no plan meets the constraints: compares it with the request and, if there are few plans, tries
 //! all of them.
 
 use doc::{
@@ -12,11 +12,12 @@ use super::frame::Frame;
 use super::proof::{all_plans, is_outside, settings};
 use crate::judge::Judge;
 
-/// Relative tolerance by which a reason may name a better value than any plan that was tried: a search meets
-/// constraints to 1e-9, and adds up in another order.
+/// Relative tolerance by which a reason may name a better value than the best of all plans tried here: a search meets
+/// constraints to 1e-9, and sums in another order.
 const FURTHER: f64 = 1e-6;
 
-/// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
+/// Judges the limits that the reasons name, the claim of infeasibility itself, and how far each constraint can be
+/// met.
 pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predictor, j: &mut Judge) {
     let Some(constraints) = &none.constraints else {
         return j.unjudged("infeasible", "the plan does not contain its constraints");
@@ -49,7 +50,7 @@ pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predicto
     each(none, j, |reason, j| best(reason, &frame, &all, j));
 }
 
-/// Several GPUs have separate reasons; on one GPU a constraint appears once.
+/// On one GPU each constraint appears once; several GPUs would have separate reasons.
 fn once(none: &Infeasible, j: &mut Judge) {
     for (i, reason) in none.reasons.iter().enumerate() {
         let mut before = none.reasons[..i].iter();
@@ -68,14 +69,15 @@ fn each(none: &Infeasible, j: &mut Judge, mut look: impl FnMut(&Infeasibility, &
     }
 }
 
-/// The limit is what the constraint requires.
+/// The limit that a reason names must be the one that the constraint sets.
 fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
     let asked = match reason.constraint {
         ConstraintKind::StarvationFloor => c.starvation_floor,
         ConstraintKind::Mismatch => c.mismatch,
         ConstraintKind::Memory => c.memory.map(|most| most.get() as f64),
         ConstraintKind::Rv => c.rv.map(TotalShare::percent),
-        // A largest batch size (--max-batch) is only given here; 0 means that all tasks have the same size.
+        // The limit of a largest batch size (--max-batch) stands only in the reason; 0 means that all tasks must have
+        // the same size.
         ConstraintKind::Batch => {
             let largest = reason.limit >= 1.0 && reason.limit.fract() == 0.0;
             if !(largest && reason.best > reason.limit) && c.batch == BatchPolicy::Free {
@@ -83,7 +85,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
             }
             return;
         }
-        // Number of settings outside the profiled domain; none are allowed.
+        // The limit is a number of settings outside the profiled domain: none are allowed.
         ConstraintKind::Domain => return j.number("limit", reason.limit, 0.0),
     };
     match asked {
@@ -95,7 +97,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
     }
 }
 
-/// A single plan contradicts a proof that there is none.
+/// A single feasible plan contradicts a proof that there is none.
 fn keeps(
     none: &Infeasible,
     constraints: &Constraints,
@@ -105,7 +107,7 @@ fn keeps(
 ) {
     let search = none.search.as_ref();
     let proven = search.is_some_and(|s| s.proof != Proof::NotProven);
-    // For these two, the limits are stricter than the listed constraints.
+    // For batch and domain, the actual limits are stricter than the listed constraints.
     let told =
         |r: &Infeasibility| !matches!(r.constraint, ConstraintKind::Batch | ConstraintKind::Domain);
     if !proven || !none.reasons.iter().all(told) {
@@ -126,7 +128,8 @@ fn keeps(
     }
 }
 
-/// A value that no plan reaches is not reachable, whatever the other constraints are.
+/// The best value that a reason names must be reachable: at least one plan reaches it if all other constraints are
+/// ignored.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
     let of_all = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {
@@ -143,7 +146,7 @@ fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: 
             return j.unjudged("best", "would need a search of its own");
         }
     };
-    // A floor needs a value at least as large, every other constraint one at most as large.
+    // A floor is a lower limit; every other constraint is an upper limit.
     let reached = if reason.constraint == ConstraintKind::StarvationFloor {
         let most = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
         (reason.best > most + FURTHER * most.abs()).then(|| format!("at most {most}"))

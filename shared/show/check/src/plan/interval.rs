@@ -1,10 +1,10 @@
-//! The interval of a time to target if transfers count.
+//! Checks the interval of a time to target if transfers count.
 //!
-//! The plan does not record the order within its rounds, but it records when each task reaches its target, which
-//! gives the length of the rounds of every stage. From that, [`Round::end`] bounds their length at other rates. With a
-//! noise scale at an end of its interval, another task may finish first, and a set of tasks may remain that no stage
-//! of the plan has. The length of its rounds is then only known to lie between the lower bound for any order and the
-//! length of a simple order.
+//! The plan does not record the order within its rounds. But it records when each task reaches its target, and from
+//! these times follows the length of the rounds in every stage. [`Round::end`] then bounds their length at other
+//! rates. With a noise scale at an end of its interval, another task may finish first, and a set of tasks may remain
+//! that occurs in no stage of the plan. The length of its rounds is then only known to lie between the lower bound for
+//! any order and the length of a simple order.
 
 use doc::{EfficiencyCurve, Target};
 use units::Seconds;
@@ -16,20 +16,20 @@ use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
 const INTERVAL: f64 = 1.96;
-/// Tolerance for rounding: sums are taken in another order, and lengths are differences.
+/// Relative tolerance for rounding: sums are taken in another order, and lengths are differences of sums.
 const SLACK: f64 = 1e-5;
 
-/// The rounds of a plan, according to its tasks.
+/// The rounds of a plan, derived from the times of its tasks.
 struct Rounds<'a> {
     frame: &'a Frame<'a>,
     round: &'a Round,
     chosen: &'a Choices,
-    /// The sets of tasks that train together until one finishes, and the seconds of a round.
+    /// For each stage, the set of tasks that train together until one finishes, and the seconds of a round.
     told: Vec<(Vec<usize>, f64)>,
     together: f64,
 }
 
-/// Judges both ends.
+/// Judges both ends of the interval.
 pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choices, j: &mut Judge) {
     let Some(told) = told(claimed, frame, chosen) else {
         // A missing task is reported elsewhere.
@@ -49,7 +49,7 @@ pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choice
     rounds.end(-INTERVAL, others[1], "together_high_s", high, j);
 }
 
-/// The length of the rounds of each stage, from the times at which the tasks finish.
+/// The set of tasks and the length of the rounds of each stage, derived from the times at which the tasks finish.
 fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Vec<usize>, f64)>> {
     let seconds = |i: usize| {
         let id = &frame.workload.tasks[i].id;
@@ -74,8 +74,8 @@ fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Ve
 }
 
 impl Rounds<'_> {
-    /// Judges the end of the interval at rates this many standard errors off; `others` is what noise scales add to
-    /// the squared logarithm.
+    /// Judges one end of the interval, where each rate is off by this many standard errors; `others` is the amount
+    /// that noise scales add to the squared logarithm.
     fn end(
         &self,
         errors: f64,
@@ -106,7 +106,7 @@ impl Rounds<'_> {
                 own.map(|(_, (range, _))| pick(*range))
             });
             let time = times.map_or(self.together, |times| self.frame.joined(&times));
-            // An interval contains its mean.
+            // An interval contains its mean, so deviations to the other side do not count.
             let off = (time / self.together).ln();
             if errors > 0.0 {
                 (-off).max(0.0)
@@ -126,8 +126,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above it:
-    /// minimum and maximum.
+    /// Amounts that the intervals of noise scales add to the squared logarithm of the time to target, below it and
+    /// above it: minimum and maximum of each.
     fn efficiencies(&self) -> [(f64, f64); 2] {
         let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
         let mut sums = [(0.0, 0.0); 2];
@@ -170,7 +170,7 @@ impl Rounds<'_> {
         sums
     }
 
-    /// The length of a round of some tasks.
+    /// Length of a round of some tasks: exact if a stage of the plan has this set, otherwise bounds.
     fn length(&self, set: &[usize]) -> Option<Range> {
         let told = self.told.iter().find(|(own, _)| own == set);
         match told {

@@ -1,4 +1,4 @@
-//! Fronts, runners-up and marginal changes.
+//! Checks fronts, alternatives and marginal changes.
 
 use doc::{Chosen, Feasible, ParetoPoint};
 
@@ -25,7 +25,8 @@ pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) 
     });
     j.field("alternatives", |j| {
         points(&plan.alternatives, frame, true, j);
-        // A measured plan may be worse than the model's best, which is then listed here.
+        // If a measured co-run was chosen as the plan, the model's best may have a better objective; it is then
+        // listed here.
         let candidates = plan.candidates.as_ref();
         let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
         let mut before = if measured { f64::INFINITY } else { best };
@@ -66,7 +67,7 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
     }
 }
 
-/// `sum P_i / S_i` over `n` tasks is at most `n`: no task is faster than alone on the whole device.
+/// Checks that `sum P_i / S_i` over `n` tasks is at most `n`: no task is faster than alone on the whole device.
 pub fn not_above_count(fairness: f64, n: usize, j: &mut Judge) {
     let most = n as f64;
     if fairness > most * (1.0 + 1e-9) {
@@ -94,7 +95,7 @@ fn undominated(claimed: &[ParetoPoint], axes: impl Fn(&ParetoPoint) -> (f64, f64
     }
 }
 
-/// The effect of changing one share.
+/// Judges the effects of changing one share.
 pub fn explanation(
     plan: &Feasible,
     frame: &Frame<'_>,
@@ -137,8 +138,8 @@ pub fn explanation(
     }
 }
 
-/// Each task has a slightly smaller and a slightly larger share, by the same step, if that keeps the share above 0
-/// and at most 100 %, in the order of the workload.
+/// Checks that every possible change is listed: each task with a slightly smaller and a slightly larger share, by
+/// the same step, as long as the share stays above 0 and at most 100 %, in the order of the workload.
 fn every_change(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let told: Vec<(&units::TaskId, u32)> = plan
         .explanation

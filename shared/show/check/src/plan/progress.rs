@@ -1,15 +1,15 @@
-//! What a sample is worth at a batch size, with independent arithmetic.
+//! Value of a sample at a batch size, recomputed independently.
 
 use doc::{EfficiencyCurve, Task};
 use units::Batch;
 
 use crate::falling::falling;
 
-/// Progress of a sample at a batch size, relative to the task's reference size; 1 if nothing is known.
+/// Progress per sample at a batch size, relative to that at the task's reference size; 1 if nothing is known.
 ///
-/// By the noise scale `phi`: `(phi + B0) / (phi + B)`. By a table: linear in both logarithms between rows, constant
-/// below the first, in proportion to `1 / B` above the last. Rising rows are replaced by the closest non-increasing
-/// curve.
+/// With a noise scale `phi` it is `(phi + B0) / (phi + B)`. A table is interpolated linearly in both logarithms
+/// between rows; it is constant below the first row and proportional to `1 / B` above the last. Rising rows are
+/// replaced by the closest non-increasing curve.
 pub fn efficiency(task: &Task, batch: Batch) -> f64 {
     let Some(known) = &task.efficiency else {
         return 1.0;

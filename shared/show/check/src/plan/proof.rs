@@ -1,4 +1,4 @@
-//! Tests a claim of optimality with the plan's neighbours.
+//! Tests a claim of optimality against neighbouring plans, or against all plans if they are few.
 
 use doc::{Feasible, Proof};
 use units::corun::Setting;
@@ -8,20 +8,21 @@ use super::choices::{Choices, Value};
 use super::frame::Frame;
 use crate::judge::Judge;
 
-/// Improvement that exceeds rounding. A search adds up in another order, and meets constraints to 1e-9, so a
+/// Relative improvement that cannot be rounding. A search sums in another order and meets constraints to 1e-9, so a
 /// neighbour with a smaller advantage proves nothing.
 const BETTER: f64 = 1e-6;
 
-/// Up to this many plans, all are checked: two tasks of three batch sizes in steps of 5 %, or three of one in steps
-/// of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
+/// Up to this many plans, all are checked: that is two tasks with three batch sizes each in steps of 5 %, or three
+/// tasks with one each in steps of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
 const MOST_PLANS: usize = 4_000;
 
-/// A plan that is claimed to be the best is compared with every plan of its step, total and batch sizes if these are
-/// few. Otherwise with those that differ by one step in one share, or by moving one step between two.
+/// Checks a plan that is claimed to be the best. If there are few plans of its step, total and batch sizes, it is
+/// compared with all of them. Otherwise it is compared with the plans that differ by one step in one share, or in
+/// which one step moves from one share to another.
 ///
-/// The latter is a necessary condition, not a second search: it needs about `n^2` predictions, while the proof may
-/// have needed millions. It detects a plan that is the best only for one total share. Plans outside the profiled
-/// domain are left out, because a search may leave them out.
+/// The second comparison is only a necessary condition, not another search: it needs about `n^2` predictions, while
+/// the proof may have needed millions. It detects a plan that is the best only for one total share. Plans outside
+/// the profiled domain are left out, because a search may leave them out too.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
     let proven = plan.search.proof != Proof::NotProven;
     if !proven || chosen.gpus().len() != 1 {
@@ -48,7 +49,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
             continue;
         }
         let worth = frame.evaluate(&other);
-        // For rounds: an upper bound from a simple order.
+        // For a round, use the time of a simple order: the best order is no slower.
         let objective = match round.and_then(|_| frame.played(&other)) {
             Some(range) => -range.high,
             None => frame.objective(&worth, &every),
@@ -65,8 +66,8 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
     }
 }
 
-/// Every batch size of the workload with every share of a step, with the given total of shares; `None` if there are
-/// more than [`MOST_PLANS`].
+/// All combinations of the workload's batch sizes and of shares that are multiples of the step, with the given total
+/// of shares; `None` if there are more than [`MOST_PLANS`].
 pub fn all_plans(
     frame: &Frame<'_>,
     step: u32,
@@ -125,8 +126,8 @@ pub fn settings(frame: &Frame<'_>, choices: &Choices) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Choices that differ by one step in one share, or by moving one step between two; only the latter if the sum is
-/// given.
+/// Choices that differ by one step in one share, or in which one step moves from one share to another. If the sum of
+/// shares is fixed, only the latter.
 fn neighbours(chosen: &Choices, step: u32, fixed_sum: bool) -> Vec<Choices> {
     let n = chosen.batch.len();
     let moved = |i: usize, up: bool| -> Option<Share> {

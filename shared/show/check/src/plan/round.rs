@@ -1,8 +1,8 @@
 //! Bounds for the length of a round with its transfers.
 //!
-//! Finding the best order needs a search, which is not repeated here. A claim may not be below what the longest task
-//! and the link need, nor above an order that is easy to find: the best order without waiting of up to 4 tasks;
-//! Johnson's and the workload's own order beyond that.
+//! Finding the best order needs a search, which is not repeated here. A claim may not be below the time that the
+//! longest task and the link need. Nor may it be above the time of an order that is easy to find: the best order
+//! without waiting of up to 4 tasks; Johnson's rule and the workload's own order for more tasks.
 
 mod ends;
 
@@ -17,23 +17,23 @@ use crate::judge::Judge;
 use crate::rates::divide;
 use crate::round_task::RoundTask;
 
-/// Maximum number of tasks for which a plan includes transfers.
+/// Maximum number of tasks for which a plan includes transfers; with more, only compute counts.
 const MOST_TASKS: usize = 31;
 /// Up to this many tasks every order is simulated: 24 orders.
 const EVERY_ORDER: usize = 4;
-/// Up to this many tasks every order of one after another is tried: 5,040 orders.
+/// Up to this many tasks, every order of running the tasks one after another is tried: 5,040 orders.
 const EVERY_SERIAL: usize = 7;
-/// Rounding of sums in another order.
+/// Relative tolerance for the rounding of sums in another order.
 const SLACK: f64 = 1e-6;
-/// Beyond [`EVERY_ORDER`] tasks a search may stop early, and be worse than a simple order. None of the plans of 8
-/// mixes of 5 to 8 tasks was worse than the result of a search with a hundred times the budget, so this is a margin
-/// for more tasks. If a claim is worse than this, it does not come from a search.
+/// Relative tolerance beyond [`EVERY_ORDER`] tasks, where a search may stop early and be worse than a simple order.
+/// None of the plans of 8 mixes of 5 to 8 tasks was worse than the result of a search with a hundred times the
+/// budget, so this is a margin for more tasks. A claim that is worse than this does not come from a search.
 const BEHIND: f64 = 0.02;
 
-/// Throughput and standard error of each of the tasks that run together.
+/// Returns throughput and standard error of each of the tasks that run together.
 pub type Ask<'a> = &'a dyn Fn(&[Setting]) -> Vec<(f64, f64)>;
 
-/// The predictions of a model.
+/// Asks a model for its predictions.
 pub fn by_model(predictor: &Predictor) -> impl Fn(&[Setting]) -> Vec<(f64, f64)> {
     |running| {
         let predicted = predictor.predict(running);
@@ -42,13 +42,13 @@ pub fn by_model(predictor: &Predictor) -> impl Fn(&[Setting]) -> Vec<(f64, f64)>
     }
 }
 
-/// Rates by set of tasks.
+/// Mean and standard error of the rates, by set of tasks.
 type RatesBySet = HashMap<u64, Vec<(f64, f64)>>;
 
 /// Transfers and work of the tasks of one GPU.
 pub struct Round {
     jobs: Vec<RoundTask>,
-    /// Index in the workload of each job.
+    /// Index of each job's task in the workload.
     tasks: Vec<usize>,
     duplex: Duplex,
     divides: bool,
@@ -81,8 +81,8 @@ impl Range {
 }
 
 impl Round {
-    /// The round of a workload; `None` if a plan includes only compute: on several GPUs, without volumes, or with
-    /// more tasks than a plan orders.
+    /// The round of a workload; `None` if plans for it include only compute: on several GPUs, without volumes, or
+    /// with more tasks than a plan can order.
     pub fn of_workload(workload: &Workload) -> Option<Self> {
         if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
             return None;
@@ -97,7 +97,7 @@ impl Round {
         })
     }
 
-    /// The round of some of the tasks after the others have left.
+    /// The round of the remaining tasks after the others have reached their targets.
     pub fn of(&self, tasks: &[usize]) -> Self {
         Self {
             jobs: tasks.iter().map(|&i| self.jobs[i]).collect(),
@@ -111,7 +111,7 @@ impl Round {
         (down, self.jobs.iter().map(|job| job.upload).sum())
     }
 
-    /// The time together at these batch sizes and shares; `None` if a task makes no progress.
+    /// Bounds of the time together at these batch sizes and shares; `None` if a task makes no progress.
     pub fn together(&self, predictor: &Predictor, choices: &Choices) -> Option<Range> {
         let solo = |i: usize| predictor.solo(i, choices.batch[i]);
         let alone: Vec<f64> = (0..self.jobs.len())
@@ -123,8 +123,8 @@ impl Round {
         })
     }
 
-    /// Like [`Round::together`] with some measured rates: those may exceed the model's solo predictions, so only the
-    /// transfers are certain.
+    /// Like [`Round::together`], with some measured rates. Measured rates may exceed the model's solo predictions,
+    /// so the lower bound counts only the transfers.
     pub fn together_measured(&self, ask: Ask<'_>, choices: &Choices) -> Option<Range> {
         let none = vec![0.0; self.jobs.len()];
         Some(Range {
@@ -133,7 +133,7 @@ impl Round {
         })
     }
 
-    /// The best of some simple orders.
+    /// Time of the best of some simple orders.
     fn simple(&self, ask: Ask<'_>, choices: &Choices, alone: &[f64]) -> Option<f64> {
         let n = self.jobs.len();
         let mut known = RatesBySet::new();
@@ -151,14 +151,15 @@ impl Round {
             high *= 1.0 + BEHIND;
         }
         if self.duplex == Duplex::Shared {
-            // Simultaneous transfers have no order to try, and a later start may be better.
+            // Simultaneous transfers have no order to try, and delaying a transfer may be better than starting it at
+            // once.
             high = f64::INFINITY;
         }
         Some(high)
     }
 
-    /// `max(d + c + u)`, `sum d + min(c + u)`, `min(d + c) + sum u`; the sum of all transfers if they go one at a
-    /// time; only the first if they share the link.
+    /// Lower bound: the largest of `max(d + c + u)`, `sum d + min(c + u)` and `min(d + c) + sum u`. If transfers go
+    /// one at a time, the sum of all transfers counts too; if they share the link, only the first term holds.
     fn least(&self, alone: &[f64]) -> f64 {
         let of = |f: &dyn Fn(&RoundTask, f64) -> f64| -> Vec<f64> {
             self.jobs
@@ -181,7 +182,7 @@ impl Round {
         }
     }
 
-    /// Johnson's rule on `d + c` and `c + u`.
+    /// Order by Johnson's rule for two machines with the times `d + c` and `c + u`.
     fn johnson(&self, alone: &[f64]) -> Vec<usize> {
         let key = |i: usize| {
             let job = &self.jobs[i];
@@ -199,8 +200,9 @@ impl Round {
         order
     }
 
-    /// End of the compute of each task, the earliest first, without waits: downloads in this order, compute at the
-    /// rates of those that compute, each this many standard errors off; `None` if a task makes no progress.
+    /// End of the compute of each task, the earliest first, if nothing waits. Downloads run in this order, and tasks
+    /// compute at the rates of the set that computes, each rate off by this many standard errors. `None` if a task
+    /// makes no progress.
     fn computed(
         &self,
         ask: Ask<'_>,
@@ -255,7 +257,7 @@ impl Round {
         Some(ends)
     }
 
-    /// End of the last upload, in this order (on a half-duplex link after all downloads).
+    /// End of the last upload, if uploads run in this order (on a half-duplex link, after all downloads).
     fn uploaded(&self, ends: &[(f64, usize)]) -> f64 {
         let mut free = match self.duplex {
             Duplex::Half => self.sums().0,
@@ -281,7 +283,7 @@ impl Round {
         ask(&running)
     }
 
-    /// The time of one task after another, at these solo rates.
+    /// Bounds of the time if tasks run one after another, at these solo rates.
     pub fn one_after_another(&self, solo: &[f64]) -> Range {
         let compute: Vec<f64> = self
             .jobs

@@ -1,4 +1,4 @@
-//! A plan with a table of rates instead of a model.
+//! Checks a plan with a table of rates instead of a model.
 
 use doc::{Decision, Feasible, ObjectiveKind, Plan};
 
@@ -7,7 +7,7 @@ use super::points;
 use crate::judge::Judge;
 use crate::rates::{everyone, table};
 
-/// Checks that the throughput given beside a table is that of the row with all tasks.
+/// Checks that the throughput of each task equals that in the table's row with all tasks.
 pub fn judge(plan: &Plan, j: &mut Judge) {
     let rows = table(plan);
     j.unjudged("rates", "the rates of a table cannot be checked");
@@ -26,7 +26,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                     j.field("throughput", |j| {
                         let mean = claimed.mean.get();
                         j.number("samples_per_s", mean, together[i]);
-                        // No row gives the width of the interval, which must contain the mean.
+                        // The table does not give the width of the interval, which must contain the mean.
                         let (low, high) = (claimed.low.get(), claimed.high.get());
                         if low > together[i] {
                             j.contradiction(
@@ -46,8 +46,9 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                 }
                 if let (Some(claimed), Some(alone)) = (given.solo, rows.get(&(1 << i))) {
                     let (claimed, alone) = (claimed.get(), alone[i]);
-                    // A search compares with a task alone on the whole device at its best batch size, while the row
-                    // has its share and batch size. A hand-written plan only has the row.
+                    // A search compares with the task alone on the whole device at its best batch size; the row has
+                    // the task's own share and batch size, so it may be lower. A hand-written plan has only the
+                    // row.
                     if plan.feasible().is_none() || claimed < alone {
                         j.number("solo_samples_per_s", claimed, alone);
                     }
@@ -57,7 +58,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     }
 }
 
-/// The objective follows from the given throughput.
+/// Checks that the objective follows from the given throughput.
 fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let rate = |d: &Decision| d.throughput.mean.get();
     let relative = |d: &Decision| rate(d) / d.solo.get();
@@ -70,10 +71,11 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
         ObjectiveKind::Raw => Some(rates().sum()),
         ObjectiveKind::Fairness => Some(relatives().sum()),
         ObjectiveKind::MaxMin => Some(least(relatives().collect())),
-        // With transfers, or if a task that ends speeds up the others, a round is not a quotient.
+        // With transfers, or if the others speed up when a task ends, the length of a round is not work divided by
+        // one rate.
         ObjectiveKind::Round if plan.rates.len() > 1 => None,
         ObjectiveKind::Round => times.collect::<Option<_>>().map(least),
-        // A plan with a table has no workload that says what samples are worth.
+        // A plan with a table has no workload, and so no weights or value of samples.
         ObjectiveKind::Weighted | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => None,
     };
     let claimed = found.objective.value;
@@ -93,7 +95,7 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     }
 }
 
-/// Schemes that need no row: each scheme once, at its shares and the plan's batch sizes.
+/// Checks what needs no row of the table: each scheme appears once, with its shares and the plan's batch sizes.
 fn baselines(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let chosen: Vec<_> = plan.tasks.iter().zip(&found.decisions).collect();
     for (at, claimed) in found.baselines.iter().enumerate() {

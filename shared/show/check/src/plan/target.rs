@@ -9,7 +9,7 @@ use super::interval;
 use super::progress::efficiency;
 use crate::judge::Judge;
 
-/// Judges when the tasks reach their targets according to a plan.
+/// Judges the times at which the tasks reach their targets according to the plan.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let Some(claimed) = &plan.target else {
         if frame.is_to_target() && plan.objective.value.is_finite() {
@@ -89,9 +89,9 @@ fn compute_time(frame: &Frame<'_>, chosen: &Choices, errors: f64) -> Option<f64>
     Some(frame.joined(&times))
 }
 
-/// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above it: each
-/// task's scale is set to its ends while everything else is unchanged, and the largest deviations to each side are
-/// summed.
+/// Amounts that the intervals of noise scales add to the squared logarithm of the time to target, below it and above
+/// it. Each task's noise scale is set to each of its ends while everything else stays the same; the squares of the
+/// largest deviations to each side are summed over the tasks.
 fn efficiency_errors(frame: &Frame<'_>, chosen: &Choices, together: f64) -> (f64, f64) {
     let mut squares = [0.0_f64; 2];
     for i in 0..frame.workload.tasks.len() {
@@ -162,7 +162,7 @@ fn tasks(
             });
         });
     }
-    // The times of the tasks, each within its bounds, give that of the plan.
+    // The times of the tasks, each checked against its bounds, give the time of the plan.
     let mut times = vec![0.0; chosen.batch.len()];
     for one in &claimed.tasks {
         if let Some(i) = frame.workload.task_index(&one.id) {

@@ -48,7 +48,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
     });
 }
 
-/// The round with its transfers, and the best scheme of equal shares.
+/// Judges the round with its transfers, and the best scheme with equal shares.
 fn ordered(
     plan: &Feasible,
     claimed: &Verdict,
@@ -86,14 +86,14 @@ fn ordered(
         if let Some(range) = equal(named) {
             range.judge("seconds", seconds.get(), j);
         }
-        // The best is no slower than a simple order of any of them.
+        // The best scheme is no slower than a simple order of any scheme.
         for range in of_schemes.filter_map(equal) {
             Range { low: 0.0, ..range }.judge("seconds", seconds.get(), j);
         }
     });
 }
 
-/// The work of each task and the time of one after another, each at its best batch size.
+/// Judges the work of each task, and the time of running them one after another, each at its best batch size.
 fn alone(
     claimed: &Verdict,
     frame: &Frame<'_>,
@@ -147,7 +147,7 @@ fn alone(
     j.number("one_after_another_s", said, longest);
 }
 
-/// The time together with its interval, and the best scheme of equal shares.
+/// Judges the time together with its interval, and the best scheme with equal shares.
 fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
     let time = |choices: &Choices, errors: f64| -> Option<f64> {
         let each = choices.gpus().into_iter();
@@ -165,7 +165,8 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
     };
     if let Some(mean) = time(chosen, 0.0) {
         j.number("together_s", claimed.together.get(), mean);
-        // At other rates, other tasks, which may be slower, remain at the end: an interval contains its mean.
+        // At other rates other tasks, which may be slower, may remain at the end, so the result can lie on
+        // the wrong side: an interval contains its mean.
         let low = time(chosen, INTERVAL).unwrap_or(mean).min(mean);
         j.number("together_low_s", claimed.together_low.get(), low);
         let high = time(chosen, -INTERVAL).map(|high| high.max(mean));
@@ -190,7 +191,7 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
     let said = claimed.best_static;
     j.field("best_static", |j| {
         j.optional_number("seconds", said.map(|(_, s)| s.get()), best);
-        // Several schemes may have the same shares: the time of the named one counts.
+        // Several schemes may have the same shares, so check the time of the named one.
         if let Some((scheme, time)) = said {
             j.optional_number("name", Some(time.get()), equal(scheme));
         }

@@ -1,5 +1,5 @@
-//! Plausibility of measurements on a real device. They cannot be repeated here, so they are never called wrong;
-//! implausible ones are named.
+//! Checks the plausibility of measurements on a real device. They cannot be repeated here, so implausible ones
+//! are reported as doubts, never as wrong.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use units::{Batch, Share, TaskId};
 
 use crate::judge::Judge;
 
-/// Fraction by which a co-run may be faster than a solo run before it is implausible.
+/// Fraction by which a co-run may be faster than a solo run before it counts as implausible.
 const NOISE: f64 = 0.10;
 /// Relative standard error that is too large to learn from.
 const LOOSE: f64 = 0.25;
 
-/// Names the implausible measurements.
+/// Reports the implausible measurements.
 pub fn judge(profile: &Profile, j: &mut Judge) {
     let solo = fastest_alone(profile);
     for (i, sample) in profile.samples.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Simulates again: the simulator is deterministic, so every number must match.
+//! Simulates a profile again: the simulator is deterministic, so every number must match.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,8 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// `times`: how often each configuration was measured before, which determines its noise.
+/// Measures a sample again. `times` counts how often each configuration was measured before, which
+/// determines its noise.
 fn again(
     sim: &mut Sim,
     profile: &Profile,
@@ -96,7 +97,7 @@ fn again(
                     task.stderr.map(units::SamplesPerSec::get),
                     rate.stderr.map(units::SamplesPerSec::get),
                 );
-                // Nothing is launched in a simulation.
+                // A simulation launches nothing, so it has no launch costs.
                 let run = task.launch.run;
                 let startup = task.launch.startup.map(Seconds::get);
                 j.same_option("startup_s", startup, None);
@@ -124,7 +125,7 @@ fn measure(
         .map_err(|error| error.to_string())
 }
 
-/// The runs of a configuration, if their tasks are in the order of the workload.
+/// The settings of a configuration; `None` unless its tasks are in the order of the workload.
 fn configuration<'a>(
     profile: &Profile,
     runs: impl Iterator<Item = (&'a TaskId, Batch, Share)>,

@@ -1,4 +1,4 @@
-//! The batch sizes that jobs are started with, and in which round events stand.
+//! Checks the batch sizes with which jobs are started, and the round that each event belongs to.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use units::{Batch, TaskId};
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// Batch sizes of starts are those of the timeline or plan; rounds are counted from 0, and each that begins has an
-/// end.
+/// Jobs start with the batch sizes of the timeline or plan. Rounds are numbered consecutively, and each round that
+/// begins also ends.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let is_round = |e: &RunEvent| matches!(e.payload, EventPayload::Round { .. });
     if events.first().and_then(RunEvent::planned).is_none() && !events.iter().any(is_round) {
         return own_rounds(events, j);
     }
     let mut current = events.first().and_then(RunEvent::planned);
-    // A server may count the rounds of several launches: the first event gives the number of the first round.
+    // A server may number rounds over several launches, so the first event gives the number of the first round.
     let mut round = events.iter().find_map(RunEvent::round).unwrap_or(0);
     for (at, event) in events.iter().enumerate() {
         let replan = matches!(event.payload, EventPayload::Replan { .. });
@@ -50,8 +50,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// If jobs have rounds of their own (a run of a schedule), each task goes through them one by one. A run that begins
-/// with another plan continues one that was killed: each task starts in the round in which it was.
+/// In a run of a schedule, each task goes through its own rounds one by one. A run that begins with a new plan
+/// continues a killed run, so each task starts in the round that it had reached.
 fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     let goes_on = matches!(events.get(1), Some(e) if e.kind() == EventKind::Replan);
     let mut rounds: BTreeMap<&TaskId, u32> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Batch size of one start, if given.
+/// Judges the batch size of one start, if it is given.
 fn start(task: &TaskId, claimed_batch: Option<Batch>, current: &Planned, j: &mut Judge) {
     let plan = current.plan();
     let Some(i) = plan.task_index(task) else {

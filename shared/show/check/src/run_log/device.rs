@@ -1,4 +1,4 @@
-//! Does the device of a run match its events?
+//! Checks that the device of a run matches its events.
 
 use doc::{DeviceFingerprint, DeviceKind, EventPayload, RunEvent};
 
@@ -8,8 +8,8 @@ use crate::model;
 
 /// Judges the device that the launch names.
 ///
-/// Processes have ids and simulated jobs have none, so a simulated run cannot pass for one on a real device, or vice
-/// versa.
+/// Real processes have ids and simulated jobs have none, so a simulated run cannot pass as a run on a real device,
+/// or vice versa.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let Some(EventPayload::Launch { device, .. }) = events.first().map(|e| &e.payload) else {
         return;
@@ -49,7 +49,7 @@ fn processes(events: &[RunEvent], device: &DeviceFingerprint, j: &mut Judge) {
         EventPayload::Start { pid, .. } => Some(pid),
         _ => None,
     });
-    // A run that started nothing says nothing of its device.
+    // A run that started nothing gives no evidence about its device.
     let (first, rest) = (pids.next(), pids);
     if first == Some(None) && rest.into_iter().all(|pid| pid.is_none()) {
         j.field("device", |j| {

@@ -1,4 +1,4 @@
-//! Access to an event for the judges of a run.
+//! Access to the parts of an event, for the checks of a run.
 
 use doc::{EventPayload, Plan, Planned, RunEvent, TaskSummary};
 

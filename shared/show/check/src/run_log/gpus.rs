@@ -1,4 +1,5 @@
-//! The GPUs of a schedule that is run: one task at a time trains on each, or two that are said to.
+//! Checks the GPUs in a run of a schedule: on each GPU trains one task at a time, or two if the events say that
+//! they share it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,9 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// Judges the GPU that a start names: every task before has trained, or its process has ended, except for the one
-/// beside which it is started. A synchronising task does not occupy it.
+/// Judges the GPU that a start names: every earlier task there must have finished training, or its process must
+/// have ended, except for the task beside which the new one is started. A task that synchronises does not occupy
+/// the GPU.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut busy: BTreeMap<&str, Vec<(&TaskId, u32)>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {

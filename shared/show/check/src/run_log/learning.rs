@@ -1,5 +1,5 @@
-//! What a launch says that its rounds have taught: which shares were new, how long rounds were expected to take, and
-//! what was saved against the first shares.
+//! Checks what a launch reports about learning its shares: which shares were new, how long rounds were expected to
+//! take, and how much time was saved against the first shares.
 
 mod estimate;
 
@@ -12,8 +12,9 @@ use super::event::{at_event, plan_of};
 use crate::judge::{Judge, shown};
 use estimate::{Estimate, Taught};
 
-/// Two solutions of the same equations, whose condition is that of the unknown level (4) beside the least noise
-/// (0.003²), differ by more than rounding: by up to `1e-6` of a time, a thousand times [`crate::judge::ROUNDING`].
+/// Tolerance for expected times: two solutions of the same ill-conditioned equations differ by more than rounding.
+/// The variance of the unknown level is 4 and the smallest noise variance is 0.003², so a time may differ by up to
+/// `1e-6`, a thousand times [`crate::judge::ROUNDING`].
 const DIGITS: f64 = 1e3;
 
 /// Judges the end of every round of a launch that learns.
@@ -55,7 +56,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// A new plan is for the round that comes next, and has other shares than the one before.
+/// A new plan must be for the next round, and must have other shares than the previous plan.
 fn replans<'a>(mut plan: &'a Plan, events: &'a [RunEvent], j: &mut Judge) {
     let ended = |e: &RunEvent| match e.payload {
         EventPayload::Round { round, .. } => Some(round),
@@ -85,7 +86,7 @@ fn learning_of(event: &RunEvent) -> Option<&Learning> {
     }
 }
 
-/// Shares are learnt for the tasks of a plan.
+/// Without a plan no event may report learning, since shares are learnt for the tasks of a plan.
 fn none_without_plan(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate() {
         if learning_of(event).is_some() {
@@ -96,16 +97,16 @@ fn none_without_plan(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// What has been learnt up to an event.
+/// State of learning up to an event.
 struct Pupil<'a> {
     plan: &'a Plan,
-    /// Compute of each task in this round, and the end of its last phase.
+    /// Start and end of each task's compute phase in this round; `over` has the end of its last phase.
     compute: BTreeMap<&'a TaskId, (f64, f64)>,
     over: BTreeMap<&'a TaskId, f64>,
     estimate: Estimate,
-    /// What the round before says: rounds of earlier launches, seconds saved.
+    /// From the previous round: the number of rounds of earlier launches, and the seconds saved.
     before: Option<(u64, f64)>,
-    /// Size of the numbers that have been added up.
+    /// Size of the numbers summed so far, for the tolerance.
     scale: f64,
 }
 
@@ -128,7 +129,7 @@ impl<'a> Pupil<'a> {
         self.over.insert(task, phase.1);
     }
 
-    /// What a round teaches: nothing if a task did not finish at its first try.
+    /// Lesson of a round; `None` if a task did not finish at its first try.
     fn taught(&mut self, ok: bool, tasks: &[TaskSummary]) -> Option<Taught> {
         let compute = std::mem::take(&mut self.compute);
         let over = std::mem::take(&mut self.over);
@@ -176,7 +177,7 @@ impl<'a> Pupil<'a> {
         if let Some(taught) = &taught {
             self.estimate.learn(taught.clone());
         }
-        // The next round is expected by what is assumed now.
+        // Expected times of the next round use the noise and drift that this round reports.
         self.estimate.assume(told.noise, told.drift);
         match (&taught, told.first) {
             (Some(taught), Some(first)) => {
@@ -197,7 +198,7 @@ impl<'a> Pupil<'a> {
         self.before = Some((told.earlier, told.saved_s));
     }
 
-    /// Why the round had its shares, and what was expected of them.
+    /// Judges the reason for the shares of the round, and the expected times.
     fn choice(&self, told: &Learning, shares: &[f64], alone: bool, j: &mut Judge) {
         let known = self.estimate.knows(shares);
         let nothing = alone && self.estimate.is_empty();
@@ -229,7 +230,7 @@ fn close(claimed: Option<Seconds>, truth: Option<f64>, name: &str, j: &mut Judge
     }
 }
 
-/// Shares of a round in the order of the plan; none if a task has none.
+/// Shares of a round in the order of the plan; `None` if a task has no share.
 fn shares(plan: &Plan, tasks: &[TaskSummary]) -> Option<Vec<f64>> {
     let share = |id: &TaskId| tasks.iter().find(|t| t.id == *id)?.share;
     let all = plan.tasks.iter().map(|t| share(&t.id));

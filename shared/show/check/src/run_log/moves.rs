@@ -1,4 +1,4 @@
-//! Trainings that move between GPUs: do their reports match their allocations?
+//! Checks trainings that move between GPUs: their reports must match their allocations.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::judge::Judge;
 /// State of one training.
 #[derive(Debug, Default)]
 struct Moved {
-    /// GPUs of the last decision.
+    /// Number of GPUs in the last decision.
     given: Option<u32>,
-    /// GPUs of the last decision when its processes were started.
+    /// Number of GPUs in the decision that held when its processes were started.
     runs_on: Option<u32>,
     step: u64,
-    /// It was restarted after a failure: it may repeat steps since its checkpoint.
+    /// Whether it was restarted after a failure: it may then repeat steps since its checkpoint.
     restarted: bool,
 }
 
-/// Progress is reported from the GPUs that were allocated before the start, and steps decrease only after a restart:
-/// a training that saved when it was stopped repeats none.
+/// Progress must come from the GPUs that were allocated before the start. Steps decrease only after a restart: a
+/// training that saved a checkpoint when it was stopped repeats no step.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut all: BTreeMap<&TaskId, Moved> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {

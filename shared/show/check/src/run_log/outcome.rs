@@ -1,4 +1,4 @@
-//! Did every task finish, as rounds and run claim?
+//! Checks whether the tasks finished as rounds and run claim.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use units::TaskId;
 use super::event::{at_event, plan_of, summaries};
 use crate::judge::Judge;
 
-/// State of the current round.
+/// Failures in the current round.
 #[derive(Debug, Default)]
 struct RoundFailures<'a> {
     /// Tasks that were given up.
     failed: Vec<&'a TaskId>,
-    /// The whole round was stopped.
+    /// Whether the whole round was stopped.
     stopped: bool,
-    /// Tasks that had been given up, or had uploaded, by then.
+    /// Tasks that had been given up when the round was stopped, or that had uploaded by then.
     ended: Vec<&'a TaskId>,
 }
 
@@ -55,19 +55,19 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 trouble = RoundFailures::default();
             }
             EventPayload::Summary { ok, tasks, .. } if rounds > 0 => at_event(at, j, |j| {
-                // A signal may come when all tasks of the last round are done.
+                // A signal may arrive after all tasks of the last round have finished.
                 if *ok != all_ok && (*ok || !ever_stopped) {
                     j.contradiction("ok", ok, all_ok);
                 }
                 of_run(tasks, &finished, j);
             }),
-            // A launch of a plan runs at least one round, whatever happens to it.
+            // A launch of a plan runs at least one round, even if it is stopped.
             EventPayload::Summary { .. } if events[0].planned().is_some() => {
                 at_event(at, j, |j| {
                     j.contradiction("event", "summary", "after the end of a round");
                 });
             }
-            // For a schedule, or trainings that move.
+            // Without rounds: a schedule, or trainings that move between GPUs.
             EventPayload::Summary { ok, tasks, .. } => at_event(at, j, |j| {
                 let finished = tasks.iter().all(|t| t.finished);
                 if *ok != finished && (*ok || !ever_stopped) {
@@ -81,8 +81,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     named(events, j);
 }
 
-/// Everything in the events is in the summary, once. A job of a schedule that is given up is stopped under its own
-/// name, which is not that of one of its tasks.
+/// Every task that an event names must be in the summary exactly once. Stops are excluded: a job of a schedule
+/// that is given up is stopped under its own name, which is not the name of one of its tasks.
 fn told_of(events: &[RunEvent], tasks: &[TaskSummary], j: &mut Judge) {
     let stops = |e: &&RunEvent| matches!(e.payload, EventPayload::Stop { .. });
     let others = events.iter().filter(|e| !stops(e));
@@ -114,7 +114,7 @@ fn in_round(tasks: &[TaskSummary], trouble: &RoundFailures<'_>, j: &mut Judge) {
         if wrong {
             field(j, "finished", task.finished, !task.finished);
         }
-        // A task that had been given up before the round was stopped was not interrupted.
+        // A task that was given up before the round was stopped does not count as interrupted.
         let may = trouble.stopped && !task.finished && !trouble.ended.contains(&&task.id);
         if task.interrupted && !may {
             field(j, "interrupted", true, false);
@@ -133,7 +133,7 @@ fn of_run(tasks: &[TaskSummary], finished: &BTreeMap<&TaskId, bool>, j: &mut Jud
     }
 }
 
-/// Summaries name every task of the plan once.
+/// Summaries must name every task of the plan once.
 fn named(events: &[RunEvent], j: &mut Judge) {
     let mut planned: Vec<&TaskId> = Vec::new();
     for (at, event) in events.iter().enumerate() {

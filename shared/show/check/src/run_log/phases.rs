@@ -1,5 +1,5 @@
-//! Phases of the rounds of a run: in order, one transfer at a time, and consistent with the
-//! makespan.
+//! Checks the phases of the rounds of a run: in order, one transfer at a time, and consistent with
+//! the makespan.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     makespans(events, &rounds, j);
 }
 
-/// Compute follows the download, the upload follows compute.
+/// Compute must follow the download, and the upload must follow compute.
 fn sequence(phases: &[Told<'_>], j: &mut Judge) {
     for phase in phases {
         let before = match phase.kind {
@@ -78,7 +78,7 @@ fn sequence(phases: &[Told<'_>], j: &mut Judge) {
     }
 }
 
-/// One transfer at a time, if the link requires it.
+/// Transfers must not overlap if the link requires it.
 fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
     let share_a_link = |a: PhaseKind, b: PhaseKind| match duplex {
         Duplex::Full => a == b && a != PhaseKind::Compute,
@@ -99,7 +99,8 @@ fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
     }
 }
 
-/// The makespan of a round is the end of its last phase, and the planned one is the timeline's.
+/// The makespan of a round must be the end of its last phase, and the planned one must be the
+/// timeline's.
 fn makespans(events: &[RunEvent], rounds: &BTreeMap<u32, Vec<Told<'_>>>, j: &mut Judge) {
     let mut planned = None;
     for (at, event) in events.iter().enumerate() {

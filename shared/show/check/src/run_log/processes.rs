@@ -1,5 +1,5 @@
-//! The processes of a run: at most one per task at a time, each started before it ends, tries
-//! counted, each reported once.
+//! Checks the processes of a run: at most one per task at a time, each start before its end, every retry counted,
+//! each event reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::judge::Judge;
 /// State of a task in the current round.
 #[derive(Debug, Default)]
 struct Process {
-    /// A process computes.
+    /// Whether a process computes.
     runs: bool,
-    /// It has reported that it is ready.
+    /// Whether the process has reported that it is ready.
     ready: bool,
-    /// Samples that it has reported.
+    /// Samples that the process has reported.
     samples: u64,
-    /// The transfer whose program has ended, until a retry is reported.
+    /// The transfer whose program has ended, until a retry of it is reported.
     transferred: Option<PhaseKind>,
     /// Phases that have ended.
     phases: Vec<PhaseKind>,
-    /// It was given up.
+    /// Whether the task was given up.
     stopped: bool,
-    /// Tries after the first one, in this round.
+    /// Number of retries in this round.
     restarts: u32,
 }
 
@@ -54,7 +54,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             let process = tasks.entry((task, event.round())).or_default();
             one(event, process, j);
-            // Whoever is stopped with the run may end in any way.
+            // A process that is stopped with the run may end in any way.
             if !stopped {
                 failed(event, j);
             }
@@ -104,7 +104,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// A process that failed has a reason.
+/// A process that failed must have a reason.
 fn failed(event: &RunEvent, j: &mut Judge) {
     if let EventPayload::Exit {
         end, reason: None, ..
@@ -115,7 +115,7 @@ fn failed(event: &RunEvent, j: &mut Judge) {
     }
 }
 
-/// Schedules and trainings that move have no transfers.
+/// Without a plan there are no transfers: schedules, and trainings that move between GPUs.
 fn without_plan(event: &RunEvent, j: &mut Judge) {
     if let EventPayload::Exit {
         phase: Some(phase @ (PhaseKind::Download | PhaseKind::Upload)),
@@ -126,8 +126,8 @@ fn without_plan(event: &RunEvent, j: &mut Judge) {
     }
 }
 
-/// Rules for launches of a plan: the end of a transfer is reported once, readiness before progress, and progress only
-/// if there is some.
+/// Checks launches of a plan: the end of a transfer is reported once, a task is ready before it makes progress, and a
+/// progress event reports some progress.
 fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     match &event.payload {
         EventPayload::Ready { .. } if !process.runs => {
@@ -183,7 +183,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     }
 }
 
-/// At the end of a round nothing runs, and a finished task has ended every phase in which a process ended.
+/// At the end of a round no process runs, and a finished task has completed every phase for which a process ended.
 fn end_of_round(
     ends: &[TaskSummary],
     tasks: &BTreeMap<(&TaskId, Option<u32>), Process>,

@@ -1,5 +1,5 @@
-//! Shares in a run of a plan: as planned, or, if the host can change the share of a running job, divided among the
-//! computing tasks.
+//! Checks shares in a run of a plan. They are as planned or, if the host can change the share of a running job,
+//! divided among the tasks that compute.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use units::{Share, TaskId};
 use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
-/// Shares are whole hundredths of a percent, rounded down: the last digit may differ from ours.
+/// Tolerance in percentage points: shares are rounded down to hundredths of a percent, so the last digit may differ
+/// from ours.
 const ROUNDING: f64 = 0.015;
 
-/// A task in the current round; shares in percent.
+/// A task in the current round; its shares are in percent.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     planned: f64,
     share: f64,
     computes: bool,
-    /// Its last process has ended, and no retry was reported.
+    /// Whether its last process has ended without a reported retry.
     exited: bool,
 }
 
@@ -26,7 +27,7 @@ struct Part {
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let divides = events.iter().any(|e| is_reshare(&e.payload));
     let mut parts: BTreeMap<&TaskId, Part> = BTreeMap::new();
-    // Whether it is known which tasks compute, and whether that changes shares.
+    // Whether the set of computing tasks is known; shares are judged only then.
     let mut known = true;
     for (at, event) in events.iter().enumerate() {
         if let Some(plan) = plan_of(event) {
@@ -75,7 +76,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             EventPayload::Restart { task, .. } => {
                 if let Some(part) = parts.get_mut(task) {
-                    // A program could not be started; its phase is not recorded.
+                    // A restart without an exit: a program could not be started, and the event does not record its
+                    // phase.
                     known &= part.computes || part.exited;
                     part.exited = false;
                 }
@@ -104,8 +106,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Whether an event is reported only after all necessary changes of shares. Starts, and programs that could not be
-/// started, are reported before.
+/// Whether all necessary changes of shares are reported before this event. Starts, and programs that could not be
+/// started, are reported before the changes.
 fn is_settled(payload: &EventPayload) -> bool {
     matches!(
         payload,
@@ -128,7 +130,7 @@ fn is_reshare(payload: &EventPayload) -> bool {
     )
 }
 
-/// The tasks of a plan; none if one of them has no share.
+/// The tasks of a plan; empty if one of them has no share.
 fn planned(plan: &Plan) -> BTreeMap<&TaskId, Part> {
     let part = |i: usize| {
         let planned = plan.given(i).share?.percent();
@@ -152,9 +154,9 @@ fn same(claimed: Option<Share>, truth: f64, j: &mut Judge) {
     }
 }
 
-/// The sum of the plan, divided among the computing tasks in proportion to their planned shares, each at most the
-/// whole device: the shares are `min(100, x p_i)`, and `x` grows until the sum is reached or every task has the whole
-/// device.
+/// Divides the plan's sum of shares among the computing tasks, in proportion to their planned shares, but at most the
+/// whole device each. The shares are `min(100, x p_i)`, where `x` grows until the sum is reached or every task has
+/// the whole device.
 fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> {
     let full = Share::FULL.percent();
     let total: f64 = parts.values().map(|p| p.planned).sum();
@@ -163,7 +165,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
         .filter(|(_, p)| p.computes && p.planned > 0.0)
         .map(|(id, p)| (*id, p.planned))
         .collect();
-    // Where each task reaches the whole device, and the sum there.
+    // The values of `x` at which a task reaches the whole device; the sum of shares is linear between them.
     let mut knees: Vec<f64> = computing.iter().map(|(_, p)| full / p).collect();
     knees.sort_by(f64::total_cmp);
     let at = |x: f64| -> f64 { computing.iter().map(|(_, p)| (x * p).min(full)).sum() };
@@ -171,7 +173,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
     let mut low = 0.0;
     for &knee in &knees {
         if at(knee) >= total {
-            // Between two knees the sum is linear.
+            // Interpolate `x` linearly between two of these values.
             let (a, b) = (at(low), at(knee));
             x = low + (knee - low) * (total - a) / (b - a);
             break;
@@ -182,7 +184,7 @@ fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> 
     computing.into_iter().map(share).collect()
 }
 
-/// Before anything else happens, every computing task has its due share.
+/// Before any other event, every computing task must have the share that is due.
 fn all_divided(parts: &BTreeMap<&TaskId, Part>, j: &mut Judge) {
     for (id, truth) in divided(parts) {
         let has = parts[id].share;

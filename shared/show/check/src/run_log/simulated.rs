@@ -1,4 +1,4 @@
-//! A run on the simulator is deterministic, so it can be repeated.
+//! Repeats a run on the simulator, which is deterministic.
 
 use doc::{
     DeviceKind, Duplex, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline,
@@ -10,14 +10,14 @@ use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};
 
-/// Tolerance between two reports of one moment, in seconds: virtual time counts whole nanoseconds, of which a few add
-/// up, and a document has 15 digits of a time since the launch.
+/// Tolerance in seconds between two reports of the same moment: virtual time has whole nanoseconds, a few of which
+/// may add up, and a document has 15 digits of a time since the launch.
 fn rounding_of(time: f64) -> f64 {
     1e-8 + 4.0 * f64::EPSILON * time
 }
 
-/// Minimum seconds for relative tolerances, so that 1e-9 of it are some nanoseconds: otherwise the rounding of
-/// virtual time makes the phases of a round of milliseconds look wrong.
+/// Minimum scale in seconds of relative tolerances, so that 1e-9 of it is a few nanoseconds. Without it, the rounding
+/// of virtual time would make the phases of a round of milliseconds look wrong.
 const SHORTEST_SCALE: f64 = 4.0;
 
 /// Checks every round of a run on the simulator.
@@ -54,7 +54,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut from = 0;
     let mut planned = planned;
     for (at, event) in events.iter().enumerate() {
-        // From then on another plan is followed.
+        // From this event on another plan is followed.
         if let (true, Some(Planned::Timeline(anew))) = (at > 0, event.planned()) {
             planned = anew;
             rates = match Rates::simulated(planned, seed) {
@@ -73,13 +73,13 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             begin,
             end,
         };
-        // A task that was given up has no phase to compare with.
+        // A task that was given up has no phases to compare with.
         match summaries(event).iter().all(|task| task.finished) {
             true => whole.judge(planned, &mut rates, j),
             false => j.unjudged("events", "a task did not finish: it is not played again"),
         }
-        // The start of the next round is in the document, and was checked. Makespans, each rounded to some
-        // nanoseconds, would add up to a microsecond in a thousand rounds.
+        // The next round starts at the time in the document, which was just checked. A sum of makespans, each rounded
+        // to a few nanoseconds, would be off by a microsecond after a thousand rounds.
         begin = event.time.get();
         from = at + 1;
     }
@@ -94,7 +94,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     at_event(0, j, |j| j.same("time_s", events[0].time.get(), 0.0));
 }
 
-/// Tolerance for the samples of an interval: one at either end, and the rounding of a long sum.
+/// Tolerance for the samples of an interval: one at either end, and the rounding of long sums.
 fn whole(samples: f64) -> f64 {
     2.0 + 1e-12 * samples
 }
@@ -115,7 +115,7 @@ impl RoundEvents<'_> {
         let mut played = planned.clone();
         played.phases = self.phases(planned);
         if planned.plan.known_link().map(|l| l.duplex) == Some(Duplex::Shared) {
-            // Simultaneous transfers begin when they may, in any order.
+            // Simultaneous transfers need no order.
             played.download_order.clear();
             played.upload_order.clear();
         }
@@ -124,7 +124,8 @@ impl RoundEvents<'_> {
             .iter()
             .map(|p| p.end.get())
             .fold(0.0, f64::max);
-        // Times are compared relative to the length of the round, and are whole nanoseconds here.
+        // Times are whole nanoseconds, so compare them relative to the length of the round, but at least
+        // [`SHORTEST_SCALE`].
         if let Ok(scale) = Seconds::new(last.max(SHORTEST_SCALE)) {
             played.makespan = scale;
         }
@@ -150,7 +151,7 @@ impl RoundEvents<'_> {
         }
     }
 
-    /// The phases of the round as those of a timeline, by start.
+    /// The phases of the round in the form of a timeline's, by start time.
     fn phases(&self, planned: &Timeline) -> Vec<Phase> {
         let told = self.events.iter().filter_map(|e| match &e.payload {
             EventPayload::Phase {
@@ -176,7 +177,7 @@ impl RoundEvents<'_> {
         played.plan.task_index(event.task()?)
     }
 
-    /// Events have the time of what they report.
+    /// The time of each event must be that of the moment that it reports.
     fn times(&self, played: &Timeline, lanes: &[Lane], j: &mut Judge) {
         for (k, event) in self.events.iter().enumerate() {
             let of_task = Self::task(event, played).map(|i| lanes[i].compute);
@@ -216,7 +217,7 @@ impl RoundEvents<'_> {
         }
     }
 
-    /// Samples and rates of progress: the sum of the rates until then.
+    /// Judges the samples and rates of progress events: samples are the integral of the rates until the event.
     fn progress(&self, played: &Timeline, lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
         let mut times: Vec<f64> = lanes
             .iter()
@@ -259,9 +260,9 @@ impl RoundEvents<'_> {
                     j.contradiction("samples", samples, done[i].round());
                 }
                 if let Some(claimed) = progress.rate {
-                    // The device's result, up to rounding to whole samples at either end of the interval, and the
-                    // events themselves. Their times are whole nanoseconds, which shows in the sixth digit of a rate
-                    // over a millisecond.
+                    // The rate must agree with the simulator's, up to the rounding to whole samples at either end of
+                    // the interval, and with the events themselves. Event times are whole nanoseconds, which affects
+                    // the sixth digit of a rate over a millisecond.
                     let off = (claimed.get() - row[i]).abs() * (now - before);
                     if off > whole(row[i] * (now - before))
                         || (claimed.get() - mean).abs() > 1e-5 * mean.abs()
@@ -273,7 +274,7 @@ impl RoundEvents<'_> {
         }
     }
 
-    /// Throughput while all tasks compute, and the samples of those that finished.
+    /// Judges the throughput while all tasks compute, and the samples of the tasks that finished.
     fn together(&self, played: &Timeline, lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
         let last = lanes.iter().map(|l| l.compute.start).fold(0.0, f64::max);
         let all = everyone(lanes.len());
@@ -298,10 +299,10 @@ impl RoundEvents<'_> {
                     j.index(k, |j| {
                         let truth = Some(row[i]).filter(|_| meet);
                         let claimed = summary.rate_together().map(SamplesPerSec::get);
-                        // Samples are whole numbers, at either end of the interval.
+                        // Samples are whole numbers at either end of the interval.
                         let off = |c: f64, t: f64| (c - t).abs() * (first_end - last);
                         match (claimed, truth) {
-                            // Another check covers whether its events have an interval with all tasks.
+                            // Another check covers whether the events contain an interval with all tasks.
                             (None, _) => {}
                             (Some(c), Some(t)) if off(c, t) <= whole(t * (first_end - last)) => {}
                             _ => j.optional_number("samples_per_s", claimed, truth),

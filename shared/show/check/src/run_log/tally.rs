@@ -1,4 +1,4 @@
-//! The summary compared with the sums of the events.
+//! Compares the summary with the sums of the events.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use units::TaskId;
 use super::event::at_event;
 use crate::judge::{Judge, shown};
 
-/// What the events say about one task.
+/// Sums of the events of one task.
 #[derive(Debug, Default)]
 struct Tally {
     restarts: u32,
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     most_samples: u64,
-    /// Number of missing progress events, according to the later ones.
+    /// Number of missing progress events, as reported by later events.
     dropped: u64,
     end: Option<ProcessEnd>,
     /// End of the last process in the last round that ended.
@@ -35,8 +35,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 round.clear();
                 for task in tasks {
                     let tally = run.entry(&task.id).or_default();
-                    // The last round decides: a task that a signal kept from starting in it has no end, whatever it
-                    // had in earlier rounds.
+                    // The last round decides: if a signal prevented a task from starting in it, the task has no
+                    // end, whatever its end was in earlier rounds.
                     tally.of_last_round = Some(task.end);
                     tally.of_rounds =
                         Some(tally.of_rounds.unwrap_or(0).saturating_add(task.samples));
@@ -64,7 +64,8 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
             tally.first_loss = tally.first_loss.or(progress.loss);
             tally.last_loss = progress.loss.or(tally.last_loss);
         }
-        // In any phase: if the last process of a task was its upload, the task ended as that did.
+        // Exits of any phase count: if the last process of a task was its upload, the exit of the upload is the end
+        // of the task.
         EventPayload::Exit { end, .. } => tally.end = Some(*end),
         _ => {}
     }

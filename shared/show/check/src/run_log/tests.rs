@@ -2,7 +2,7 @@ use doc::{AnyDocuments, Frames};
 
 use crate::Inspector;
 
-/// Two rounds of two tasks on processors; a signal ends the second before `b` is started.
+/// Two rounds of two tasks on CPUs; a signal ends the second round before `b` is started.
 const INTERRUPTED: &str = r#"
 {"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"two cores","simulated":false}}
 {"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"a","pid":11}
@@ -50,7 +50,7 @@ fn what_the_events_contradict_is_a_lie() {
         )
     };
     assert_eq!(lies(&ok(0, false)), ["$.events[5].ok"]);
-    // The round says yes, its tasks say no, and so does the run.
+    // The round claims success although its tasks and the run do not.
     assert_eq!(lies(&ok(0, true)), ["$.events[9].ok"]);
     assert_eq!(lies(&ok(1, true)), ["$.events[10].ok"]);
     let unfinished = altered("\"finished\":true", 0, "\"finished\":false");
@@ -65,7 +65,7 @@ fn what_the_events_contradict_is_a_lie() {
 
 #[test]
 fn the_makespan_of_a_run_is_the_time_of_its_summary() {
-    // Both are above the time of every earlier event.
+    // The altered times are later than those of all earlier events.
     let earlier = altered("\"time_s\":1.5", 3, "\"time_s\":1.6");
     assert_eq!(lies(&earlier), ["$.events[10].makespan_s"]);
 }
@@ -86,7 +86,8 @@ fn a_run_without_processes_is_not_of_a_real_device() {
     assert!(paths.contains(&"$.events[1].pid".to_owned()), "{paths:?}");
 }
 
-/// Two tasks of a schedule one after another on a GPU: the first synchronises while the second trains.
+/// Two tasks of a schedule that run one after another on a GPU: the first synchronises while the second
+/// trains.
 const ONE_GPU: &str = r#"
 {"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"1 part","simulated":false}}
 {"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"a","gpu":"g","pid":11}
@@ -167,7 +168,7 @@ fn seconds_and_throughput_of_summaries_are_those_of_the_events() {
     }
 }
 
-/// Progress that the reader of the events did not take is counted both where it is missing and at the end.
+/// Dropped progress events are counted both in the event that follows them and in the summaries.
 #[test]
 fn progress_that_is_missing_is_counted() {
     let missing = TRAINED

@@ -1,9 +1,10 @@
-//! What summaries say of a task's training: batch size, share, seconds, and the throughput over them.
+//! Checks what summaries report about a task's training: batch size, share, seconds, and the throughput over those
+//! seconds.
 //!
-//! If a plan is followed, seconds and throughput are summed over the intervals between progress events. An interval
-//! counts as one in which all tasks trained if it begins after every task of the plan was ready and ends before any
-//! process has ended. The number of samples at a restart is not recorded, so the first interval of a restarted
-//! process never counts.
+//! If a plan is followed, seconds and throughput are summed over the intervals between progress events. All tasks
+//! trained during an interval if it begins after every task of the plan was ready and ends before any process has
+//! ended. The number of samples at a restart is not recorded, so the first interval of a restarted process never
+//! counts.
 
 use std::collections::BTreeMap;
 
@@ -63,15 +64,15 @@ fn each<'a>(
     }
 }
 
-/// What is known of a run so far.
+/// State of the run up to the current event.
 #[derive(Default)]
 struct Log<'a> {
-    /// Whether progress events contain seconds of training.
+    /// Whether progress events contain the seconds of training.
     measured: bool,
     planned: Option<&'a Planned>,
     round: BTreeMap<&'a TaskId, Trained>,
     run: BTreeMap<&'a TaskId, Outcome>,
-    /// Since when every task of the plan trains.
+    /// Time since which every task of the plan trains; `None` if not all do.
     opened: Option<f64>,
 }
 
@@ -80,9 +81,9 @@ struct Log<'a> {
 struct Trained {
     starts: u32,
     ready: bool,
-    /// When an event last reported its samples, and how many.
+    /// Time and number of samples of the last report.
     told: Option<(f64, u64)>,
-    /// Seconds in its last progress event.
+    /// Seconds of training in its last progress event.
     seconds: Option<f64>,
     /// Seconds of its compute phases.
     computed: f64,
@@ -105,7 +106,7 @@ impl<'a> Log<'a> {
             return;
         };
         let (now, opened) = (event.time.get(), self.opened);
-        // In a run of a plan, every progress event reports its seconds, or none does.
+        // In a run of a plan, either every progress event reports its seconds or none does.
         let judged = self.measured && self.planned.is_some();
         let known = self.round.entry(task).or_default();
         match &event.payload {
@@ -150,7 +151,7 @@ impl<'a> Log<'a> {
         }
         let rate = task.rate.map(SamplesPerSec::get);
         let seconds = task.trained.map(Seconds::get);
-        // A run of a schedule reports phases, and older runs report neither.
+        // A run of a schedule reports phases instead of seconds; older runs report neither.
         let expected = match (self.measured, self.planned) {
             (true, _) => truth.seconds,
             (false, None) => seconds.map(|_| truth.computed),
@@ -171,8 +172,8 @@ impl<'a> Log<'a> {
                 j.optional_number("together_s", claimed, truth.map(|(_, seconds)| seconds));
             }
         }
-        // With the seconds of the summary itself, which were checked above: a difference of two times has fewer
-        // digits than either.
+        // Divide by the seconds of the summary itself, which were checked above: they are a difference of two
+        // times, which has fewer digits than either.
         let (samples, over) = match truth.together {
             Some((samples, truth)) => (samples, Some(together.unwrap_or(truth))),
             None => (task.samples, seconds.or(expected)),
@@ -187,7 +188,7 @@ fn together_is_absent(task: &TaskSummary) -> bool {
     task.together.is_none() && task.batch.is_none()
 }
 
-/// Batch size and share are the plan's.
+/// Batch size and share must be the plan's.
 fn as_planned(task: &TaskSummary, planned: &Planned, j: &mut Judge) {
     let plan = planned.plan();
     let Some(i) = plan.task_index(&task.id) else {
@@ -203,7 +204,7 @@ fn as_planned(task: &TaskSummary, planned: &Planned, j: &mut Judge) {
 }
 
 impl Trained {
-    /// Throughput of a progress event follows from samples and seconds since the previous one.
+    /// The throughput of a progress event must follow from samples and seconds since the previous event.
     fn rate(&self, progress: &TaskProgress, j: &mut Judge) {
         let Some(seconds) = progress.trained.map(Seconds::get) else {
             return j.contradiction("seconds", "nothing", "what the task has trained");
@@ -221,13 +222,13 @@ impl Trained {
         let claimed = progress.rate.map(SamplesPerSec::get);
         match (claimed, truth) {
             (Some(claimed), Some(truth)) => {
-                // A difference of two sums of seconds has fewer digits than either: some units in the last place of
-                // the later one, here as this many billionths of the rate.
+                // A difference of two sums of seconds has fewer digits than either: allow some units in the last
+                // place of the later sum, expressed in billionths of the rate.
                 let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
                 j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
             }
             (Some(claimed), None) => j.contradiction("samples_per_s", claimed, "nothing"),
-            // It may be absent.
+            // The rate may be absent.
             (None, _) => {}
         }
     }
@@ -258,7 +259,8 @@ impl Trained {
 }
 
 impl Outcome {
-    /// Adds a round: seconds add up, throughput while all trained is that of the last round that has one.
+    /// Adds a round: seconds add up, while the throughput of all tasks together is that of the last round that has
+    /// one.
     fn add(&mut self, round: Self) {
         self.seconds = match (self.seconds, round.seconds) {
             (Some(before), Some(now)) => Some(before + now),

@@ -1,14 +1,14 @@
-//! Was sharing worth it, as the plan's verdict says? A wrong prediction is no error of the run, but its reader should
-//! know.
+//! Compares rounds with the verdict of the plan on sharing. A wrong prediction is not an error of the run, but its
+//! reader should know.
 
 use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
 
 use super::event::at_event;
 use crate::judge::Judge;
 
-/// How far beyond the interval of the verdict a round may end before that is reported. Predictions exclude starting
-/// and ending processes, and transfers on real links. A guess with a margin: verdicts on processors should be within
-/// 10 %.
+/// Factor by which a round may exceed the interval of the verdict before that is reported. Predictions exclude
+/// starting and ending processes, and transfers on real links. Not measured but chosen with a margin: verdicts on
+/// CPUs should be within 10 %.
 const BEYOND: f64 = 1.1;
 
 /// Compares every round in which all tasks finished with the verdict of its plan.
@@ -31,8 +31,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// The time of a round together and the verdict. If a timeline has another order or link than the verdict assumed,
-/// its makespan is the promised value.
+/// The promised time of a round, and the verdict. If a timeline has another order or link than the verdict assumed,
+/// the promised time is its makespan.
 fn promise(planned: &Planned) -> Option<(f64, &Verdict)> {
     let verdict = planned.plan().feasible()?.verdict.as_ref()?;
     let timeline = planned.timeline().map(|t| t.makespan.get());

@@ -1,5 +1,5 @@
-//! Gangs: do the tasks of a round start together, each on its own GPU, on one node if requested, and at
-//! the pace of the slowest?
+//! Checks gangs: the tasks of a round must start together, each on its own GPU, on one node if
+//! requested, and run at the pace of the slowest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use doc::{Cluster, ClusterJob, Gang, Schedule};
 use super::times::times;
 use crate::judge::{Judge, ROUNDING};
 
-/// Training and synchronisation of every task, as they should be: of a gang the longest of its round.
-/// Nothing for a GPU that cannot run the job.
+/// Expected training and synchronisation time of every task; in a gang, the longest of its round.
+/// `None` on a GPU that cannot run the job.
 pub fn paces(schedule: &Schedule, groups: &[usize]) -> Vec<Option<(f64, f64)>> {
     let cluster = &schedule.cluster;
     let own = |task: &doc::ScheduledTask| {
@@ -34,14 +34,14 @@ pub fn paces(schedule: &Schedule, groups: &[usize]) -> Vec<Option<(f64, f64)>> {
     schedule.assignments.iter().map(pace).collect()
 }
 
-/// A job with one task per round has no other task to run beside.
+/// Whether the job is a gang. With one task per round there is nothing to run at the same time.
 pub fn is_gang(job: &ClusterJob) -> bool {
     job.gang.is_some() && job.tasks > 1
 }
 
 pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
     let cluster = &schedule.cluster;
-    // For every round of a gang: the first task seen, and the GPUs.
+    // For every round of a gang: the index of its first task, and its GPUs.
     let mut rounds: BTreeMap<(usize, u32), (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (i, task) in schedule.assignments.iter().enumerate() {
         let job = &cluster.jobs[task.job];
@@ -84,10 +84,11 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
     }
 }
 
-/// The least round of a gang with the whole cluster to itself.
+/// Shortest possible round of a gang that has the whole cluster to itself.
 ///
-/// With GPUs by training time, the round trains as long as the last of a prefix, and synchronises as
-/// long as the longest of the shortest synchronisations of that prefix, as many as there are tasks.
+/// Sort the GPUs by training time. If the gang uses GPUs of a prefix, the round trains as long as the
+/// last GPU of the prefix. It synchronises as long as the longest of the chosen synchronisation times;
+/// the best choice takes the shortest ones of the prefix, one per task.
 pub fn shortest_round(cluster: &Cluster, job: &ClusterJob) -> f64 {
     let mut places: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for (i, group) in cluster.groups.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Does a GPU train one task at a time?
+//! Checks that a GPU trains one task at a time.
 
 use doc::{Schedule, ScheduledTask};
 
 use crate::judge::{Judge, ROUNDING};
 
-/// So many rounds of two entries that alternate on a GPU are compared one by one, which takes seconds. Entries of the same
-/// period, or one after another, need not be.
+/// Limit for the number of rounds that are compared one by one, which takes seconds. Only entries of different periods
+/// that alternate on a GPU need such a comparison.
 const MOST_COMPARED: u64 = 100_000_000;
 
 pub fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
@@ -14,15 +14,15 @@ pub fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
     for (i, task) in all.iter().enumerate() {
         lanes[task.gpu].push(i);
     }
-    // A pair of entries counts for one at least, since many can alternate.
+    // Every pair of entries counts at least once, since there can be many pairs.
     let mut left = MOST_COMPARED;
     for mut lane in lanes {
-        // If two start at once, the one that takes no time comes first.
+        // If two start at once, the one that takes no time comes first, since it does not delay the other.
         lane.sort_by(|&a, &b| {
             let starts = all[a].start.get().total_cmp(&all[b].start.get());
             starts.then(all[a].last_trained().total_cmp(&all[b].last_trained()))
         });
-        // Entries that may not have ended.
+        // Earlier entries that may not have ended yet.
         let mut there: Vec<usize> = Vec::new();
         for i in lane {
             let start = all[i].start.get();
@@ -44,7 +44,7 @@ pub fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
                 hit = Some(k);
                 break;
             }
-            // Of two that collide one goes on, so that a document that collides everywhere is read as fast.
+            // Keep only one of two colliding entries, so that a document with collisions everywhere takes no longer.
             if let Some(k) = hit {
                 there.retain(|&other| other != k);
             }
@@ -55,14 +55,15 @@ pub fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
 
 enum Collision {
     None,
-    /// A round begins at a moment before another one ends.
+    /// A round begins at the first time, before another round ends at the second.
     At(f64, f64),
     Unknown,
 }
 
-/// Whether some rounds of two entries train at the same time: every round of the one with fewer, against those of the
-/// other around it. Where both have the same period, the rounds of one lie between the same rounds of the other
-/// throughout, and distances change evenly by rounding at most: the first and the last say it.
+/// Finds whether any rounds of two entries train at the same time. Every round of the entry with fewer rounds is
+/// compared with the rounds of the other entry around it. If both have the same period, each round keeps its place
+/// between the rounds of the other, and the distances change only linearly, by rounding; then the first and the last
+/// rounds are enough.
 fn collision(a: &ScheduledTask, b: &ScheduledTask, left: &mut u64) -> Collision {
     let (few, many) = if a.rounds <= b.rounds { (a, b) } else { (b, a) };
     let (first, last) = (many.start.get(), many.last_trained());
@@ -70,7 +71,7 @@ fn collision(a: &ScheduledTask, b: &ScheduledTask, left: &mut u64) -> Collision 
         1 => 0,
         rounds => ((t - task.start.get()) / task.period).clamp(0.0, f64::from(rounds - 1)) as u32,
     };
-    // One more on each side for rounding.
+    // One more round on each side, because of rounding.
     let length = few.trained.get() - few.start.get();
     let from = number(first - length, few).saturating_sub(1);
     let to = (number(last, few) + 1).min(few.rounds - 1);
@@ -97,7 +98,7 @@ fn collision(a: &ScheduledTask, b: &ScheduledTask, left: &mut u64) -> Collision 
     found.unwrap_or(Collision::None)
 }
 
-/// A collision of round k of an entry with one of the rounds of the other around it.
+/// A collision of round `k` of an entry with one of the rounds of the other entry around it.
 fn at(
     few: &ScheduledTask,
     k: u32,
@@ -118,7 +119,7 @@ fn at(
         } else {
             (other, own)
         };
-        // What takes no time is not in the way of what starts with it.
+        // A task that takes no time does not collide with a task that starts at the same time.
         let meets =
             after.0 < before.1 * (1.0 - ROUNDING) && (after.1 > after.0 || after.0 > before.0);
         meets.then_some(Collision::At(after.0, before.1))
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Every round against every round.
+    /// Reference: compares every round with every round.
     fn plain(a: &ScheduledTask, b: &ScheduledTask) -> bool {
         let spans = |t: &ScheduledTask| {
             let span = |k| {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_collision_is_found_wherever_it_is() {
-        // Of the same period often, where not every round is looked at.
+        // Many pairs have the same period, for which not every round is compared.
         let shapes = |starts: std::ops::Range<u32>| {
             starts.flat_map(|start| {
                 let sizes = [1, 2, 5, 12].into_iter();

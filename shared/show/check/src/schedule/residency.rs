@@ -1,16 +1,17 @@
-//! Switching: how often a GPU changes jobs, and how often the next model is still in memory.
+//! Checks switching: how often a GPU changes jobs, and how often the model of the next job is still
+//! in memory.
 
 use doc::{ClusterJob, Schedule, SwitchingMode};
 
 use super::gangs::is_gang;
 use crate::judge::Judge;
 
-/// Which model goes when memory is short.
+/// Which model is evicted when memory is short.
 #[derive(Clone, Copy, PartialEq)]
 enum Goes {
-    /// The one that finished longest ago.
+    /// The model that finished longest ago.
     Oldest,
-    /// The one that is used again last.
+    /// The model whose next use is furthest in the future (Belady).
     LastUsed,
 }
 
@@ -32,7 +33,8 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
             let task = &schedule.assignments[i];
             seconds += task.switch.get();
             occupied += task.trained.get() - task.start.get();
-            // A task of a gang waits for those of it that switch.
+            // A gang waits until all of its tasks have switched, so a task may wait although its
+            // own job continues.
             let waits = is_gang(&schedule.cluster.jobs[task.job]);
             if at > 0 && jobs[at - 1] == jobs[at] && task.switch.get() > 0.0 && !waits {
                 j.field("assignments", |j| {
@@ -77,10 +79,10 @@ fn model_bytes(job: &ClusterJob) -> f64 {
     }
 }
 
-/// How often a job comes back to a GPU, after another, while its model is in memory.
+/// How often a job returns to a GPU after another job, while its model is still in memory.
 fn hits(sequence: &[usize], jobs: &[ClusterJob], memory: Option<f64>, goes: Goes) -> u32 {
     let memory = memory.unwrap_or(f64::INFINITY);
-    // Models in memory and the place where each ran last.
+    // Jobs whose models are in memory, and the position at which each ran last.
     let mut inside: Vec<(usize, usize)> = Vec::new();
     let mut hits = 0;
     for (at, &job) in sequence.iter().enumerate() {
@@ -90,7 +92,7 @@ fn hits(sequence: &[usize], jobs: &[ClusterJob], memory: Option<f64>, goes: Goes
         }
         inside.retain(|m| m.0 != job);
         let needed = jobs[job].memory.unwrap_or(0.0).max(model_bytes(&jobs[job]));
-        // The most wanted first; each stays if there is room beside those before it.
+        // Sort by priority; a model stays if it fits beside those with higher priority.
         let next_use = |m: usize| {
             let mut later = sequence.iter().skip(at + 1);
             later.position(|&n| n == m).unwrap_or(usize::MAX)
@@ -114,7 +116,7 @@ fn hits(sequence: &[usize], jobs: &[ClusterJob], memory: Option<f64>, goes: Goes
     hits
 }
 
-/// Whether a mode charges hits.
+/// Whether the mode of switching takes hits into account.
 pub fn charges_hits(mode: SwitchingMode) -> bool {
     mode == SwitchingMode::Hare
 }

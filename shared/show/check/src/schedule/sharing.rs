@@ -1,4 +1,5 @@
-//! What every task gets done on its GPU: how many train there at once, at which rates, and for how long.
+//! Recomputes the work that every task completes on its GPU: how many tasks train there at once, at which
+//! rates, and for how long.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,11 +7,11 @@ use doc::Schedule;
 
 use crate::judge::{Judge, ROUNDING};
 
-/// What is done on the GPUs.
+/// Work done on the GPUs.
 pub struct Worked {
-    /// Seconds of training alone that each task gets done.
+    /// Work that each task completes, in seconds of training alone.
     pub works: Vec<f64>,
-    /// Seconds in which GPUs train, whether one task or two.
+    /// Total seconds in which a GPU trains, whether one task or two.
     pub busy: f64,
 }
 
@@ -21,11 +22,12 @@ struct Turn {
     task: usize,
 }
 
-/// Integrates the rates of the tasks on each GPU over time, from one start or end of a task there to the next.
+/// Integrates the rates of the tasks on each GPU over time, from each start or end of a task there to the
+/// next.
 pub fn worked(schedule: &Schedule, groups: &[usize], j: &mut Judge) -> Worked {
     let tasks = &schedule.assignments;
     let alone = |t: &doc::ScheduledTask| t.trained.get() - t.start.get() - t.switch.get();
-    // Merged rounds share no GPU.
+    // Tasks of merged rounds never share a GPU.
     if schedule.cluster.sharing.is_empty() || schedule.is_merged() {
         let works: Vec<f64> = tasks.iter().map(alone).collect();
         let all = works.iter().zip(tasks);
@@ -50,7 +52,7 @@ pub fn worked(schedule: &Schedule, groups: &[usize], j: &mut Judge) -> Worked {
         let mut since = 0.0;
         for turn in turns {
             let seconds = turn.at - since;
-            // What overlaps by rounding alone does not share.
+            // An overlap within rounding is not sharing.
             let counts = seconds > ROUNDING * turn.at.max(1.0);
             let of = |a: usize, b: usize| {
                 rates
@@ -97,7 +99,7 @@ fn refuse(schedule: &Schedule, task: usize, expected: &str, j: &mut Judge) {
     });
 }
 
-/// The rate of the first job beside the second on GPUs of a group.
+/// Rate of the first job beside the second on GPUs of a group, keyed by `(first, second, group)`.
 fn rates(schedule: &Schedule) -> HashMap<(usize, usize, usize), f64> {
     let cluster = &schedule.cluster;
     let mut out = HashMap::new();

@@ -6,10 +6,10 @@ use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
 use crate::round_task::RoundTask;
 
-/// Up to this many tasks the best rate of a task is searched for in every set.
+/// Up to this many tasks, the highest rate of a task is searched over every set of tasks.
 const ENUMERATE_TASKS: usize = 10;
 
-/// A lower bound below an obvious one makes the gap wrong.
+/// Judges the lower bound and the gap: a lower bound below an obvious one makes the gap wrong.
 pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let fastest = if timeline.rates == RatesKind::Model {
         j.unjudged(
@@ -33,8 +33,8 @@ pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut
     }
 }
 
-/// Highest rate of every task over all sets; with many tasks, only over the task alone and all tasks (co-runners
-/// rarely help).
+/// Highest rate of every task over all sets of tasks. With many tasks, only the task alone and all tasks together are
+/// considered, since co-runners rarely speed a task up.
 fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let all = everyone(n);
     let sets: Vec<Set> = if n <= ENUMERATE_TASKS {
@@ -52,10 +52,11 @@ fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
     Ok(best)
 }
 
-/// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)` with `c = W / max rate`;
-/// transfers one by one if the link is half duplex.
+/// Lower bound: the largest of `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S
+/// u)` with `c = W / max rate`. On a half-duplex link the transfers run one by one.
 ///
-/// Among the sets with a given minimum tail the largest is best, so the sets are prefixes by tail.
+/// For a given minimum tail the largest set gives the best bound, so only prefixes of the tasks sorted by tail are
+/// tried.
 fn simple(jobs: &[RoundTask], fastest: &[f64], duplex: Duplex) -> f64 {
     let c: Vec<f64> = jobs
         .iter()

@@ -1,4 +1,4 @@
-//! Compute: integrates the rates of the tasks that compute together.
+//! Checks compute phases: integrates the rates of the tasks that compute together.
 
 use doc::{PhaseKind, Timeline};
 
@@ -29,7 +29,7 @@ pub fn judge(
     }
 }
 
-/// Judges whether every task trains on its samples in its compute phase.
+/// Judges whether every task trains on all its samples during its compute phase.
 pub fn work(
     timeline: &Timeline,
     jobs: &[RoundTask],
@@ -49,7 +49,7 @@ fn compare(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], done: &[f64]
         if phase.kind != PhaseKind::Compute {
             continue;
         }
-        // Rounding of the times, if the rate follows from work and time.
+        // Tolerance for the rounding of the times, converted to samples by the mean rate.
         let rate = jobs[i].work / (lane.end - lane.start).max(f64::MIN_POSITIVE);
         let scale = if rate.is_finite() {
             rate * timeline.makespan.get()
@@ -71,7 +71,7 @@ fn compare(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], done: &[f64]
     }
 }
 
-/// Samples that every task trains on in its compute phase until a given time: the sum over time of the rates of the
+/// Samples that every task has trained on in its compute phase until a given time: the integral of its rate in the
 /// set that computes.
 pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let mut times: Vec<f64> = lanes
@@ -85,7 +85,7 @@ pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f6
         if w[1] > until * (1.0 + 1e-9) {
             break;
         }
-        // Rounding leaves tiny intervals with sets that never computed.
+        // Rounding leaves tiny intervals in which a set seems to compute that never did.
         if w[1] - w[0] <= 1e-12 * w[1] {
             continue;
         }
@@ -109,8 +109,8 @@ pub fn computing(lanes: &[Lane], at: f64) -> Set {
     })
 }
 
-/// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, with the rates of the set
-/// that computes. The ends of the others are infinite.
+/// Compute ends of the tasks of `known`, which start at `starts`. The rates change at every start and end with the
+/// set that computes. The ends of all other tasks are infinite.
 pub fn ends(
     jobs: &[RoundTask],
     starts: &[f64],
@@ -154,7 +154,7 @@ pub fn ends(
     }
 }
 
-/// End of compute of every task when all start at once.
+/// Time at which the last task finishes compute when all start at once.
 pub fn all_at_once(jobs: &[RoundTask], rates: &mut Rates) -> Result<f64, String> {
     let starts = vec![0.0; jobs.len()];
     let ends = ends(jobs, &starts, everyone(jobs.len()), rates)?;

@@ -1,4 +1,4 @@
-//! The tasks of a round for the checks: their work, and when they did it.
+//! The tasks of a round for the checks: their work, and when they do it.
 
 use doc::{PhaseKind, Timeline};
 
@@ -57,7 +57,7 @@ pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
     lanes.into_iter().collect()
 }
 
-/// Durations and work of every task, or a message about what is missing.
+/// Durations and work of every task, or a message that says what is missing.
 pub fn jobs(timeline: &Timeline) -> Result<Vec<RoundTask>, String> {
     let plan = &timeline.plan;
     let workload = plan.workload();

@@ -1,4 +1,4 @@
-//! Transfers: how long each takes, and how they share the link.
+//! Checks transfers: how long each takes, and how they share the link.
 
 use doc::{Duplex, Timeline};
 
@@ -6,7 +6,7 @@ use super::lane::{Lane, Span};
 use crate::judge::Judge;
 use crate::round_task::RoundTask;
 
-/// One transfer: the index of its phase, its time alone, and when it runs.
+/// One transfer: the index of its phase, the time that it takes alone, and when it runs.
 struct Transfer {
     place: usize,
     alone: f64,
@@ -55,7 +55,7 @@ fn at_phase(place: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
     j.field("phases", |j| j.index(place, look));
 }
 
-/// Every transfer has the link for itself: it takes as long as alone, and no two overlap.
+/// Every transfer has the link to itself: it takes as long as alone, and no two overlap.
 fn one_at_a_time(mut transfers: Vec<Transfer>, scale: f64, j: &mut Judge) {
     for t in &transfers {
         let end = t.span.start + t.alone;
@@ -76,8 +76,8 @@ fn one_at_a_time(mut transfers: Vec<Transfer>, scale: f64, j: &mut Judge) {
     }
 }
 
-/// All transfers of a direction run at once, each with an equal part of the link: over its phase each must get
-/// exactly the time that it needs alone.
+/// All transfers of a direction that run at once share the link equally: over its phase, each must get exactly
+/// the link time that it needs alone.
 fn shared(transfers: &[Transfer], scale: f64, j: &mut Judge) {
     let mut times: Vec<f64> = transfers
         .iter()

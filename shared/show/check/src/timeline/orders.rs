@@ -1,5 +1,5 @@
-//! Every order of transfers of a small round: none may be faster than the lower bound, or than a makespan that is
-//! claimed to be the best.
+//! Tries every order of transfers of a small round: none may be faster than the lower bound, or than a makespan
+//! that is claimed to be optimal.
 
 use doc::{Duplex, ScheduleClass, Timeline};
 
@@ -8,7 +8,7 @@ use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
 use crate::round_task::RoundTask;
 
-/// Up to this many tasks every order is tried: `n!` of downloads times `n!` of uploads.
+/// Up to this many tasks every order is tried: `n!` orders of downloads times `n!` of uploads.
 const FULL_TASKS: usize = 5;
 /// Up to this many tasks every sequence of transfers on a half-duplex link is tried.
 const HALF_TASKS: usize = 4;
@@ -21,7 +21,7 @@ pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut
     let best = match duplex {
         Duplex::Full if jobs.len() <= FULL_TASKS => {
             let best = best_full(timeline, jobs, rates);
-            // Transfers may also go one at a time, from this class on.
+            // From this class on, schedules may also run the transfers of both directions one at a time.
             let apart = timeline.proven_among >= Some(ScheduleClass::Alternating);
             match best {
                 Ok(best) if apart && jobs.len() <= HALF_TASKS => {
@@ -89,7 +89,7 @@ fn best_full(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates) -> Resu
     Ok(best)
 }
 
-/// Transfers that a half-duplex link has made so far.
+/// A state of the enumeration: the transfers that a half-duplex link has made so far.
 #[derive(Clone)]
 struct Half {
     clock: f64,

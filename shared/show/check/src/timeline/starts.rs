@@ -1,4 +1,4 @@
-//! Start times of phases: as soon as possible, or at the end of a hold.
+//! Checks start times of phases: as early as possible, or at the end of a hold.
 
 use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
 
@@ -7,7 +7,8 @@ use crate::judge::Judge;
 
 /// Judges every start: a phase waits only if the timeline has a hold for it.
 pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
-    // Without a link its transfers take no time, and may still go one at a time (`mt-overlap --link half`).
+    // Without a link, transfers take no time, but may still have to go one at a time (`mt-overlap --link
+    // half`).
     let link = timeline.plan.known_link();
     let duplex = link.map_or(Duplex::Half, |l| l.duplex);
     let room = 1e-9 * timeline.makespan.get();
@@ -62,7 +63,7 @@ fn span(lanes: &[Lane], task: usize, kind: PhaseKind) -> (f64, f64) {
     (span.start, span.end)
 }
 
-/// When the previous transfers have freed the link; 0 for compute, and if all share the link.
+/// Time at which earlier transfers have freed the link; 0 for compute, and if all transfers share the link.
 fn link_free(timeline: &Timeline, at: usize, duplex: Duplex, room: f64) -> f64 {
     let phase = &timeline.phases[at];
     let shares_link = |p: &Phase| match duplex {

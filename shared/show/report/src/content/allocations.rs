@@ -4,7 +4,8 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 use crate::picture::{Area, Drawing, Panel};
 
-/// Decisions about GPUs: what each changed and why, and the GPUs of every training over time.
+/// Reports decisions about GPUs: what each changed and why, and the GPUs of every training over
+/// time.
 pub fn report(decisions: &[Allocation]) -> Report {
     let mut report = Report::new("Allocations of GPUs", None, false);
     let names = names(decisions);
@@ -67,7 +68,7 @@ fn table(decisions: &[Allocation]) -> Table {
     table.without_empty_columns()
 }
 
-/// Expected ends of the trainings, decision by decision.
+/// Table of the expected ends of the trainings, one row per decision.
 fn ends(decisions: &[Allocation]) -> Table {
     let mut table = Table::new("expected", "Expected ends")
         .column("seq", "no.", "")

@@ -1,4 +1,4 @@
-//! A plan's predictions against later measurements.
+//! Compares a plan's predictions with later measurements.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
     !matches!(plan.answer, Answer::Infeasible(_)) && plan.tasks.iter().all(|t| known(&t.id))
 }
 
-/// A choice of the plan and its predictions.
+/// A choice of the plan (its own, a baseline or an alternative), with the predictions for it.
 #[derive(Debug)]
 pub struct Promise {
     name: String,
-    /// For each GPU.
+    /// Setting of each GPU.
     settings: Vec<Setting>,
     rates: Option<Vec<(String, f64)>>,
-    /// Samples per second of all tasks.
+    /// Predicted samples per second of all tasks together.
     pub total: f64,
     fairness: Option<f64>,
 }
@@ -53,7 +53,7 @@ fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Ve
     gpus.into_values().collect()
 }
 
-/// A plan's predictions for its own choice, if it has any.
+/// The plan's own choice with its predictions, if it has any.
 pub fn own(plan: &Plan) -> Option<Promise> {
     let mut choices = Vec::new();
     let mut rates = Vec::new();
@@ -109,7 +109,7 @@ fn promises(plan: &Plan) -> Vec<Promise> {
         .collect()
 }
 
-/// Measurements of each task of a promised choice, if the profile has them for every GPU.
+/// Measurements of each task at a predicted choice, if the profile has them for every GPU.
 pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<Vec<&'a Measured>> {
     let of_gpu = |setting: &Setting| {
         let same = |sample: &&Sample| {
@@ -125,7 +125,7 @@ pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<Vec<&'
     Some(samples?.into_iter().flat_map(|s| &s.tasks).collect())
 }
 
-/// Adds tables of what the plan promised and what was measured.
+/// Adds tables that compare predictions and measurements.
 pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
     let mut totals = Table::new("compared", "Predicted by the plan against measured, total")
         .column("scheme", "scheme", "")
@@ -202,7 +202,7 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
     report.table(tasks);
 }
 
-/// The plan's gain over each scheme, as measured.
+/// Adds the plan's measured gain over each scheme.
 fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     let Some((_, _, plan)) = measured.iter().find(|(name, ..)| name == "plan") else {
         return;
@@ -235,7 +235,8 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64>
     parts.map(|p| p.into_iter().sum())
 }
 
-/// Total throughput of one task after another with equal work, at the batch sizes of the plan: `n / sum(1 / S_i)`.
+/// Total throughput if tasks with equal work run one after another, at the batch sizes of the plan: `n / sum(1 /
+/// S_i)`.
 fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
     let times: Option<Vec<f64>> = plan
         .tasks

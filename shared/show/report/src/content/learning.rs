@@ -1,4 +1,4 @@
-//! What the rounds of a launch have taught: seconds saved against its first shares.
+//! Reports what a launch learnt from its rounds: seconds saved against its first shares.
 
 use doc::{EventPayload, Learning, RunEvent, ShareChoice};
 use units::Seconds;
@@ -7,7 +7,7 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 use crate::picture::{Drawing, Line, Plot, Points};
 
-/// A round: its event, number and end, and what it was for.
+/// A round: its number, end, duration and lesson.
 struct Taught<'a> {
     round: u32,
     ended_s: f64,
@@ -33,7 +33,7 @@ fn taught(events: &[RunEvent]) -> Vec<Taught<'_>> {
     each.collect()
 }
 
-/// Adds what was tried, when that ended, and what it saved.
+/// Adds the number of trials, the last of them, and the seconds saved.
 pub fn add(report: &mut Report, events: &[RunEvent]) {
     let rounds = taught(events);
     let Some(last) = rounds.last() else {

@@ -5,7 +5,7 @@ use super::workload::fingerprint;
 use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 
-/// A model: its family, its data, and its accuracy.
+/// Reports a model: its family, its data, and its accuracy.
 pub fn report(model: &Model) -> Report {
     let simulated = model.device.simulated;
     let mut report = Report::new("Model", model.workload.id.as_deref(), simulated);

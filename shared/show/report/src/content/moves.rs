@@ -1,4 +1,4 @@
-//! Trainings that moved between GPUs in a run.
+//! Reports trainings that moved between GPUs in a run.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use units::Seconds;
 use crate::page::{Cell, Report, Table};
 use crate::picture::{Area, Drawing, Line, Mark, Panel, Plot};
 
-/// A training was given another number of GPUs.
+/// A change of a training's number of GPUs.
 struct Move<'a> {
     time: f64,
     task: &'a str,
     gpus: u32,
-    /// Time until it was ready again, if it ran before.
+    /// Time until it was ready again, if it had run before.
     pause: Option<f64>,
     expected_end: Option<f64>,
     reason: &'a str,
@@ -83,7 +83,7 @@ fn moves(events: &[RunEvent]) -> Vec<Move<'_>> {
     all
 }
 
-/// End of each training that ended.
+/// End times of the trainings that ended.
 fn ends(events: &[RunEvent]) -> BTreeMap<&str, f64> {
     let mut ends = BTreeMap::new();
     let finished = events.last().map(|e| match &e.payload {
@@ -118,7 +118,7 @@ fn table(moves: &[Move<'_>], ends: &BTreeMap<&str, f64>) -> Table {
     .column("reason", "why", "");
     for m in moves {
         let end = ends.get(m.task).copied();
-        // Remaining at the time of the report.
+        // Error relative to the time that remained when the end was predicted.
         let error = m.expected_end.zip(end).filter(|(_, end)| *end > m.time);
         table.rows.push(vec![
             Cell::Number(m.time),
@@ -134,7 +134,7 @@ fn table(moves: &[Move<'_>], ends: &BTreeMap<&str, f64>) -> Table {
     table.without_empty_columns()
 }
 
-/// Losses over time; a mark where a training was given other GPUs.
+/// Plot of losses over time, with a mark at every change of a training's GPUs.
 fn losses(events: &[RunEvent], moves: &[Move<'_>]) -> Plot {
     let mut lines: Vec<Line> = Vec::new();
     for event in events {
@@ -173,7 +173,7 @@ fn losses(events: &[RunEvent], moves: &[Move<'_>]) -> Plot {
     }
 }
 
-/// GPUs on which processes ran: from a start to an end.
+/// GPUs on which processes ran, each from its start to its end.
 fn held(events: &[RunEvent]) -> Area {
     let mut layers: Vec<String> = Vec::new();
     let mut given: BTreeMap<&str, u32> = BTreeMap::new();

@@ -43,8 +43,8 @@ pub fn of_plan(report: &mut Report, plan: &Plan) {
     occupancy::add(report, plan);
 }
 
-/// The time of the round by every scheme, which is the purpose of such a plan. Throughput and fairness, which it may
-/// sacrifice, are in the picture of every scheme.
+/// Bars of the time of the round with the plan and with every simpler scheme: a plan for rounds minimises this time.
+/// Throughput and fairness, which it may sacrifice, are in the picture of every scheme.
 fn seconds(report: &mut Report, found: &Feasible) {
     // Documents store times as negative numbers, so that larger is better.
     let plan = -found.objective.value;
@@ -180,7 +180,7 @@ fn front(
     }
 }
 
-/// Total throughput over the sum of shares, of the co-runs of all tasks.
+/// Total throughput of the co-runs of all tasks, over the sum of shares.
 pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
     let everyone = profile.header.workload.tasks.len();
     let together = profile.samples.iter().filter(|s| s.tasks.len() == everyone);
@@ -236,7 +236,7 @@ pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
     );
 }
 
-/// Total throughput over the sum of shares: R_v in percent, predicted, measured.
+/// Total throughput over the sum of shares. A row is R_v in percent, predicted throughput, measured throughput.
 pub fn sweep(report: &mut Report, rows: &[(f64, f64, f64)]) {
     let line = |name: &str, colour, at: Vec<(f64, f64)>| Line {
         name: name.to_owned(),
@@ -263,7 +263,7 @@ pub fn sweep(report: &mut Report, rows: &[(f64, f64, f64)]) {
     );
 }
 
-/// Predicted against measured throughput: name, predicted, measured.
+/// Plot of predicted against measured throughput. A pair is name, predicted, measured.
 pub fn predicted(report: &mut Report, pairs: &[(String, f64, f64)]) {
     if pairs.is_empty() {
         return;

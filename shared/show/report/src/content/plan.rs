@@ -10,7 +10,7 @@ use super::{pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
-/// A plan: the settings of each task, the gain over simpler schemes, and the fronts.
+/// Reports a plan: the settings of each task, the gain over simpler schemes, and the fronts.
 pub fn report(plan: &Plan) -> Report {
     let simulated = simulated(plan);
     let mut report = Report::new("Plan", plan.id.as_deref(), simulated);
@@ -20,7 +20,7 @@ pub fn report(plan: &Plan) -> Report {
     report
 }
 
-/// Whether the plan's predictions stem from a simulator.
+/// Whether the plan's predictions come from a simulator.
 pub fn simulated(plan: &Plan) -> bool {
     plan.model.as_ref().is_some_and(|m| m.device.simulated)
 }
@@ -79,8 +79,8 @@ fn unit(kind: ObjectiveKind, value: f64) -> &'static str {
     }
 }
 
-/// Whether a value of an objective is a time, which documents store as a negative number; progress is a time if the
-/// tasks have rounds.
+/// Whether a value of an objective is a time, which documents store as a negative number. Progress is a time if the
+/// tasks have rounds to a target.
 fn is_time(kind: ObjectiveKind, value: f64) -> bool {
     match kind {
         ObjectiveKind::Round => true,
@@ -158,7 +158,7 @@ fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     }
 }
 
-/// How a search ended, and what it rules out.
+/// How a search ended, and what its proof excludes.
 fn searched(search: &Search, kind: ObjectiveKind) -> String {
     let proof = match search.proof {
         Proof::Enumerated => "optimal under the model: every point was evaluated",
@@ -196,7 +196,7 @@ fn tasks(plan: &Plan) -> Table {
         let given = plan.given(i);
         let mean = given.throughput.map(|t| t.mean.get());
         let solo = given.solo.map(SamplesPerSec::get);
-        // At the chosen batch size, relative to the reference size.
+        // Efficiency at the chosen batch size, relative to the reference size.
         let workload = plan.workload();
         let spec = workload.and_then(|w| Some(&w.tasks[w.task_index(&task.id)?]));
         let known = spec.and_then(Law::of_task);

@@ -9,7 +9,7 @@ use crate::page::{Cell, Report, Table};
 /// Number of best co-runs shown.
 const BEST: usize = 5;
 
-/// A profile: its cost, solo runs and best co-runs; compared with a plan if there is one.
+/// Reports a profile: its cost, solo runs and best co-runs, compared with a plan if there is one.
 pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
     let header = &profile.header;
     let id = header.workload.id.as_deref();
@@ -84,7 +84,8 @@ fn configurations(profile: &Profile) -> String {
     format!("{all} {design} ({solo} of one task alone){failed}{stopped}")
 }
 
-/// Means over solo runs and over co-runs: the fraction of the time in which a kernel ran.
+/// GPU utilisation, the fraction of the time in which a kernel ran: means over solo runs and over
+/// co-runs.
 fn utilisation(profile: &Profile) -> Option<String> {
     let mean = |alone: bool| {
         let samples = profile.samples.iter();

@@ -8,7 +8,7 @@ use super::{learning, moves, pictures, seen, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
-/// A run: did every task finish, and how does it compare with the plan?
+/// Reports a run: whether every task finished, and how it compares with the plan.
 pub fn report(events: &[RunEvent]) -> Report {
     let launch = events.first();
     let device = match launch.map(|e| &e.payload) {
@@ -52,7 +52,8 @@ pub fn report(events: &[RunEvent]) -> Report {
     report
 }
 
-/// Whether all finished, the time of the run, and that of a round compared with the plan.
+/// Adds whether all tasks finished, the time of the run, and the time of a round compared with the
+/// plan.
 fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]) {
     let stopped = events.iter().find_map(|e| match &e.payload {
         EventPayload::Stop {
@@ -123,7 +124,7 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
-/// Samples of a task; none for a finished one without a count, which reports no progress.
+/// Samples of a task; `None` for a task that finished without reporting progress.
 fn counted(task: &TaskSummary) -> Option<u64> {
     Some(task.samples).filter(|&n| n > 0 || !task.finished)
 }
@@ -273,7 +274,7 @@ fn trouble(events: &[RunEvent]) -> Table {
             EventPayload::Stop { .. } => "stop",
             EventPayload::Fault { .. } => "fault",
             EventPayload::Replan { .. } => "new plan",
-            // Moves between GPUs have their own table.
+            // Moves between GPUs are in a table of their own.
             EventPayload::Reshare { gpus: Some(_), .. } => continue,
             EventPayload::Reshare { .. } => "new shares",
             _ => continue,

@@ -10,10 +10,10 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table, Track};
 use crate::picture::{Bar, Bars, Drawing, Gantt, Lane, Line, Plot, Span};
 
-/// GPUs that are drawn at most: with 64 rows a picture is 1,800 pixels high, two screens. Chosen by hand.
+/// Maximum number of GPUs drawn: with 64 rows a picture is 1,800 pixels high, two screens. Chosen by hand.
 const MOST_LANES: usize = 64;
 
-/// A cluster: its GPUs and its jobs.
+/// Reports a cluster: its GPUs and its jobs.
 pub fn of_cluster(cluster: &Cluster) -> Report {
     let mut report = Report::new("Cluster", cluster.id.as_deref(), false);
     fleet(&mut report, cluster);
@@ -50,9 +50,9 @@ fn fleet(report: &mut Report, cluster: &Cluster) {
     report.fact("jobs", cluster.jobs.len().to_string());
 }
 
-/// A schedule: cost, bound and gap, the jobs, other policies, switching, and pictures.
+/// Reports a schedule: cost, bound and gap, the jobs, other policies, switching, and pictures.
 pub fn report(schedule: &Schedule) -> Report {
-    // Nothing in it has been measured: times are those that the cluster states.
+    // A schedule contains no measurement: its times are those that the cluster declares.
     let mut report = Report::new("Schedule", schedule.id.as_deref(), true);
     fleet(&mut report, &schedule.cluster);
     let proof = if schedule.proven {
@@ -112,7 +112,7 @@ fn switching(report: &mut Report, schedule: &Schedule) {
     report.fact("switching time", time);
 }
 
-/// How many tasks train beside another.
+/// Adds how many tasks train beside another.
 fn shared(report: &mut Report, schedule: &Schedule) {
     if schedule.cluster.sharing.is_empty() {
         return;
@@ -123,12 +123,13 @@ fn shared(report: &mut Report, schedule: &Schedule) {
     report.fact("sharing", text);
 }
 
-/// Of every task on which of two rows of its GPU it is drawn, and whether another trains there when it starts.
+/// For every task: on which of the two rows of its GPU it is drawn, and whether another task trains there when
+/// it starts.
 fn seats(schedule: &Schedule) -> Vec<(usize, bool)> {
     let mut until = vec![[0.0_f64; 2]; schedule.cluster.gpu_groups().len()];
     let seat = |a: &doc::ScheduledTask| {
         let start = a.start.get();
-        // An end that exceeds the start only by rounding does not overlap it.
+        // An end that exceeds the start only by rounding is not an overlap.
         let busy = until[a.gpu].map(|end| end > start * (1.0 + 1e-9));
         let seat = usize::from(busy[0]);
         until[a.gpu][seat] = a.trained.get();
@@ -197,7 +198,7 @@ fn jobs(schedule: &Schedule, ends: &[(f64, f64)]) -> Table {
     table
 }
 
-/// Every task, for programs; equal rounds that are one entry in one line, with their number.
+/// Table of every task, for programs. Equal rounds that share an entry are one line, which gives their number.
 fn assignments(schedule: &Schedule) -> Table {
     let gpus = schedule.cluster.gpu_names();
     let mut table = Table::new("assignments", "Tasks")
@@ -280,7 +281,7 @@ fn pictures(report: &mut Report, schedule: &Schedule, ends: &[(f64, f64)]) {
     );
 }
 
-/// A row for each GPU, and another where two tasks train at once.
+/// Lanes of the picture: one row for each GPU, and a second row if two tasks ever train there at once.
 fn lanes(schedule: &Schedule) -> Vec<Lane> {
     let names = schedule.cluster.gpu_names();
     let lane = |name: String| Lane {
@@ -294,7 +295,7 @@ fn lanes(schedule: &Schedule) -> Vec<Lane> {
         .collect();
     let mut drawn = BTreeSet::new();
     for (a, (seat, _)) in schedule.assignments.iter().zip(seats(schedule)) {
-        // Tasks of one job that take turns on a GPU in merged rounds are one span.
+        // Draw tasks of one job that take turns on a GPU in merged rounds as one span.
         if a.rounds > 1 && !drawn.insert((a.job, a.round, a.gpu)) {
             continue;
         }
@@ -312,7 +313,7 @@ fn lanes(schedule: &Schedule) -> Vec<Lane> {
     rows.collect()
 }
 
-/// Part of the jobs that have completed within a time from their arrival.
+/// Fraction of the jobs that completed within a given time from their arrival.
 fn distribution(schedule: &Schedule, ends: &[(f64, f64)]) -> Plot {
     let pairs = schedule.cluster.jobs.iter().zip(ends);
     let mut flows: Vec<f64> = pairs.map(|(job, e)| e.1 - job.arrival.get()).collect();
@@ -357,7 +358,7 @@ fn over_bound(schedule: &Schedule) -> Bars {
     }
 }
 
-/// Jobs that have arrived and not started, and jobs that have started and not ended, over time.
+/// Numbers of waiting jobs (arrived, not started) and of running jobs (started, not ended) over time.
 fn queue(schedule: &Schedule, ends: &[(f64, f64)]) -> Plot {
     let mut waiting = Vec::new();
     let mut running = Vec::new();
@@ -380,7 +381,7 @@ fn queue(schedule: &Schedule, ends: &[(f64, f64)]) -> Plot {
     }
 }
 
-/// The count after each moment of change.
+/// Running sum of changes, one point for each moment of change.
 fn counted(mut changes: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     changes.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<(f64, f64)> = Vec::new();

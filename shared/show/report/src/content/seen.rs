@@ -1,4 +1,4 @@
-//! Whether sharing was worth it, from measurements of a plan.
+//! Judges from measurements of a plan whether sharing was worth it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> 
     alone.map(|t| t.throughput.get())
 }
 
-/// The work of the plan's verdict, together and one task after another, at measured rates; `None` if some of it was
-/// not measured. For a round, compute only: transfers are not measured.
+/// Compares the work of the plan's verdict done together and one task after another, at measured rates; `None` if
+/// some of them were not measured. For a round only compute counts, since transfers are not measured.
 pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let work = |i: usize| {
@@ -54,10 +54,10 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     ))
 }
 
-/// The verdict of a plan by the mean of its rounds in which every task finished. One after another was not run, so
-/// its time is the plan's prediction, plus the start-up of each task in these rounds, because the time together also
-/// includes it. `None` if no round finished, the work is not a round, only some tasks were launched, or the plan
-/// changed meanwhile.
+/// Compares the mean time of the plan's rounds in which every task finished with running the tasks one after another.
+/// The latter was not run. Its time is the plan's prediction plus the start-up of each task in these rounds, because
+/// the time together also includes the start-up. `None` if no round finished, the work is not a round, only some
+/// tasks were launched, or the plan changed meanwhile.
 pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let anew = events.iter().skip(1).any(|e| e.planned().is_some());
@@ -139,7 +139,7 @@ fn advice(together: f64, serial: f64) -> &'static str {
     }
 }
 
-/// Throughputs of some tasks of the plan at its batch sizes and shares, while no other task runs.
+/// Measured throughputs of some tasks of the plan at its batch sizes and shares, while only these tasks run.
 fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f64>> {
     let divides = plan
         .workload()
@@ -162,10 +162,11 @@ fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f
     tasks.iter().map(rate).collect()
 }
 
-/// Whether measured shares, each with its ratio to the plan's, follow the plan. They must equal the plan's or, if the
-/// device gives the shares of idle tasks to the others, be larger by one common factor, up to the whole device.
+/// Whether measured shares, each given with its ratio to the plan's, agree with the plan. They must equal the plan's.
+/// If the device gives the shares of idle tasks to the others, they may be larger by one common factor, up to the
+/// whole device.
 fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
-    // Shares are whole hundredths of a percent: a hundredth of 1 % is 1 %.
+    // Shares are whole hundredths of a percent, so a share of 1 % may be off by a hundredth of itself.
     const ROUNDING: f64 = 0.01;
     if !divides {
         return shares.iter().all(|(_, factor)| *factor == 1.0);
@@ -178,8 +179,8 @@ fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
     all_rise && (factors.is_empty() || most <= least * (1.0 + ROUNDING))
 }
 
-/// Seconds until every task has trained on its work, if after each end the others have the rates that were measured
-/// for them.
+/// Seconds until every task has trained on its work. Whenever a task ends, the others continue at the rates measured
+/// for the remaining set.
 fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option<f64> {
     let mut now = 0.0;
     while !left.is_empty() {
@@ -189,7 +190,7 @@ fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option
         for ((_, work), rate) in left.iter_mut().zip(&rates) {
             *work -= rate * first;
         }
-        // If two tasks end together, the rest of the second is rounding.
+        // If two tasks end together, rounding leaves the second a little work.
         let before = left.len();
         left.retain(|(_, work)| *work > 1e-6);
         now += first;
@@ -200,14 +201,14 @@ fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option
     Some(now)
 }
 
-/// Seconds of the mixture at the total of the measured rates.
+/// Seconds that a mixture of work takes at the sum of the measured rates.
 fn mixture(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<f64> {
     let total: f64 = rates(plan, profile, tasks)?.iter().sum();
     let work: f64 = tasks.iter().map(|(_, work)| work).sum();
     Some(work / total)
 }
 
-/// Seconds of the tasks of one GPU, each alone on it at its best batch size.
+/// Seconds that the tasks of one GPU take one after another, each at its batch size that is fastest alone.
 fn one_after_another(
     plan: &Plan,
     profile: &Profile,

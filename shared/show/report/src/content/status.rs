@@ -1,4 +1,5 @@
-//! The status of a cluster's jobs: what runs, what waits and why, and when each is expected to end.
+//! Reports the status of a cluster's jobs: what runs, what waits and why, and when each job is
+//! expected to end.
 
 use doc::{ClusterStatus, JobState, JobStatus};
 
@@ -7,7 +8,8 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 use crate::picture::{Drawing, Gantt, Lane, Span};
 
-/// Maximum number of jobs drawn, for the same reason as the rows of a schedule.
+/// Maximum number of jobs drawn, for the same reason as the maximum number of GPUs of a schedule:
+/// the height of the picture.
 const MOST_LANES: usize = 64;
 
 /// A table of the jobs, and a picture of the expected end of each open one.
@@ -93,7 +95,7 @@ fn jobs(status: &ClusterStatus) -> Table {
     table.without_empty_columns()
 }
 
-/// From now, or from when it starts, to its end.
+/// Lane of an open job: from now or, if it waits, from its expected start, to its expected end.
 fn lane(index: usize, job: &JobStatus, now: f64) -> Option<Lane> {
     let end = job.end?;
     let open = matches!(job.state, JobState::Running | JobState::Waiting);

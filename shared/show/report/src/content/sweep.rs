@@ -1,4 +1,4 @@
-//! Plans with several total shares, each measured: the curve over R_v.
+//! Reports plans with several total shares, each measured: throughput as a function of R_v.
 
 use doc::{Plan, Profile};
 
@@ -6,7 +6,7 @@ use super::compare::{self, Promise};
 use super::pictures;
 use crate::page::{Cell, Report, Table};
 
-/// Predictions of plans, and the profiles after them.
+/// Predictions of plans, and the measurements of them in later profiles.
 #[derive(Debug, Default)]
 pub struct Sweep {
     promises: Vec<(Promise, Option<f64>)>,
@@ -20,7 +20,7 @@ impl Sweep {
         self.promises.extend(promise.map(|p| (p, None)));
     }
 
-    /// Searches for the predicted choices in a profile.
+    /// Looks for measurements of the predicted choices in a profile.
     pub fn measured(&mut self, profile: &Profile) {
         for (promise, measured) in &mut self.promises {
             if let Some(sample) = compare::measured_as(promise, profile) {

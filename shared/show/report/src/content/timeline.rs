@@ -5,11 +5,11 @@ use super::{pictures, plan, verdict, workload};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
-/// Characters of a drawn bar.
+/// Width of a drawn bar in characters.
 const BAR: f64 = 40.0;
 
-/// A timeline: makespan, bound and gap, with overlap and without, the phases; then its plan, unless that has just
-/// been shown.
+/// Reports a timeline: makespan, bound and gap, with overlap and without, and the phases. Its plan follows,
+/// unless it has just been shown.
 pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     let simulated = plan::simulated(&timeline.plan);
     let mut report = Report::new("Timeline", timeline.id.as_deref(), simulated);
@@ -95,19 +95,19 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     report
 }
 
-/// A period of time as a bar on a line of `BAR` characters, which represents `whole` seconds.
+/// Draws a period of time as a bar on a line of `BAR` characters, which represents `whole` seconds.
 pub fn bar(start: f64, end: f64, whole: f64) -> String {
     if whole <= 0.0 {
         return String::new();
     }
-    // A document may claim a whole that is shorter than its parts.
+    // A document may claim a total that is shorter than its parts.
     let place = |t: f64| (t / whole * BAR).round().min(BAR) as usize;
     let from = place(start).min(BAR as usize - 1);
     let length = place(end).saturating_sub(from).max(1);
     format!("{}{}", " ".repeat(from), "█".repeat(length))
 }
 
-/// The class of schedules in which none ends sooner.
+/// What a proof excludes: no schedule of this class ends sooner.
 fn proof(class: Option<ScheduleClass>) -> &'static str {
     match class {
         Some(ScheduleClass::Any) => "no schedule ends sooner, whatever waits",

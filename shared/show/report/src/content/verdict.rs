@@ -1,4 +1,4 @@
-//! The first line of a report: is sharing worth it, and by how much?
+//! The first line of a report: whether sharing is worth it, and by how much.
 
 use doc::{
     Answer, BatchPolicy, Feasible, Objective, ObjectiveKind, Plan, Scheme, Target, Verdict,
@@ -8,7 +8,7 @@ use units::Batch;
 
 use crate::number::{change, plain};
 
-/// Words and symbols of a plan's tables.
+/// Legend of a plan's tables: words and symbols with their meaning.
 pub const LEGEND: [(&str, &str); 10] = [
     (
         "temporal",
@@ -41,7 +41,7 @@ pub const LEGEND: [(&str, &str); 10] = [
     ),
 ];
 
-/// The verdict of a plan in one line; nothing if the plan has none.
+/// The verdict of a plan in one line; empty if the plan has none.
 pub fn headline(plan: &Plan) -> String {
     let verdict = match &plan.answer {
         Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
@@ -54,7 +54,8 @@ pub fn headline(plan: &Plan) -> String {
     verdict.unwrap_or_default()
 }
 
-/// The verdict of a new plan, after its name; nothing for a single task, or if nothing is feasible.
+/// The verdict of a new plan, preceded by its name; `None` for a single task, or if nothing is
+/// feasible.
 pub fn verdict_note(plan: &Plan) -> Option<String> {
     let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
     let progress = match &found.target {
@@ -72,7 +73,8 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
     Some(name.unwrap_or_default() + &progress.unwrap_or(verdict))
 }
 
-/// When the targets are reached, with the batch sizes for each time.
+/// When the targets are reached with the plan and with the alternatives, and the batch sizes of
+/// each.
 fn of_target(found: &Feasible, t: &Target) -> String {
     let (together, alone) = (t.together.get(), t.one_after_another.get());
     let advice = if t.share { "Share" } else { "Do not share" };
@@ -111,7 +113,7 @@ fn of_target(found: &Feasible, t: &Target) -> String {
     )
 }
 
-/// Progress per second relative to each task's maximum alone, for a plan for progress.
+/// Progress per second relative to each task's maximum alone, if the plan maximises progress.
 fn by_rate(found: &Feasible) -> Option<String> {
     let Objective { kind, value } = found.objective;
     let which = match kind {
@@ -205,7 +207,7 @@ fn of_verdict(found: &Feasible, v: &Verdict) -> String {
     )
 }
 
-/// Reports if a scheme of equal shares does the work sooner than the plan.
+/// Names the best scheme with equal shares, and says so if it does the work sooner than the plan.
 fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
     let Some((scheme, time)) = v.best_static else {
         return String::new();
@@ -218,7 +220,7 @@ fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
         Scheme::Aggressive => "80 % each",
     };
     let (name, said) = (scheme.name(), show(time.get()));
-    // A difference that is too small to be displayed does not count.
+    // Ignore a difference that is too small to be displayed.
     if time < v.together && said != show(v.together.get()) {
         format!(" For this work {name} ({shares}) is better than the plan: {said}.")
     } else {

@@ -1,6 +1,6 @@
 use doc::PhaseKind;
 
-/// A list of names in a sentence.
+/// Joins names into a list for a sentence.
 pub fn listed<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     names.join(", ")

@@ -8,7 +8,7 @@ use super::words::listed;
 use crate::number::{bandwidth, bytes, plain};
 use crate::page::{Cell, Report, Table};
 
-/// A workload: its device, link and tasks.
+/// Reports a workload: its device, link and tasks.
 pub fn report(workload: &Workload) -> Report {
     let mut report = Report::new("Workload", workload.id.as_deref(), false);
     report.fact("device", device(workload));
@@ -45,7 +45,7 @@ fn device(workload: &Workload) -> String {
     }
 }
 
-/// The device that numbers come from.
+/// Name of the device that produced the numbers, and whether it is simulated.
 pub fn fingerprint(device: &DeviceFingerprint) -> String {
     let units = device
         .units
@@ -70,7 +70,7 @@ pub fn link(link: Link) -> String {
     )
 }
 
-/// What is known of the progress of a sample, as text.
+/// The known efficiency of batch sizes, as text.
 pub fn efficiency(known: &Efficiency) -> String {
     let source = match known.source {
         EfficiencySource::Declared => "declared",

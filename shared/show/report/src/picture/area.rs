@@ -11,7 +11,7 @@ pub struct Area {
     pub x: String,
     /// Title of the vertical axis of every panel.
     pub y: String,
-    /// The quantity that fills every panel.
+    /// Value of the vertical axis at the top of every panel, for example all SMs.
     pub full: f64,
     /// Names of the layers, from the bottom.
     pub layers: Vec<String>,
@@ -24,13 +24,13 @@ pub struct Area {
 pub struct Panel {
     /// Its name.
     pub name: String,
-    /// Start of each interval and the height of each layer in it; the last is the end.
+    /// Start of each interval and the height of each layer in it; the last entry only marks the end.
     pub steps: Vec<(f64, Vec<f64>)>,
 }
 
-/// Left margin: the title of the axis, which runs upwards, and tick labels of seven digits at size 11.
+/// Left margin: room for the vertical title of the axis, and for tick labels of seven digits at size 11.
 const LEFT: f64 = 86.0;
-/// Height of a panel: low, since there is one for each GPU or task and they are compared down the page.
+/// Height of a panel. Low, since there is one panel per GPU or task, and readers compare them down the page.
 const HEIGHT: f64 = 96.0;
 
 impl Area {
@@ -73,7 +73,7 @@ impl Area {
     }
 
     fn stack(&self, canvas: &mut Canvas, panel: &Panel, time: &Axis, height: &Axis) {
-        // Every layer reaches down to zero, the highest first: later layers cover their own part, and no gap is
+        // Every layer is drawn down to zero, the highest first. Later layers cover their own part, so no gap is
         // visible between two layers.
         for layer in (0..self.layers.len()).rev() {
             let sum = |values: &[f64]| values.iter().take(layer + 1).sum::<f64>();

@@ -30,12 +30,12 @@ impl Axis {
         let step = [1.0, 2.0, 5.0, 10.0]
             .into_iter()
             .map(|m| m * power)
-            // A step that is round up to floating-point error is used, not the next larger one.
+            // Accept a step that is a round number up to floating-point error, instead of the next larger step.
             .find(|s| *s >= raw * 0.999)
             .unwrap_or(10.0 * power);
         let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
-        // If the range is tiny compared with its values, the ticks are not exact, but there are some and never very
-        // many.
+        // If the range is tiny compared with its values, floating-point error makes the number of ticks useless:
+        // keep it between 1 and 1,000, although the ticks are not exact.
         let count = (last - first).clamp(1.0, 1000.0) as usize;
         let ticks: Vec<f64> = (0..=count).map(|i| (first + i as f64) * step).collect();
         Self {
@@ -59,7 +59,7 @@ impl Axis {
         axis
     }
 
-    /// Pixel of a value.
+    /// Converts a value to its pixel.
     pub fn at(&self, value: f64) -> f64 {
         let part = (value - self.low) / (self.high - self.low);
         self.from + part * (self.to - self.from)

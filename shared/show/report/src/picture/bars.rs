@@ -23,24 +23,24 @@ pub struct Bar {
     pub value: f64,
     /// Text after the value, for example the gain.
     pub note: String,
-    /// Lower and upper end of an interval, or a second value to compare with.
+    /// A second value to compare with.
     pub other: Option<f64>,
     /// Whether this row is the subject of the picture.
     pub chosen: bool,
 }
 
-/// A row: a bar of 22 pixels, which has room for text of size 12, and 8 pixels between two bars.
+/// Height of a row: a bar of 22 pixels, which has room for text of size 12, and 8 pixels between two bars.
 const ROW: f64 = 30.0;
-/// Maximum width of names, about 32 letters of size 12 and a quarter of the width: the bars are the picture. Longer
-/// names lose their middle ([`fit`]).
+/// Maximum width of names: about 32 letters of size 12, a quarter of the picture, because the bars matter more.
+/// Longer names lose their middle ([`fit`]).
 const NAMES: f64 = 240.0;
 
 impl Bars {
     pub fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let size = 12.0;
         let names = self.rows.iter().map(|r| text_width(&r.name, size));
-        // Names and values decide where bars begin and end, with a minimum margin, so that pictures of one report
-        // begin alike.
+        // The widths of names and values decide where bars begin and end. A minimum width makes most pictures of a
+        // report begin alike.
         let left = 16.0 + names.fold(60.0, f64::max).min(NAMES) + 10.0;
         let ends = self.rows.iter().map(|r| text_width(&self.end(r), size));
         let right = WIDTH - 16.0 - ends.fold(40.0, f64::max) - 8.0;

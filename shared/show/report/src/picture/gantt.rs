@@ -1,4 +1,4 @@
-//! Phases of a round over time, planned above measured.
+//! Draws phases of a round over time, planned above measured.
 
 use super::axis::Axis;
 use super::palette::{GRID, INK, colour};
@@ -39,11 +39,11 @@ pub struct Span {
     pub end: f64,
 }
 
-/// A bar, which has room for text of size 11; a lane consists of two, planned above measured.
+/// Height of a bar, which has room for text of size 11; a lane has two bars, planned above measured.
 const BAR: f64 = 20.0;
-/// Between two lanes: more than between the two bars of one, which touch.
+/// Space between two lanes; the two bars of a lane touch.
 const GAP: f64 = 8.0;
-/// The same as in the picture of bars.
+/// Maximum width of names, as in the picture of bars.
 const NAMES: f64 = 240.0;
 
 impl Gantt {
@@ -102,7 +102,8 @@ impl Gantt {
         bottom + 42.0
     }
 
-    /// Text, pixel, row above the lanes and side of every limit, so that no two texts overlap.
+    /// Places the labels of the limits so that no two overlap: text, pixel, row above the lanes, and side of
+    /// the line.
     fn limit_rows(&self, axis: &Axis) -> Vec<(String, f64, usize, Anchor)> {
         let mut placed: Vec<(String, f64, usize, Anchor)> = Vec::new();
         let mut taken: Vec<(usize, f64, f64)> = Vec::new();
@@ -145,7 +146,8 @@ impl Gantt {
         } else {
             format!("fill=\"{fill}\" stroke=\"#FFFFFF\" stroke-width=\"0.5\"")
         };
-        // A phase of a millisecond in a round of a minute would be narrower than a pixel: it is still shown.
+        // Minimum width, so that a phase of a millisecond in a round of a minute, narrower than a pixel, is
+        // still visible.
         let width = (to - from).max(1.5);
         let title = format!(
             "{} {what}: {:.3} s to {:.3} s",
@@ -167,7 +169,7 @@ impl Gantt {
     }
 }
 
-/// Text that can be read on a colour: white on the two dark ones.
+/// Colour of text that is readable on a series' colour: white on the two dark ones.
 fn on(index: usize) -> &'static str {
     match index % 8 {
         0 => "#FFFFFF",

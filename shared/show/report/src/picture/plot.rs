@@ -28,9 +28,9 @@ pub struct Plot {
 pub struct Points {
     /// Label in the legend.
     pub name: String,
-    /// Number of the colour; none: grey.
+    /// Number of the colour; `None`: grey.
     pub colour: Option<usize>,
-    /// Where they are.
+    /// Coordinates of the points.
     pub at: Vec<(f64, f64)>,
 }
 
@@ -54,20 +54,20 @@ pub struct Mark {
     pub name: String,
     /// Number of the colour.
     pub colour: usize,
-    /// Where it is.
+    /// Coordinates of the point.
     pub at: (f64, f64),
 }
 
 /// An occupied rectangle: left, top, right, bottom.
 type Area = (f64, f64, f64, f64);
 
-/// The same as in the picture of areas.
+/// Left margin, as in the picture of areas.
 const LEFT: f64 = 86.0;
-/// About a third of the width, a usual shape for curves.
+/// Height of a plot: about a third of the width, a usual shape for curves.
 const HEIGHT: f64 = 300.0;
 
 impl Line {
-    /// The points to go through on the canvas.
+    /// The line on the canvas as a sequence of points, including the corners of a step function.
     fn path(&self, at: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<(f64, f64)> {
         let mut path: Vec<(f64, f64)> = Vec::new();
         for &p in &self.at {
@@ -102,7 +102,7 @@ impl Plot {
             xs = (xs.0.min(ys.0), xs.1.max(ys.1));
             ys = xs;
         }
-        // Equal ranges need a square; 160 pixels wider, because names of points are on their right.
+        // Equal ranges need a square plot; add 160 pixels for the names to the right of points.
         let right = if self.same {
             LEFT + HEIGHT + 160.0
         } else {
@@ -142,7 +142,7 @@ impl Plot {
                 canvas.dot(at(p), 3.0, &format!("fill=\"{stroke}\""), &title);
             }
         }
-        // Above the lines, which would hide points of theirs that are also in a cloud.
+        // Draw points above the lines: a line's own dots would hide points of a cloud at the same place.
         for cloud in &self.points {
             let fill = cloud.colour.map_or(QUIET, colour);
             for &p in &cloud.at {
@@ -154,7 +154,7 @@ impl Plot {
         self.marked(canvas, at, frame);
     }
 
-    /// Marks with their names, each next to its point at a free place.
+    /// Draws marks with their names, each name at a free place next to its point.
     fn marked(
         &self,
         canvas: &mut Canvas,
@@ -188,7 +188,7 @@ impl Plot {
                 inside && taken.iter().all(|t| apart(*t, area))
             };
             let mut free = places(p, width).into_iter().filter(|place| free(place.0));
-            // Overlapping a line is better than omitting the name.
+            // A name that overlaps a line is better than no name.
             let first = free.clone().next();
             let clear = free.find(|place| lines.iter().all(|t| apart(*t, place.0)));
             let place = clear.or(first);
@@ -196,8 +196,8 @@ impl Plot {
                 continue;
             };
             taken.push(area);
-            // Farther than about a line of text, it is unclear which point a name belongs to: a thin line connects
-            // them.
+            // Beyond about a line of text, it is unclear which point a name belongs to, so connect them by a thin
+            // line.
             let far = (y - p.1).abs() > 20.0;
             if far {
                 canvas.line(
@@ -238,9 +238,9 @@ impl Plot {
     }
 }
 
-/// Small areas along a path.
+/// Small areas along a path that text should avoid.
 fn along(path: &[(f64, f64)]) -> Vec<Area> {
-    // Less than the height of a letter, so that no text fits between two areas.
+    // Distance of the areas: less than the height of a letter, so that no text fits between two of them.
     const APART: f64 = 6.0;
     let mut all = Vec::new();
     for pair in path.windows(2) {
@@ -259,10 +259,10 @@ fn along(path: &[(f64, f64)]) -> Vec<Area> {
     all
 }
 
-/// Places of a text around a point, best first: area, baseline and anchor.
+/// Possible places of a text around a point, best first: area, baseline and anchor.
 fn places(p: (f64, f64), width: f64) -> Vec<(Area, f64, f64, Anchor)> {
     let mut all = Vec::new();
-    // Next to the point first, then one line of text (14 pixels) up and down alternately.
+    // Next to the point first, then up and down alternately, one line of text (14 pixels) further each time.
     for dy in [4.0, -10.0, 18.0, -24.0, 32.0, -38.0, 46.0, -52.0, 60.0] {
         let y = p.1 + dy;
         all.push((

@@ -13,7 +13,7 @@ pub struct Canvas {
     out: String,
 }
 
-/// Where text stands relative to its point.
+/// Which part of a text its point marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -38,8 +38,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Upper bound on the width of a text in pixels in any of the fonts: the widths of DejaVu Sans, the widest of them,
-/// in classes of letters.
+/// Upper bound on the width of a text in pixels, in any of the fonts: uses the widths of DejaVu Sans, the widest of
+/// them, by class of letter.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
@@ -55,7 +55,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// A text cut to a width, with an ellipsis in the middle: names of one family differ at their ends as often as at
+/// Shortens a text to a width with an ellipsis in the middle: related names differ as often at their ends as at
 /// their beginnings.
 pub fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
@@ -75,7 +75,7 @@ pub fn fit(text: &str, size: f64, width: f64) -> String {
     longest.unwrap_or_else(|| "…".to_owned())
 }
 
-/// A coordinate with two decimals at most.
+/// Formats a coordinate with at most two decimals.
 fn n(value: f64) -> String {
     let text = format!("{value:.2}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
@@ -100,12 +100,12 @@ impl Canvas {
         self.out.push('\n');
     }
 
-    /// A text that starts at a point.
+    /// Draws a text that starts at a point.
     pub fn text(&mut self, x: f64, y: f64, size: f64, text: &str) {
         self.label(x, y, size, Anchor::Start, text);
     }
 
-    /// A heading.
+    /// Draws a bold heading that starts at a point.
     pub fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
         let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
         self.push(&format!(
@@ -113,12 +113,12 @@ impl Canvas {
         ));
     }
 
-    /// A text at a point.
+    /// Draws a text at a point; `anchor` says which part of the text the point marks.
     pub fn label(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
         self.coloured(x, y, size, anchor, INK, text);
     }
 
-    /// A text of a colour at a point.
+    /// Draws a coloured text at a point.
     pub fn coloured(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, fill: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -131,7 +131,7 @@ impl Canvas {
         ));
     }
 
-    /// A text on a white background, so that lines below it do not cross its letters.
+    /// Draws a text with a white outline, so that lines below it do not cross its letters.
     pub fn haloed(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
         let start = self.out.len();
         self.label(x, y, size, anchor, text);
@@ -140,7 +140,7 @@ impl Canvas {
         self.out.push_str(&element);
     }
 
-    /// A text that runs upwards, centred on a point.
+    /// Draws vertical text that runs upwards, centred on a point.
     pub fn upwards(&mut self, x: f64, y: f64, size: f64, text: &str) {
         let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
         self.push(&format!(
@@ -149,7 +149,7 @@ impl Canvas {
         ));
     }
 
-    /// A filled rectangle; `title` shows when the pointer rests on it.
+    /// Draws a filled rectangle; `title` appears as its tooltip.
     pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), style: &str, title: &str) {
         let (x, y, w, h) = (n(at.0), n(at.1), n(size.0.max(0.0)), n(size.1));
         let title = if title.is_empty() {
@@ -162,7 +162,7 @@ impl Canvas {
         ));
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), style: &str) {
         let (a, b, c, d) = (n(from.0), n(from.1), n(to.0), n(to.1));
         self.push(&format!(
@@ -170,7 +170,7 @@ impl Canvas {
         ));
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn path(&mut self, points: &[(f64, f64)], close: bool, style: &str) {
         let mut d = String::new();
         for (i, (x, y)) in points.iter().enumerate() {
@@ -183,7 +183,7 @@ impl Canvas {
         self.push(&format!("<path d=\"{d}\" {style}/>"));
     }
 
-    /// A dot; `title` shows when the pointer rests on it.
+    /// Draws a dot; `title` appears as its tooltip.
     pub fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, title: &str) {
         let (x, y, r) = (n(at.0), n(at.1), n(radius));
         let title = escape(title);
@@ -193,7 +193,7 @@ impl Canvas {
     }
 }
 
-/// A whole SVG document around elements.
+/// Wraps SVG elements into a complete document.
 pub fn document(body: &str, width: f64, height: f64) -> String {
     let (w, h) = (n(width), n(height));
     format!(

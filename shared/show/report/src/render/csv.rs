@@ -1,8 +1,8 @@
 use crate::RenderError;
 use crate::page::{Cell, Report, Table};
 
-/// Tables of exact numbers, with an empty line between them. Tables with numbers of a device have a column
-/// `simulated`.
+/// Writes the tables of a report with exact numbers, separated by empty lines. Tables with numbers of a
+/// device have a column `simulated`.
 pub fn csv(report: &Report) -> Result<String, RenderError> {
     let tables: Result<Vec<String>, RenderError> = report
         .tables

@@ -2,8 +2,8 @@ use super::{at_right, heading, shown};
 use crate::page::{Report, Table};
 use crate::picture::{document, escape};
 
-/// Pictures are 880 pixels wide with letters of 11 and 12 pixels: below 720 these are unreadable, so a narrow window
-/// scrolls a picture sideways, like a table.
+/// Style of the page. Pictures are 880 pixels wide with letters of 11 and 12 pixels, which are unreadable below a
+/// width of 720. A narrow window therefore scrolls a picture sideways, like a table.
 const STYLE: &str = "\
 body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#222;background:#fff;\
 max-width:960px;margin:2em auto;padding:0 1em;line-height:1.4}\
@@ -21,7 +21,7 @@ dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5em}}\
 h1,th{border-color:#ddd}dt,th span{color:#aaa}th,td{border-bottom-color:#444}\
 svg{filter:invert(.91) hue-rotate(180deg)}}";
 
-/// A single page without other files: facts, pictures and tables of every report.
+/// Writes one page without external files: facts, pictures and tables of every report.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.first().map_or("Report", |r| &r.title);
     let mut out = format!(

@@ -1,7 +1,7 @@
 use super::{at_right, clean, heading, shown};
 use crate::page::{Report, Table};
 
-/// Markdown: a heading, a list of facts, tables.
+/// Writes a report as Markdown: a heading, a list of facts, tables.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     if !report.title.is_empty() {
@@ -57,7 +57,7 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Text escaped for Markdown.
+/// Escapes text for Markdown.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {

@@ -1,4 +1,4 @@
-//! Chrome trace JSON, which Perfetto and chrome://tracing open.
+//! Writes Chrome trace JSON, which Perfetto and chrome://tracing open.
 
 use serde::Serialize;
 
@@ -37,8 +37,8 @@ enum Arguments<'a> {
     Task(&'a str),
 }
 
-/// A process for the planned and one for the measured tracks of each report, a thread for each task, a slice for each
-/// phase, a counter for each throughput.
+/// Each report becomes one process for the planned and one for the measured tracks. A task is a thread, a phase is a
+/// slice, and a throughput is a counter.
 pub fn perfetto(reports: &[Report]) -> Result<String, RenderError> {
     let mut events = Vec::new();
     let mut pid = 0;

@@ -3,12 +3,13 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use super::{at_right, clean, heading, shown};
 use crate::page::{Report, Table};
 
-/// Lines below the headings and below the table, nothing else.
+/// Table style: horizontal lines below the headings and below the table, nothing else.
 const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// Tables for a terminal, at most `width` characters wide if it is known: wider text is wrapped within its cell.
+/// Writes a report for a terminal, at most `width` characters wide if the width is known: longer text is wrapped
+/// within its cell.
 pub fn terminal(report: &Report, width: Option<u16>) -> String {
     let screen = width;
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Prices at which jobs want about as much GPU time as there is, from a simple model of what jobs choose.
+//! Prices at which the demand for GPU time about equals its supply, from a simple model of how jobs
+//! choose.
 //!
 //! In the model a job chooses one class g and a start t at or after `a + R (Tc + Ts - l)^+`; it then uses the class evenly
 //! for its least length `R l`, and pays
@@ -7,40 +8,45 @@
 //! c_n(g, t) = w t + V Tc / (R l) int_t^(t + R l) lambda_g
 //! ```
 //!
-//! It does not choose the cheapest but each with a part in proportion to `exp(-c_n / (h V min Tc))`: h, the *heat*, is a price.
-//! This is the transportation problem with entropic regularisation (Cuturi 2013). Were all GPUs alike and jobs short,
-//! `lambda += h ln(used / capacity)` would be its Sinkhorn step, exact for one interval at a time; on a class where jobs take
-//! longer than on their fastest they react the more strongly, and the step is shorter by as much. Heat falls from step to
-//! step. A step costs jobs x classes x intervals, a fiftieth of one of the bound's.
+//! A job does not take only the cheapest choice: it is split over all choices, in proportion to
+//! `exp(-c_n / (h V min Tc))`. The temperature h, here called *heat*, is a price. This is the
+//! transportation problem with entropic regularisation (Cuturi 2013). If all GPUs were alike and
+//! jobs short, `lambda += h ln(used / capacity)` would be its Sinkhorn step, exact for one interval
+//! at a time. On a class where jobs take longer than on their fastest class, they react more
+//! strongly to prices, and the step is shorter by the same factor. The heat falls from step to
+//! step. A step costs jobs x classes x intervals, a fiftieth of a subgradient step of the bound.
 //!
-//! Prices of any origin give a valid bound, so nothing here has to hold for every schedule.
+//! Any prices give a valid bound, so the model may be wrong without making the bound invalid.
 
 use crate::{Problem, Schedule, TrainingJob};
 
-/// Prices of GPU time, and the classes that jobs choose at them.
+/// Prices of GPU time, and the classes that jobs choose at these prices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Equilibrium {
     /// Seconds of an interval.
     interval: f64,
     /// Price of a second on each class in the middle of each interval.
     prices: Vec<Vec<f64>>,
-    /// Part of every job on every class; all zero where the model says nothing.
+    /// Fraction of every job on every class, by job; all zero for a job that the model does not
+    /// place.
     parts: Vec<Vec<f64>>,
 }
 
-/// Intervals of prices. Fewer are smoother: for 300 jobs on 15 GPUs the bound on the flow began at 885e3 with 32 or 64,
-/// and at 826e3 with 128, where jobs find a cheap hour between those that the model lets them choose.
+/// Intervals of prices. Fewer are smoother: for 300 jobs on 15 GPUs the bound on the flow began at
+/// 885e3 with 32 or 64, and at 826e3 with 128, where jobs find cheap times between the starts that
+/// the model lets them choose.
 const INTERVALS: usize = 64;
-/// Steps. After them jobs want a few per cent more than there is in the intervals that are scarce.
+/// Steps of the price search. After them the demand in scarce intervals exceeds the capacity by a
+/// few per cent.
 const STEPS: usize = 200;
-/// First and last heat, over the mean price of the incumbent. Hotter ones keep prices far below the best, colder ones need
-/// more steps.
+/// First and last heat, relative to the mean of the incumbent's prices. With more heat prices stay
+/// far below the best ones; with less the search needs more steps.
 const HEAT: (f64, f64) = (0.1, 0.01);
-/// A choice whose odds are below `exp(-16)` of the best one's is left out.
+/// Choices with odds below `exp(-16)` of the best one are left out.
 const LEAST_ODDS: f64 = 16.0;
 
 impl Equilibrium {
-    /// Prices that begin with those of a schedule and end where it does.
+    /// Searches for prices, starting from those of a schedule; the prices end at its makespan.
     pub fn new(problem: &Problem, incumbent: &Schedule) -> Self {
         let classes = problem.classes.len();
         let interval = incumbent.makespan() / INTERVALS as f64;
@@ -70,7 +76,8 @@ impl Equilibrium {
             for (g, row) in used.iter().enumerate() {
                 let capacity = problem.classes[g].count as f64 * interval;
                 for (price, used) in found.prices[g].iter_mut().zip(row) {
-                    // A factor beyond exp(2) says no more than that far too many or too few want the interval.
+                    // A ratio beyond exp(2) says only that the demand is far too high or far too
+                    // low.
                     let excess = (used / capacity).ln().clamp(-2.0, 2.0);
                     *price = (*price + damping[g] * heat * excess).max(0.0);
                 }
@@ -79,7 +86,8 @@ impl Equilibrium {
         found
     }
 
-    /// Price of a second of class g at time t, linear between the middles of intervals; zero behind the last.
+    /// Price of a second of class g at time t, interpolated linearly between the middles of
+    /// intervals; zero after the last interval.
     pub(super) fn at(&self, g: usize, t: f64) -> f64 {
         let row = &self.prices[g];
         let place = (t / self.interval - 0.5).max(0.0);
@@ -91,7 +99,8 @@ impl Equilibrium {
         row[k] + (place - k as f64) * (next - row[k])
     }
 
-    /// The classes on which each job has more than `least` of itself, as bits; all where there is none.
+    /// The classes that each job chooses for more than the fraction `least` of itself, as a bit
+    /// mask; all classes if there are none.
     pub fn classes(&self, least: f64) -> Vec<u64> {
         let bits = |parts: &Vec<f64>| {
             let chosen = parts.iter().enumerate().filter(|(_, part)| **part > least);
@@ -101,7 +110,7 @@ impl Equilibrium {
         self.parts.iter().map(bits).collect()
     }
 
-    /// Smith's ratio of job n with its time on the classes that it chooses.
+    /// Smith's ratio of job n, with its mean training time over the classes that it chooses.
     pub fn smith_ratio(&self, problem: &Problem, n: usize) -> f64 {
         let job = &problem.jobs[n];
         let own = job.train.iter().zip(&self.parts[n]);
@@ -110,7 +119,8 @@ impl Equilibrium {
         job.volume() as f64 * train / job.weight
     }
 
-    /// Seconds of every class that all jobs use in each interval at the present prices; notes the parts of jobs.
+    /// Writes into `used`, for every class and interval, the seconds that all jobs together use at
+    /// the present prices. Updates the `parts` of the jobs.
     fn demand(&mut self, problem: &Problem, heat: f64, used: &mut [Vec<f64>]) {
         let tariffs: Vec<Tariff> = self.prices.iter().map(|row| Tariff::new(row)).collect();
         let mut ramps = vec![Ramp::default(); used.len()];
@@ -133,7 +143,7 @@ impl Equilibrium {
             let mut sum = 0.0;
             choices.retain_mut(|c| {
                 let dearer = (c.cost - least) / (heat * least_need);
-                // From here on the cost is the odds.
+                // From here on `cost` holds the odds.
                 c.cost = (-dearer).exp();
                 let kept = dearer < LEAST_ODDS;
                 sum += if kept { c.cost } else { 0.0 };
@@ -153,9 +163,9 @@ impl Equilibrium {
     }
 }
 
-/// Prices from a schedule: on one machine the price of time falls by `w / (V p)` while a job of
-/// V tasks of p seconds runs, since its completion would move by as much; on a class the mean of
-/// the tasks that run.
+/// Prices from a schedule. On one machine the price of time falls by `w / (V p)` per second while a
+/// job of V tasks of p seconds runs, since its completion would move by as much. On a class, the
+/// price falls by the mean over its GPUs.
 fn first_prices(
     problem: &Problem,
     incumbent: &Schedule,
@@ -167,7 +177,8 @@ fn first_prices(
         let g = problem.gpus[a.gpu];
         let job = &problem.jobs[a.job];
         let density = job.weight / (job.volume() as f64 * job.train[g]);
-        // Of merged rounds, what they train from the first to the last, as a part of that time.
+        // For merged rounds: the fraction of the time from the first start to the last end that is
+        // training.
         let (end_of_task, seconds) = (a.last_trained(), a.rounds as f64 * (a.trained - a.start));
         let busy = match a.rounds {
             1 => 1.0,
@@ -194,20 +205,23 @@ fn first_prices(
     fall
 }
 
-/// How much weaker than on their fastest class jobs react to prices of class g, as a mean.
+/// Factor, at most 1, for price steps on class g: the mean over jobs of their fastest training time
+/// divided by that on the class. Jobs react more strongly to prices where they are slow, so the
+/// step is shorter.
 fn calmness(problem: &Problem, g: usize) -> f64 {
     let each = problem.jobs.iter().map(|j| j.fastest() / j.train[g]);
     each.filter(|r| r.is_finite()).sum::<f64>() / problem.jobs.len() as f64
 }
 
-/// A class and a start, in intervals.
+/// A choice of a job: a class, a start (in intervals) and its cost.
 struct Choice {
     class: usize,
     start: f64,
     cost: f64,
 }
 
-/// What a job may choose on class g: a start every interval, and one behind the last, where time is free.
+/// Adds the choices of a job on class g: one start per interval, and one after the last interval,
+/// where time is free.
 fn offer(
     job: &TrainingJob,
     g: usize,
@@ -235,7 +249,7 @@ fn offer(
     }
 }
 
-/// The sum of the prices of a class up to each edge of the intervals.
+/// Cumulative price of a class at each edge of the intervals.
 struct Tariff(Vec<f64>);
 
 impl Tariff {
@@ -248,9 +262,9 @@ impl Tariff {
         Self(std::iter::once(0.0).chain(sums).collect())
     }
 
-    /// Price of all time before `place`, in intervals.
+    /// Price of all time before `place`, which is measured in intervals.
     fn before(&self, place: f64) -> f64 {
-        // A class may be so slow that its first start is beyond all numbers.
+        // On a very slow class the first start may exceed every integer; the cast then saturates.
         let k = (place as usize).min(INTERVALS);
         match self.0.get(k + 1) {
             Some(next) => self.0[k] + (place - k as f64) * (next - self.0[k]),
@@ -259,12 +273,13 @@ impl Tariff {
     }
 }
 
-/// Time used in each interval, as a sum of even uses: each changes four numbers, however long it is.
+/// Time used in each interval, as a sum of uses at constant rates. Adding one changes four numbers,
+/// however long it is.
 #[derive(Clone)]
 struct Ramp {
-    /// Used in the interval beside what goes on from those before.
+    /// Use in this interval, on top of the rate that continues from earlier intervals.
     once: [f64; INTERVALS],
-    /// Rise, from this interval on, of what is used in each.
+    /// Change, from this interval on, of the rate per interval.
     rise: [f64; INTERVALS + 1],
 }
 
@@ -278,7 +293,7 @@ impl Default for Ramp {
 }
 
 impl Ramp {
-    /// `rate` in each interval between two places.
+    /// Adds a use of `rate` per interval between two places, which are measured in intervals.
     fn add(&mut self, from: f64, to: f64, rate: f64) {
         for (place, rate) in [(from, rate), (to, -rate)] {
             let k = place as usize;
@@ -293,7 +308,7 @@ impl Ramp {
         let mut rate = 0.0;
         for ((used, once), rise) in used.iter_mut().zip(&self.once).zip(&self.rise) {
             rate += rise;
-            // What has come and gone leaves the rounding of its sum.
+            // Uses that have ended leave rounding errors in the sum, which may be negative.
             *used = (rate + once).max(0.0);
         }
     }
@@ -303,7 +318,8 @@ impl Ramp {
 mod tests {
     use super::*;
 
-    /// Uses that begin and end inside, on the edges, and behind the last interval, against a sum interval by interval.
+    /// Compares uses that begin and end inside intervals, on their edges and after the last one
+    /// with a sum over every interval.
     #[test]
     fn a_ramp_is_the_sum_of_its_uses() {
         let places = [0.0, 0.25, 1.0, 1.75, 5.5, 62.9, 63.0, 63.5, 64.0, 80.0];

@@ -10,25 +10,27 @@ pub struct Effort {
     pub intervals: usize,
     /// Cells of start times in an interval.
     pub cells: usize,
-    /// Groups of neighbouring rounds that share a window, at most.
+    /// Most groups of neighbouring rounds of a job; the rounds of a group share a window.
     pub blocks: usize,
     /// Steps without progress before steps become half as long.
     pub patience: usize,
     /// Steps of the subgradient method at most; at least 10 are made.
     pub steps: usize,
-    /// Windows of a block and a slack that all steps may look at.
+    /// Most windows (one for each block, class and slack) that all steps together may evaluate.
     pub work: u64,
 }
 
-/// The first ten gain most: 3,000 jobs on 160 GPUs had a bound of 8.70e6 before any, 9.03e6 after 10, and 9.06e6 after 20.
+/// The first ten steps gain most: 3,000 jobs on 160 GPUs had a bound of 8.70e6 before any, 9.03e6
+/// after 10, and 9.06e6 after 20.
 pub(super) const LEAST_STEPS: usize = 10;
 
 impl Effort {
-    /// Rounding costs about three cells a job: much where urgent jobs are over after a few. Cells count more than
-    /// intervals, and both more than blocks, so a longer backlog gets more intervals and fewer blocks.
+    /// Effort for the number of jobs. Rounding costs about three cells per job, which is much where
+    /// urgent jobs end after a few cells. Cells improve the bound more than intervals do, and both
+    /// more than blocks, so a longer backlog gets more intervals and fewer blocks.
     ///
-    /// With more steps and patience the bound on the flow changed by less than 0.5 %: of 40 and 100 jobs on 15 GPUs with
-    /// two to three times the steps, of 300 with six times the work.
+    /// More steps and patience changed the bound on the flow cost by less than 0.5 %: for 40 and
+    /// 100 jobs on 15 GPUs with two to three times the steps, for 300 jobs with six times the work.
     pub fn for_problem(problem: &Problem) -> Self {
         let (intervals, cells, blocks, patience) = match problem.jobs.len() {
             0..=60 => (192, 3, 32, 12),
@@ -47,20 +49,21 @@ impl Effort {
     }
 }
 
-/// Memory for one job, kept between jobs.
+/// Scratch memory for one job, reused for the next.
 #[derive(Default)]
 pub(super) struct Desk {
-    /// Least cost of a task that starts in a cell, for each class, from the cell of the job's arrival on, as far as it
-    /// has been needed.
+    /// For each class, the least cost of a task by the cell in which it starts. Begins with the
+    /// cell of the job's arrival, and is filled as far as needed.
     pub(super) cheapest: Vec<Vec<f64>>,
     pub(super) first_cell: usize,
-    /// Seconds by which a task of each class is slower than the shortest round, over the tasks of a round.
+    /// For each class, the seconds by which a task is slower than the shortest round, divided by
+    /// the tasks of a round.
     pub(super) excess: Vec<f64>,
-    /// Windows that were looked at.
+    /// Windows evaluated so far.
     pub(super) work: u64,
 }
 
-/// Prices and multipliers, and what all jobs do at them.
+/// Prices, and the GPU time that all jobs use at these prices.
 pub(super) struct Market<'p> {
     pub(super) problem: &'p Problem,
     pub(super) effort: Effort,
@@ -69,7 +72,7 @@ pub(super) struct Market<'p> {
     pub(super) per_interval: f64,
     pub(super) cell: f64,
     pub(super) chain: f64,
-    /// Price of a second on each class in each interval; zero behind the horizon.
+    /// Price of a second on each class in each interval; zero after the horizon.
     pub(super) prices: Vec<Vec<f64>>,
     /// Prices before scaling.
     pub(super) first: Vec<Vec<f64>>,
@@ -114,7 +117,7 @@ impl<'p> Market<'p> {
         }
     }
 
-    /// Takes every first price times `factor`; [`Market::unscale`] undoes it.
+    /// Multiplies every price by `factor`; [`Market::unscale`] undoes it.
     pub(super) fn scale(&mut self, factor: f64) {
         self.first.clone_from(&self.prices);
         for price in self.prices.iter_mut().flatten() {
@@ -160,13 +163,15 @@ impl<'p> Market<'p> {
         value
     }
 
-    /// Moves prices along the averaged subgradient so far that the linearised
-    /// value rises by `rise`; false where there is no direction left.
+    /// Moves prices along the averaged subgradient until the linearised value has risen by `rise`;
+    /// `false` if there is no direction left.
     pub(super) fn step(&mut self, rise: f64) -> bool {
-        // Half old, half new: single subgradients put a whole block into one cell.
+        // Average the old direction with the new subgradient: a single one puts a whole block into
+        // one cell.
         let keep = if self.fresh { 0.0 } else { 0.5 };
         self.fresh = false;
-        // A price is scaled by the capacity of its class so that scarce classes move as fast.
+        // Steps are divided by the capacity of the class, so that prices of scarce classes move as
+        // fast as others.
         let mut square = 0.0;
         for g in 0..self.prices.len() {
             let capacity = self.problem.classes[g].count as f64 * self.interval;

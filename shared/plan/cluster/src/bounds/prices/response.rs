@@ -4,7 +4,7 @@
 use super::market::{Desk, Market};
 use crate::TrainingJob;
 
-/// Charges `nu / w` for the delays of slow tasks that are tried for each slack.
+/// Charges `nu / w` for the delays of slow tasks; all of them are tried for each slack.
 const CHARGES: [f64; 4] = [0.0, 0.25, 1.0, 4.0];
 
 /// Rounds that share a window.
@@ -16,13 +16,14 @@ struct Block {
     last: f64,
 }
 
-/// The starts of a block's tasks on a class that have been looked at.
+/// A scan of the starts of a block's tasks on one class.
 struct Scan {
     class: usize,
-    /// The next cell to look at, and the last with slack 0.
+    /// The next cell to look at.
     next: usize,
+    /// The last cell of the window with slack 0.
     last: isize,
-    /// The slack from which on any start fits.
+    /// The least slack, in cells, at which any start fits.
     from: usize,
     /// Least cost so far.
     least: f64,
@@ -41,9 +42,10 @@ impl Market<'_> {
             .collect()
     }
 
-    /// `phi_n`, and what it uses.
+    /// The lower bound on `phi_n`. Books the GPU time that the job uses at its best response.
     ///
-    /// Slacks are tried from 0 up to the first that alone costs more than the best so far: an urgent job looks at few.
+    /// Slacks are tried from 0 up to the first that alone costs more than the best so far: an
+    /// urgent job needs only a few.
     pub(super) fn job(&mut self, n: usize, desk: &mut Desk) -> f64 {
         let job = &self.problem.jobs[n];
         let cells = self.effort.intervals * self.effort.cells;
@@ -59,7 +61,7 @@ impl Market<'_> {
             desk.excess[g] = excess / job.tasks as f64;
         }
         let blocks = self.blocks(job);
-        // With this much slack every window reaches behind the horizon, where time is free.
+        // With this much slack every window extends beyond the horizon, where time is free.
         let last_first = blocks.last().map_or(0.0, |b| b.first);
         let widest = ((cells as f64 * self.cell - last_first.min(job.arrival)).max(0.0) / self.cell)
             as usize
@@ -97,7 +99,7 @@ impl Market<'_> {
                 (value, slack, charge) = (cost, j, at);
             }
         }
-        // More slack than looked at: at best every task runs behind the horizon, at no price.
+        // With more slack than was tried, every task runs after the horizon at best, at no price.
         let beyond = job.weight * widest as f64 * self.cell;
         if beyond < value {
             (value, slack, charge) = (beyond, widest, 0.0);
@@ -108,9 +110,10 @@ impl Market<'_> {
         job.weight * job.earliest_completion() + value
     }
 
-    /// Cost of slack j less what a charge gives back for it: S is at least j cells and less than j + 1.
+    /// Lower bound on `(w - nu) S` for slack j, which stands for any S of at least j and less than
+    /// j + 1 cells; `charge` is `nu / w`.
     fn delay(&self, job: &TrainingJob, charge: f64, j: usize) -> f64 {
-        // It does not fall with S for a charge of up to 1, and falls for more.
+        // The term does not fall with S for charges up to 1, and falls for larger charges.
         let cells = if charge <= 1.0 { j } else { j + 1 };
         job.weight * (1.0 - charge) * cells as f64 * self.cell
     }
@@ -141,7 +144,8 @@ impl Market<'_> {
         least.max(0.0)
     }
 
-    /// First and last cell of a block's starts on class g for slack 0, and whether any start fits.
+    /// First and last cell of a block's starts on class g for slack 0; no start fits if the last is
+    /// before the first.
     fn window(&self, job: &TrainingJob, block: &Block, g: usize) -> (usize, isize) {
         let first = (block.first / self.cell) as usize;
         // Slack j stands for less than j + 1 cells.
@@ -158,14 +162,15 @@ impl Market<'_> {
             class: g,
             next: first.min(behind),
             last,
-            // The slack from which on a start fits at all. Cells of the window are whole, so that a
-            // start may lie in the first cell though the window begins later in it.
+            // The least slack at which a start fits. Windows are widened to whole cells, so a start
+            // may lie in the first cell even though the exact window begins later in it.
             from: (first as isize - last).max(0) as usize,
             least: f64::INFINITY,
         }
     }
 
-    /// Least cost of a task of the block on the class with slack j, which must not fall from call to call.
+    /// Least cost of a task of the block on the class with slack j; j must not fall from call to
+    /// call.
     fn least(&self, job: &TrainingJob, scan: &mut Scan, j: usize, desk: &mut Desk) -> f64 {
         if j < scan.from {
             return f64::INFINITY;
@@ -180,7 +185,7 @@ impl Market<'_> {
         scan.least
     }
 
-    /// Books the class time and the slow tasks of the block's cheapest choice at slack j.
+    /// Books the GPU time of the block's cheapest choice at this slack.
     fn use_block(
         &mut self,
         n: usize,

@@ -1,36 +1,36 @@
-//! The GPUs where two tasks may train on one: who trains there, until when, and from when on it is reserved.
+//! GPUs on which two tasks may train together: the tasks there, their ends, and the reservations.
 
 use crate::sharing::ends_together;
 use crate::state::Priorities;
 use crate::{Place, Problem};
 
-/// A task that trains.
+/// A task in training.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trains {
     pub(super) place: Place,
     pub(super) start: f64,
-    /// When it is trained if its rate stays.
+    /// End of its training at the present rate.
     pub(super) end: f64,
-    /// Its rate over that alone.
+    /// Its present rate relative to its rate alone.
     pub(super) rate: f64,
     pub(super) sync: f64,
     /// Whether this play has started it.
     pub(super) fresh: bool,
 }
 
-/// The GPUs and what trains there.
+/// The GPUs and the tasks in training there.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    /// Tasks on each GPU, the first seat filled first.
+    /// Tasks on each GPU; the first seat is filled first.
     taken: Vec<[Option<Trains>; 2]>,
-    /// When the next in rank can have a GPU to itself; infinite where it is lost.
+    /// When the next job in rank can have each GPU to itself; infinite for a lost GPU.
     available: Vec<f64>,
-    /// When the first reservation of a GPU begins.
+    /// When the first reservation of each GPU begins; infinite without one.
     reserved: Vec<f64>,
 }
 
 impl Seats {
-    /// Nothing trains; GPUs that are free at infinity are lost.
+    /// Removes all tasks. GPUs with an infinite `free` are lost.
     pub(super) fn clear(&mut self, free: &[f64], now: f64) {
         self.taken.clear();
         self.taken.resize(free.len(), [None; 2]);
@@ -44,7 +44,7 @@ impl Seats {
         self.taken.len()
     }
 
-    /// Another task trains on a GPU.
+    /// Puts a task on a GPU.
     pub(super) fn sit(&mut self, problem: &Problem, gpu: usize, trains: Trains, now: f64) {
         let free = self.taken[gpu].iter_mut().find(|s| s.is_none());
         if let Some(seat) = free {
@@ -53,7 +53,8 @@ impl Seats {
         self.settle(problem, gpu, now);
     }
 
-    /// The tasks that are trained by now leave their GPU; what is left there has it to itself.
+    /// Removes and returns the tasks of a GPU that are trained by `now`; a task that stays has the
+    /// GPU to itself.
     pub(super) fn leave(&mut self, problem: &Problem, gpu: usize, now: f64) -> [Option<Trains>; 2] {
         let mut gone = [None; 2];
         for (seat, gone) in self.taken[gpu].iter_mut().zip(&mut gone) {
@@ -68,7 +69,7 @@ impl Seats {
         gone
     }
 
-    /// Nobody has reserved anything any more.
+    /// Drops all reservations.
     pub(super) fn reopen(&mut self, problem: &Problem, now: f64) {
         for gpu in 0..self.taken.len() {
             self.settle(problem, gpu, now);
@@ -77,17 +78,18 @@ impl Seats {
         self.reserved.resize(self.taken.len(), f64::INFINITY);
     }
 
-    /// Whatever trains.
+    /// All tasks in training.
     pub(super) fn trains(&self) -> impl Iterator<Item = &Trains> {
         self.taken.iter().flatten().flatten()
     }
 
-    /// Whether a GPU is idle and nobody has reserved it.
+    /// Whether a GPU is idle and not reserved.
     pub(super) fn unwanted(&self, gpu: usize) -> bool {
         self.idle(gpu) && self.reserved[gpu].is_infinite()
     }
 
-    /// The rates of a GPU's tasks are those of who is there now; their ends move with them.
+    /// Sets the rates of a GPU's tasks to those that they have together, and moves their ends
+    /// accordingly.
     fn settle(&mut self, problem: &Problem, gpu: usize, now: f64) {
         let class = problem.gpus[gpu];
         let rates = match self.taken[gpu] {
@@ -114,7 +116,8 @@ impl Seats {
         self.taken[gpu][0].is_none() && self.available[gpu].is_finite()
     }
 
-    /// The only task on a GPU that nobody has reserved.
+    /// The task on a GPU that another task may join: the only one there, on a GPU that is not
+    /// reserved.
     fn joinable(&self, gpu: usize) -> Option<Trains> {
         let [Some(trains), None] = self.taken[gpu] else {
             return None;
@@ -130,7 +133,8 @@ impl Seats {
         (0..self.taken.len()).any(open)
     }
 
-    /// When a GPU can be had alone for so many seconds: at once if that ends before its reservation begins.
+    /// When a task can have a GPU to itself for `seconds`: at once if the GPU is idle and the task
+    /// ends before the first reservation begins.
     pub(super) fn from(&self, gpu: usize, seconds: f64, now: f64) -> f64 {
         let fits = self.idle(gpu) && now + seconds <= self.reserved[gpu];
         if fits { now } else { self.available[gpu] }
@@ -141,7 +145,8 @@ impl Seats {
         self.available[gpu] = self.available[gpu].max(until);
     }
 
-    /// Where a task that has a GPU to itself is synchronised first, of equals with less training.
+    /// The GPU on which a task that has it to itself is synchronised first, with that moment; ties
+    /// go to less training.
     pub(super) fn best_alone(
         &self,
         problem: &Problem,
@@ -162,7 +167,10 @@ impl Seats {
         best.map(|(end, _, m)| (end, m))
     }
 
-    /// Beside which other task it is synchronised first, and before `alone`, where both together get more done.
+    /// The GPU on which a task of job n is synchronised first if it joins another task there, with
+    /// that moment. It must be earlier than `alone`, both tasks must be trained sooner than one
+    /// after the other, and under weighed priorities the weighted sum of their ends must fall;
+    /// `packs` drops these conditions.
     pub(super) fn best_joined(
         &self,
         problem: &Problem,

@@ -20,7 +20,7 @@ fn truth() -> Vec<Law> {
     ]
 }
 
-/// Every task beside every pair of the others' shares, and alone.
+/// Every task alone, and with every combination of the two others' shares.
 fn meetings() -> Vec<Vec<Meeting>> {
     let laws = truth();
     let step = |i: usize, m: &Meeting| {

@@ -38,7 +38,8 @@ fn settings(objective: ObjectiveKind, budget: u64) -> DesignSettings {
     }
 }
 
-/// All co-runs on a synthetic device whose rates have a new relative error of `noise` each time, which it reports.
+/// All co-runs that are measured on a synthetic device whose rates have a new relative error of `noise` each time;
+/// it reports this error.
 fn coruns(objective: ObjectiveKind, budget: u64, noise: f64) -> Vec<Configuration> {
     let settings = settings(objective, budget);
     let mut all = measured(&workload(), &settings, noise, |_| ());
@@ -67,7 +68,7 @@ fn measured(
         let rate = |run: &Setting| {
             let alone = run.batch.as_f64() * run.share.fraction().sqrt();
             let clean = 10.0 * alone / (1.0 + 0.5 * total * total);
-            // Between -1.7 and 1.7, of variance 1.
+            // A number between -1.7 and 1.7, with variance 1.
             let place = (all.len() * 31 + run.task * 7) as f64 * 0.618_034;
             let drawn = 12_f64.sqrt() * (place.fract() - 0.5);
             let per_s = |v| SamplesPerSec::new(v).unwrap();
@@ -85,7 +86,8 @@ fn measured(
     all
 }
 
-/// With more than eight tasks, a model chooses two sets of the rounds, and the device is told of the second.
+/// With more than eight tasks, a model chooses two sets of the rounds, and the device is told the second in
+/// advance.
 #[test]
 fn a_model_chooses_several_sets_of_many_tasks() {
     let task = |i: usize| {
@@ -141,13 +143,13 @@ fn a_larger_budget_only_adds_where_co_runs_are_repeated() {
     assert_eq!(few[..], many[..14]);
 }
 
-/// For the best of equal shares the whole round is known: its co-runs as tasks leave were measured.
+/// For the best of equal shares, the whole round is measured, including the co-runs that remain as tasks leave.
 #[test]
 fn sets_that_rounds_leave_are_measured() {
     let all = coruns(ObjectiveKind::Round, 16, 1e-5);
     let seen: BTreeSet<&Configuration> = all.iter().collect();
     let whole = all.iter().filter(|runs| runs.len() == 3);
-    // Its last task is a, and there is an earlier one.
+    // The last task of the round is `a`, and one other task runs with it before.
     let left = whole.filter(|runs| {
         let pair = |other: usize| vec![runs[0], runs[other]];
         seen.contains(&pair(1)) || seen.contains(&pair(2))
@@ -163,7 +165,7 @@ fn sets_that_rounds_leave_are_measured() {
 fn the_knowledge_gradient_is_what_another_measurement_gains() {
     let (error, draws) = (0.8, 4_000_u32);
     for (gap, count) in [(0.0, 1), (0.3, 1), (0.9, 2), (0.3, 4)] {
-        // Normal numbers at the midpoints of equally likely intervals.
+        // Quantiles of the normal distribution at the midpoints of equally likely intervals.
         let z = |k: u32| {
             let part = (f64::from(k) + 0.5) / f64::from(draws);
             let (mut low, mut high) = (-9.0, 9.0);
@@ -176,9 +178,9 @@ fn the_knowledge_gradient_is_what_another_measurement_gains() {
             }
             low
         };
-        // The mean of `count` has this error, and a measurement that of one. The true value and the noise are
-        // independent, so the new mean differs from the old one by a normal number with their joint variance, over
-        // `count + 1`.
+        // `error` is that of the mean of `count` measurements; `single` is that of one. The errors of the old mean
+        // and of the new measurement are independent, so the change of the mean is normal, with the standard
+        // deviation of their sum divided by `count + 1`.
         let single = error * f64::from(count).sqrt();
         let spread = error.hypot(single) / (f64::from(count) + 1.0);
         let gains = (0..draws).map(|k| (spread * z(k) - gap).max(0.0));

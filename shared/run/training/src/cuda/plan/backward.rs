@@ -1,4 +1,5 @@
-//! Calls of the backward pass, and buffers for gradients that are reused as soon as they are free.
+//! Calls of the backward pass, and buffers for gradients, which are reused as soon as they are
+//! free.
 
 use gpusim::{Convolution, Layer, Shape, Window};
 
@@ -33,7 +34,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The gradient of a value that nothing reads: zero.
+    /// The gradient of a value that no layer reads, which is zero.
     fn nothing(&mut self, value: usize, shape: Shape) -> Arg {
         let n = self.total(shape);
         let at = Arg::At(self.claim(value, n), 0);

@@ -1,4 +1,4 @@
-//! The calls of a step: kernels, matrix products and the buffers that they work on.
+//! The calls of a step: kernels and matrix products, and the buffers that they use.
 
 use gpusim::Shape;
 
@@ -77,7 +77,7 @@ pub(in crate::cuda) type Buffer = usize;
 pub(in crate::cuda) const WEIGHTS: Buffer = 0;
 /// Momentum of each parameter.
 pub(in crate::cuda) const VELOCITY: Buffer = 1;
-/// Gradient of each parameter, then sums that also start at zero, the loss last.
+/// Gradient of each parameter, then other sums that also start at zero, with the loss at the end.
 pub(in crate::cuda) const GRADIENTS: Buffer = 2;
 /// Input images.
 pub(in crate::cuda) const INPUT: Buffer = 3;
@@ -89,7 +89,7 @@ pub(in crate::cuda) const CONSTANT: Buffer = 5;
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::cuda) enum Arg {
-    /// A buffer from an element on.
+    /// A buffer, starting at an element.
     At(Buffer, u32),
     /// A size or flag.
     Int(u32),
@@ -111,7 +111,8 @@ pub(in crate::cuda) struct Product {
     pub(in crate::cuda) b_turned: bool,
     pub(in crate::cuda) c: Arg,
     pub(in crate::cuda) add: bool,
-    /// Blocks that the depth is split over, more than 1 only when adding.
+    /// Number of blocks over which the depth is split; more than 1 only for a product that is
+    /// added.
     pub(in crate::cuda) splits: u32,
 }
 
@@ -119,7 +120,7 @@ pub(in crate::cuda) struct Product {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cuda) struct Launch {
     pub(in crate::cuda) kernel: Kernel,
-    /// Blocks, of 256 threads each.
+    /// Number of blocks, of 256 threads each.
     pub(in crate::cuda) grid: (u32, u32, u32),
     pub(in crate::cuda) args: Vec<Arg>,
 }
@@ -134,23 +135,23 @@ pub(in crate::cuda) enum Call {
 /// Initialisation of parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::cuda) enum Start {
-    /// Normal with this deviation.
+    /// Normal with this standard deviation.
     Normal(f32),
     /// All the same.
     Constant(f32),
 }
 
-/// Threads of every block.
+/// Number of threads of every block.
 pub(in crate::cuda) const THREADS: u32 = 256;
 pub(in crate::cuda) const TILE: u32 = 64;
 
-/// Numbers of one image's value.
+/// Number of elements of a value for one image.
 pub(super) fn count(shape: Shape) -> u32 {
     shape.channels * shape.side * shape.side
 }
 
 impl Product {
-    /// The product as a launch of the embedded kernel.
+    /// The launch of the embedded kernel for this product.
     pub(in crate::cuda) fn launch(&self) -> Launch {
         let (a_m, a_k) = if self.a_turned {
             (1, self.m)

@@ -31,7 +31,7 @@ pub(super) fn sizes(conv: &Convolution, batch: u32) -> [Arg; 8] {
     .map(Arg::Int)
 }
 
-/// The nine arguments of a convolution and one more.
+/// Appends one argument to others.
 pub(super) fn with<const N: usize, const M: usize>(sizes: [Arg; N], last: Arg) -> [Arg; M] {
     let mut all = [last; M];
     all[..N].copy_from_slice(&sizes);
@@ -78,7 +78,7 @@ impl Planner<'_> {
                 let sizes = [n, s.channels, s.side * s.side].map(Arg::Int);
                 self.each(Kernel::MeanForward, n, [x, y], sizes);
             }
-            // Its one kernel also computes the gradient, and runs with the backward pass.
+            // A single kernel computes the loss and its gradient; it runs with the backward pass.
             Layer::Loss { .. } => {}
         }
     }
@@ -146,7 +146,8 @@ impl Planner<'_> {
         );
     }
 
-    /// Sums of a batch normalisation, stored with the gradients because those start at zero.
+    /// Sums of a batch normalisation. They are stored with the gradients, because that buffer
+    /// starts at zero.
     pub(super) fn sums(&self, node: &Node) -> Arg {
         Arg::At(GRADIENTS, self.graph.parameters + node.sum)
     }

@@ -1,4 +1,4 @@
-//! Which earlier value each layer reads, inferred from shapes.
+//! Infers from shapes which earlier value each layer reads.
 
 use gpusim::{Layer, Shape, Tensor};
 
@@ -9,7 +9,7 @@ use super::call::{Start, count};
 pub(super) enum Source {
     /// A value: 0 is the input, the others are outputs of layers.
     Value(usize),
-    /// A constant buffer, where no value of this shape exists.
+    /// A constant buffer, if no value of this shape exists.
     Constant(Shape),
 }
 
@@ -19,9 +19,9 @@ pub(super) struct Node {
     pub(super) layer: Layer,
     pub(super) inputs: Vec<Source>,
     pub(super) output: usize,
-    /// Its first parameter.
+    /// Index of its first parameter.
     pub(super) parameter: u32,
-    /// Its first sum (batch normalisation), counted from the end of the parameters.
+    /// Index of its first sum (batch normalisation), counted from the end of the parameters.
     pub(super) sum: u32,
 }
 
@@ -34,15 +34,15 @@ pub(super) struct Graph {
     pub(super) parameters: u32,
     pub(super) starts: Vec<(u32, Start)>,
     sums: u32,
-    /// How often each value is read.
+    /// Number of reads of each value.
     reads: Vec<u32>,
 }
 
 impl Graph {
     /// Infers the graph of layers in forward order.
     ///
-    /// A layer reads the previous value if the shape fits, otherwise the newest that fits. The second operand of a
-    /// sum or concatenation is the newest fitting value that has not been read yet (a parallel branch), otherwise the
+    /// A layer reads the previous value if the shape fits, otherwise the newest value that fits. The second operand of
+    /// a sum or concatenation is the newest fitting value that has not been read yet (a parallel branch), otherwise the
     /// input of the block.
     pub(super) fn infer(layers: &[Layer]) -> Self {
         let input = layers.first().map_or(
@@ -68,10 +68,10 @@ impl Graph {
         graph
     }
 
-    /// Initialises the layer before the loss with small weights, so that the first losses are those of guessing, and
-    /// networks without normalisation do not blow up at once.
+    /// Initialises the layer before the loss with small weights, so that the first losses equal those of random
+    /// guessing, and networks without normalisation do not diverge at once.
     fn soften_classifier(&mut self) {
-        // In the last layer with parameters, the last entry is the bias.
+        // The last entry is the bias of the last layer with parameters; its weights come before it.
         if let Some(weights) = self.starts.len().checked_sub(2) {
             self.starts[weights].1 = Start::Normal(0.01);
         }

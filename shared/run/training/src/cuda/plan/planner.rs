@@ -1,4 +1,4 @@
-//! Common data of the passes of a step.
+//! Common data of the forward and backward pass.
 
 use gpusim::Shape;
 
@@ -7,7 +7,7 @@ use super::call::{
 };
 use super::graph::{Graph, Node, Source};
 
-/// Buffers of the gradients of values.
+/// Buffers for the gradients of values.
 pub(super) struct Gradients {
     pub(super) of: Vec<Option<Buffer>>,
     pub(super) free: Vec<Buffer>,
@@ -74,7 +74,7 @@ impl<'a> Planner<'a> {
         );
     }
 
-    /// Where a layer reads from.
+    /// The argument for a source that a layer reads.
     pub(super) fn read(&self, source: Source) -> Arg {
         match source {
             Source::Value(v) => Arg::At(self.values[v], 0),
@@ -82,12 +82,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Where a layer writes to.
+    /// The argument for the output of a layer.
     pub(super) fn written(&self, node: &Node) -> Arg {
         Arg::At(self.values[node.output], 0)
     }
 
-    /// Elements of a whole batch.
+    /// Number of elements of a value for the whole batch.
     pub(super) fn total(&self, shape: Shape) -> u32 {
         self.batch.saturating_mul(count(shape))
     }
@@ -128,8 +128,8 @@ impl<'a> Planner<'a> {
         self.calls.push(Call::Launch(Launch { kernel, grid, args }));
     }
 
-    /// Blocks of a product of `m` by `n`, and into how many parts to split a depth of `k`, so that there are about
-    /// two blocks per SM.
+    /// Numbers of blocks for a product of `m` by `n`, and of parts into which a depth of `k` is split so that there are
+    /// about two blocks per SM.
     pub(super) fn tiles(&self, m: u32, n: u32, k: u32) -> (u32, u32, u32) {
         let (across, down) = (m.div_ceil(TILE), n.div_ceil(TILE));
         let wanted = 2 * self.sms / across.saturating_mul(down).max(1);

@@ -1,4 +1,4 @@
-//! The planner compared with the layers, and the embedded kernels with their source.
+//! Compares the planner with the layers, and the embedded kernels with their source.
 
 use gpusim::Network;
 
@@ -17,7 +17,7 @@ fn plan(name: &str, batch: u32) -> Plan {
     Plan::new(network.layers().unwrap(), batch, 80, LEARNING).unwrap()
 }
 
-/// Pointers and plain arguments in the signature of each kernel of the source.
+/// The kinds of the arguments (pointers or values) in the source of a kernel.
 fn signature(kernel: Kernel) -> Vec<char> {
     let name = KERNEL_NAMES[kernel as usize];
     let text = CU

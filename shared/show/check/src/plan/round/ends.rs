@@ -1,17 +1,18 @@
-//! The length of a round in its order if every rate is off by some standard errors: the ends of its interval.
+//! Length of a round in the same order if every rate is off by some standard errors: the ends of its interval.
 
 use doc::Duplex;
 
 use super::{Ask, Choices, EVERY_ORDER, Range, RatesBySet, Round, SLACK, permutations};
 use crate::judge::Judge;
 
-/// Possible values of an end of an interval.
+/// Possible values of one end of an interval.
 pub struct End {
-    /// Lengths at other rates for each order that the claimed round may have; empty if others are possible.
+    /// Length at the other rates for each order that the claimed round may have; empty if other lengths are possible
+    /// too.
     exact: Vec<f64>,
-    /// Bounds for any order.
+    /// Bounds that hold for any order.
     range: Range,
-    /// Whether a task may make no progress at such rates, so that there is no end.
+    /// Whether a task may make no progress at such rates, so that the interval has no end.
     none: bool,
 }
 
@@ -48,9 +49,9 @@ impl End {
 }
 
 impl Round {
-    /// The end of the interval of a round of `mean` seconds, if rates are this many standard errors off. Its order is
-    /// not recorded. On a full-duplex link, if nothing waits and there are few orders, it is one of those with the
-    /// same length; a search chooses another kind only for a shorter round.
+    /// One end of the interval of a round of `mean` seconds, where rates are off by this many standard errors. The
+    /// order of the round is not recorded. On a full-duplex link with few orders it must be one of the orders without
+    /// waiting that take `mean` seconds: a search chooses a round with waiting only if that is shorter.
     pub fn end(&self, ask: Ask<'_>, choices: &Choices, mean: f64, errors: f64) -> End {
         let mut known = RatesBySet::new();
         let (slowest, fastest) = self.extremes(ask, choices, errors, &mut known);
@@ -58,7 +59,7 @@ impl Round {
         let each = self.jobs.iter().zip(&fastest);
         let longest = each.map(|(job, c)| job.download + c + job.upload);
         let least = longest.fold(0.0, f64::max);
-        // An interval contains its mean.
+        // An interval contains its mean, which bounds one side.
         let range = match errors < 0.0 {
             true => Range {
                 low: mean,
@@ -82,7 +83,7 @@ impl Round {
         end
     }
 
-    /// The lengths at other rates of the orders that take `mean` seconds.
+    /// Finds the orders that take `mean` seconds, and their lengths at the other rates.
     fn alike(
         &self,
         ask: Ask<'_>,
@@ -124,8 +125,8 @@ impl Round {
             .dedup_by(|a, b| (*a - *b).abs() <= SLACK * b.abs());
     }
 
-    /// Seconds of compute of each task at its slowest and its fastest rate; with many tasks no set is evaluated, and
-    /// the bounds are infinity and zero.
+    /// Compute time of each task in seconds, at its lowest and at its highest rate over all sets of tasks. With many
+    /// tasks no set is evaluated, and the bounds are infinity and zero.
     fn extremes(
         &self,
         ask: Ask<'_>,

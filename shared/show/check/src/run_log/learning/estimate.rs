@@ -1,18 +1,20 @@
-//! How long a round takes under any shares, by the rounds so far.
+//! Estimates how long a round takes under any shares, from the rounds so far.
 //!
-//! For each task `ln seconds = level + own(s_i) + b ln s_i + c load + f(ln s_i) + g(ln s) + drift(t) + noise`, a
-//! Gaussian process: `load` is the sum of the others' shares, each weighted by the part of the task's time in which
-//! the other still runs, on the average of the rounds; in `g` the same weights multiply the logarithms. A round takes
-//! as long as its longest task with its transfers: those of the last round with these shares, else their mean.
+//! For each task the model is a Gaussian process, `ln seconds = level + own(s_i) + b ln s_i + c load + f(ln s_i) +
+//! g(ln s) + drift(t) + noise`. `load` is the sum of the other tasks' shares, each weighted by the part of this
+//! task's time in which the other task still runs, averaged over the rounds; `g` weights the logarithms in the same
+//! way. A round takes as long as its slowest task including transfers. The transfers are those of the last round with
+//! these shares or, without one, the mean of all remembered rounds.
 
 use std::collections::VecDeque;
 
-/// Rounds that are remembered.
+/// Number of rounds that are remembered.
 const REMEMBERED: usize = 48;
-/// Standard deviations of noise and of drift among which one is chosen.
+/// Standard deviations of the noise, and below of the drift, that a launch may choose from.
 pub const NOISES: [f64; 5] = [0.003, 0.01, 0.025, 0.06, 0.12];
 pub const DRIFTS: [f64; 3] = [0.01, 0.04, 0.10];
-/// Mean of `ln` of a task's time under a share over that under the whole device.
+/// Prior mean of a task's own slowdown: share, and `ln` of the time under this share relative to the time on the
+/// whole device.
 const OWN: [(f64, f64); 5] = [
     (0.1, 0.596),
     (0.25, 0.197),
@@ -20,16 +22,16 @@ const OWN: [(f64, f64); 5] = [
     (0.55, 0.056),
     (0.7, 0.0),
 ];
-/// Mean effect of the load.
+/// Prior mean of the effect of the load.
 const LOAD: f64 = 0.05;
 
-/// What a round has taught, task by task.
+/// Lesson of a round, task by task.
 #[derive(Debug, Clone, Default)]
 pub struct Taught {
     pub shares: Vec<f64>,
     /// Seconds of compute.
     pub seconds: Vec<f64>,
-    /// Seconds of the round before and after it.
+    /// Seconds of the round that the task spends before and after its compute.
     pub rest: Vec<f64>,
 }
 
@@ -43,7 +45,7 @@ impl Taught {
 /// Estimates from the rounds so far.
 #[derive(Debug, Default)]
 pub struct Estimate {
-    /// Each with its number, counted over the rounds that taught something.
+    /// The remembered rounds. Each has its number, counted over the rounds that gave a lesson.
     rounds: VecDeque<(f64, Taught)>,
     learnt: f64,
     noise: f64,
@@ -51,16 +53,16 @@ pub struct Estimate {
     tasks: Vec<Task>,
 }
 
-/// A task's estimate: weights of the rounds in it.
+/// One task's estimate: the weights of the rounds.
 #[derive(Debug)]
 struct Task {
-    /// Part of its time in which each other runs; 1 for itself.
+    /// Part of this task's time in which each other task runs; 1 for itself.
     beside: Vec<f64>,
     points: Vec<Point>,
     weights: Vec<f64>,
 }
 
-/// Shares as one task meets them.
+/// Shares of all tasks from the point of view of one task.
 #[derive(Debug, Clone)]
 struct Point {
     ln: Vec<f64>,
@@ -123,7 +125,7 @@ impl Estimate {
         }
     }
 
-    /// Covariances of a point at a time with the rounds.
+    /// Covariances between the rounds and a point at time `at`.
     fn covariances(&self, points: &[Point], point: &Point, at: f64) -> Vec<f64> {
         let each = points.iter().zip(&self.rounds);
         each.map(|(other, (then, _))| {
@@ -149,18 +151,18 @@ impl Estimate {
         each.fold(0.0, f64::max)
     }
 
-    /// Seconds of the next round.
+    /// Expected seconds of the next round under these shares.
     pub fn next_under(&self, shares: &[f64]) -> f64 {
         self.under(shares, self.learnt)
     }
 
-    /// Seconds of the last round, had it had these shares.
+    /// Seconds that the last round would have taken under these shares.
     pub fn last_under(&self, shares: &[f64]) -> Option<f64> {
         let (at, _) = self.rounds.back()?;
         Some(self.under(shares, *at))
     }
 
-    /// Seconds of the next round under the shares of the rounds so far that are expected to be fastest.
+    /// Expected seconds of the next round under the best of the shares tried so far.
     pub fn best(&self) -> Option<f64> {
         let each = self.rounds.iter().map(|(_, r)| self.next_under(&r.shares));
         each.reduce(f64::min)
@@ -190,7 +192,7 @@ impl Point {
     }
 }
 
-/// Between the points of [`OWN`] a straight line, beyond them that of the nearest.
+/// Interpolates [`OWN`] linearly; beyond its ends the value is constant.
 fn own(share: f64) -> f64 {
     let above = OWN.iter().position(|(at, _)| share <= *at);
     match above {
@@ -203,7 +205,7 @@ fn own(share: f64) -> f64 {
     }
 }
 
-/// The solution of linear equations, each with its right side last, by elimination with the largest pivot.
+/// Solves linear equations by elimination with partial pivoting; each row has its right-hand side last.
 fn solved(rows: &mut [Vec<f64>]) -> Vec<f64> {
     let n = rows.len();
     for k in 0..n {

@@ -1,4 +1,4 @@
-//! SM occupancy over time of a plan and of simpler schemes, simulated.
+//! Simulated SM occupancy over time, of a plan and of simpler schemes.
 
 use doc::{DeviceKind, Plan, Workload};
 use gpusim::{OccupancyPoint, Program, SimOptions, SimTask, Simulator, Trace};
@@ -7,10 +7,10 @@ use units::Share;
 use crate::page::Report;
 use crate::picture::{Area, Drawing, Panel};
 
-/// Time shown, in microseconds: some steps of a training (10 to 100 ms each), so that it is visible how kernels take
-/// turns. A whole round would look like a band of one colour. Chosen by hand.
+/// Time shown, in microseconds: a few steps of a training (10 to 100 ms each), so that it is visible how kernels
+/// take turns. A whole round would look like a band of one colour. Chosen by hand.
 const SHOWN_US: f64 = 120_000.0;
-/// Intervals that are averaged to one step of the picture: each is two pixels wide.
+/// Number of intervals over which occupancy is averaged: each is two pixels wide.
 const STEPS: usize = 360;
 
 /// Adds the picture, if the plan was made on the simulator, or a note why its tasks cannot be simulated.
@@ -52,7 +52,8 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
     // There are at most 64 tasks, so an equal share is above 0.
     let part = Share::from_hundredths(10_000 / n.max(1) as u32);
     let sms = f64::from(simulator.gpu().sms());
-    // The picture shows a part; the mean covers all of the time after the tasks have settled into a rhythm.
+    // The picture shows a short part; the mean covers all of the time after the warm-up, when the tasks have settled
+    // into a rhythm.
     let mean = |traces: &[Trace]| {
         let part = |trace: &Trace| {
             let begin = trace.end_us / 2.0;
@@ -104,14 +105,14 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
     })
 }
 
-/// Mean number of SMs held by each task in equal steps of time (milliseconds). Several traces, of one task each, are
-/// shown one after another in equal parts.
+/// Mean number of SMs held by each task, in equal steps of time (milliseconds). If there are several traces, each of
+/// one task, they are shown one after another in equal parts.
 fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     let step = SHOWN_US / STEPS as f64;
     let each = STEPS / traces.len().max(1);
     let mut out = Vec::with_capacity(STEPS + 1);
     for (k, trace) in traces.iter().enumerate() {
-        // The first half is left out: the tasks settle into a rhythm in it.
+        // Skip the first half, in which the tasks settle into a rhythm.
         let length = step * each as f64;
         let last = (trace.end_us - length).max(0.0);
         let mut begin = trace.end_us / 2.0;
@@ -136,8 +137,8 @@ fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     out
 }
 
-/// Start of a part of the given `length` with the same fraction of idle time as the task has overall: the kernels of
-/// a step follow a long host phase, and a short part could miss them.
+/// Start of a part of the given `length` whose fraction of idle time is the same as over the whole trace: the
+/// kernels of a step follow a long host phase, and an arbitrary short part could miss them.
 fn typical(trace: &Trace, from: f64, length: f64) -> f64 {
     let busy = |p: &OccupancyPoint| p.held_sms.iter().any(|held| *held > 0.0);
     let pairs = trace.occupancy.windows(2);
@@ -149,7 +150,7 @@ fn typical(trace: &Trace, from: f64, length: f64) -> f64 {
         all += time;
         if !busy(&pair[0]) {
             idle += time;
-            // The host phase is the longest idle time; others are between two kernels.
+            // The host phase is the longest idle time; shorter ones lie between two kernels.
             if time > longest {
                 (longest, start) = (time, Some(pair[1].start_us));
             }

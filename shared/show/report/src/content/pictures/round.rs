@@ -1,4 +1,4 @@
-//! Rounds: Gantt pictures and tracks of a trace viewer.
+//! Shows rounds as Gantt pictures and as tracks for a trace viewer.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,8 @@ fn lanes(names: &[String], planned: &[Told], measured: &[Told]) -> Vec<Lane> {
         // An empty transfer takes no time and needs no lane.
         let moves = |t: &Told| t.kind == kind && t.end > t.start;
         let all = lane(name.to_owned(), &moves);
-        // Simultaneous transfers, as on a shared link, need a lane each to be visible.
+        // Simultaneous transfers, as on a shared link, would hide each other: give each task a
+        // lane.
         if crowded(&all.planned) || crowded(&all.measured) {
             for (i, task) in names.iter().enumerate() {
                 let own = |t: &Told| moves(t) && t.task == i;
@@ -107,7 +108,7 @@ fn lanes(names: &[String], planned: &[Told], measured: &[Told]) -> Vec<Lane> {
     lanes
 }
 
-/// Whether a quarter or more of a transfer overlaps another.
+/// Whether any transfer overlaps another by more than a quarter of the shorter one.
 fn crowded(spans: &[Span]) -> bool {
     let mut sorted: Vec<&Span> = spans.iter().collect();
     sorted.sort_by(|a, b| a.start.total_cmp(&b.start));
@@ -117,7 +118,7 @@ fn crowded(spans: &[Span]) -> bool {
     })
 }
 
-/// The Gantt picture of a timeline.
+/// Adds the Gantt picture of a timeline.
 pub fn of_timeline(report: &mut Report, timeline: &Timeline) {
     let names = names(&timeline.plan);
     let told = planned(timeline);
@@ -135,7 +136,7 @@ pub fn of_timeline(report: &mut Report, timeline: &Timeline) {
     report.tracks.extend(tracks("planned", &names, &told, 0.0));
 }
 
-/// The Gantt picture of a run: its first and its last round.
+/// Adds the Gantt pictures of the first and the last round of a run.
 pub fn of_run(report: &mut Report, events: &[RunEvent], plan: &Plan, timeline: Option<&Timeline>) {
     let names = names(plan);
     let rounds = measured(events, &names);
@@ -170,7 +171,7 @@ pub fn of_run(report: &mut Report, events: &[RunEvent], plan: &Plan, timeline: O
     report
         .tracks
         .extend(tracks("planned", &names, &planned, 0.0));
-    // In the order of the first phase of each.
+    // Start of each round since the launch, derived from its first phase event.
     let mut begins: BTreeMap<u32, f64> = BTreeMap::new();
     for event in events {
         if let EventPayload::Phase { round, end, .. } = &event.payload {
