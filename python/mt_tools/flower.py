@@ -6,7 +6,7 @@
 
 The first clients that train show how much memory and how many processors a client takes; as many as fit are trained at
 once, and the number is adjusted while the simulation runs. Clients, server and strategy are unchanged. Tested with
-Flower 1.42 on processors. GPUs are left to what the app's own configuration says.
+Flower 1.42 on processors; on GPUs (`flower_gpus`) with a stand-in for NVIDIA's library only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from flwr.server.superlink.fleet.vce.backend import raybackend
 from flwr.simulation.ray_transport.ray_actor import VirtualClientEngineActor
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 
+from . import gpus
 from .memory import anonymous, free_and_total, kills
 from .sizing import Sizer
 
@@ -72,12 +73,16 @@ class Usage:
 class Actor(VirtualClientEngineActor):
     """Flower's actor, which also tells what a message took."""
 
-    def load(self, app_fn: Any) -> int:
-        """Loads the app and its libraries; gives the process."""
+    def load(self, app_fn: Any, env: Dict[str, str]) -> int:
+        """Loads the app and its libraries; gives the process. The driver of a GPU reads `env` when it is first used."""
+        self.env = env
+        os.environ.update(env)
         app_fn()
         return os.getpid()
 
     def measured(self, app_fn: Any, message: Any, cid: str, context: Any) -> Tuple[Any, Any, Dict[str, float]]:
+        # Ray sets the variables of GPUs before each call.
+        os.environ.update(self.env)
         usage = Usage()
         _, reply, context = self.run(app_fn, message, cid, context)
         return reply, context, usage.end()
@@ -86,10 +91,10 @@ class Actor(VirtualClientEngineActor):
 class Worker:
     """An actor and its process, which is known once it has loaded the app."""
 
-    def __init__(self, number: int, options: Dict[str, Any], app_fn: Any) -> None:
-        self.number = number
+    def __init__(self, number: int, options: Dict[str, Any], app_fn: Any, env: Dict[str, str]) -> None:
+        self.number, self.env = number, env
         self.actor = Actor.options(**options).remote()
-        self.asked = self.actor.load.remote(app_fn)
+        self.asked = self.actor.load.remote(app_fn, env)
         self._pid: Optional[int] = None
 
     @property
@@ -153,8 +158,7 @@ class SizedBackend(raybackend.RayBackend):
 
     def build(self, app_fn: Any) -> None:
         self.app_fn = app_fn
-        # They load their libraries while the first client trains.
-        self.idle = [self._new() for _ in range(min(self.most, max(1, int(self.sizer.processors))))]
+        self.idle = self._first()
         threading.Thread(target=self._look, daemon=True).start()
 
     def process_message(self, message: Any, context: Any) -> Tuple[Any, Any]:
@@ -162,16 +166,17 @@ class SizedBackend(raybackend.RayBackend):
         worker = self._take()
         try:
             return self._train(worker, message, cid, context)
-        except (OutOfMemoryError, RayActorError) as error:
-            if not self._lost(worker, error):
+        except BaseException as error:
+            if not self._is_lost(error) or not self._lost(worker, error):
                 raise
-        # Once: its process was ended for memory that others had, so that is no fault of the client.
+        # Once: it lacked memory that others had, so that is no fault of the client.
         print("mt: a client ran out of memory beside others, and is trained again", file=sys.stderr, flush=True)
         worker = self._take()
         try:
             return self._train(worker, message, cid, context)
-        except (OutOfMemoryError, RayActorError) as error:
-            self._lost(worker, error)
+        except BaseException as error:
+            if self._is_lost(error):
+                self._lost(worker, error)
             raise
 
     def terminate(self) -> None:
@@ -183,9 +188,13 @@ class SizedBackend(raybackend.RayBackend):
 
     # Its own parts.
 
+    def _first(self) -> List[Worker]:
+        """Those that load their libraries while the first client trains."""
+        return [self._new() for _ in range(min(self.most, max(1, int(self.sizer.processors))))]
+
     def _new(self) -> Worker:
         self.number += 1
-        return Worker(self.number, self.options, self.app_fn)
+        return Worker(self.number, self.options, self.app_fn, {})
 
     def _take(self) -> Worker:
         """Waits until one more client may be trained."""
@@ -221,13 +230,16 @@ class SizedBackend(raybackend.RayBackend):
         """Trains a client; an error of its own is passed on, as Flower does."""
         try:
             reply, context, usage = ray.get(worker.actor.measured.remote(self.app_fn, message, cid, context))
-        except (OutOfMemoryError, RayActorError):
-            raise
-        except BaseException:
-            self._failed(worker)
+        except BaseException as error:
+            if not self._is_lost(error):
+                self._failed(worker)
             raise
         self._ended(worker, usage)
         return reply, context
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """Whether the worker of a client that failed is not used again."""
+        return isinstance(error, (OutOfMemoryError, RayActorError))
 
     def _failed(self, worker: Worker) -> None:
         with self.changed:
@@ -246,7 +258,7 @@ class SizedBackend(raybackend.RayBackend):
         self.idle.append(worker)
         self.changed.notify_all()
 
-    def _lost(self, worker: Worker, error: Exception) -> bool:
+    def _lost(self, worker: Worker, error: BaseException) -> bool:
         """A worker has died; whether its client is trained again: memory was short, and it was not alone."""
         with self.changed:
             before, self.kills = self.kills, kills()
@@ -271,8 +283,12 @@ class SizedBackend(raybackend.RayBackend):
                 for worker in self.at_work.values():
                     self.sizer.saw(worker.number, now, worker.bytes())
                 self.sizer.look(now - last, (idle_now - idle) / (now - last), self.waiting > 0)
+                self._see(now - last)
                 self.changed.notify_all()
             last, idle = now, idle_now
+
+    def _see(self, seconds: float) -> None:
+        """Observes what else there is; so many seconds have passed."""
 
     def summary(self) -> str:
         """What was found, and how it is said to Flower itself."""
@@ -300,7 +316,9 @@ def idle_s() -> float:
 
 def install() -> None:
     """Lets every simulation of this process find its number of clients at once."""
-    raybackend.RayBackend = SizedBackend
+    from . import flower_gpus
+
+    raybackend.RayBackend = flower_gpus.backend
 
 
 def end(number: int, _frame: Any) -> None:
@@ -325,6 +343,9 @@ def run(app: Path, supernodes: int, overrides: List[str], sized: bool = True, ba
         together.install(os.environ[PLACE])
     elif sized:
         install()
+        if backend is None and gpus.visible():
+            # Any number above 0 says that clients use GPUs; how many share one is found.
+            backend = {"client_resources": {"num_cpus": 1, "num_gpus": 1}}
     components = get_project_config(app)["tool"]["flwr"]["app"]["components"]
     override = parse_config_args(overrides or None)
     run = Run.create_empty(run_id=1)

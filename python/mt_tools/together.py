@@ -84,7 +84,7 @@ class SharedBackend(flower.SizedBackend):
     def _worker(self, number: int) -> flower.Worker:
         with self.changed:
             if number not in self.workers:
-                self.workers[number] = flower.Worker(number, self.options, self.app_fn)
+                self.workers[number] = flower.Worker(number, self.options, self.app_fn, {})
             return self.workers[number]
 
     def _take(self) -> flower.Worker:
@@ -104,7 +104,7 @@ class SharedBackend(flower.SizedBackend):
         del self.at_work[worker.number]
         self.division.failed(self.own, worker.number)
 
-    def _lost(self, worker: flower.Worker, error: Exception) -> bool:
+    def _lost(self, worker: flower.Worker, error: BaseException) -> bool:
         before, self.kills = self.kills, kills()
         short = isinstance(error, OutOfMemoryError) or self.kills > before
         del self.at_work[worker.number], self.workers[worker.number]

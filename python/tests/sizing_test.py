@@ -3,11 +3,14 @@
 import os
 import pathlib
 import sys
+import types
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from mt_tools import memory  # noqa: E402
-from mt_tools.sizing import FLAT_S, Sizer  # noqa: E402
+from mt_tools import gpus, memory  # noqa: E402
+from mt_tools.flower_mod import planned  # noqa: E402
+from mt_tools.sizing import FLAT_S, Card, Sizer, cap  # noqa: E402
 
 GB = 10**9
 
@@ -41,6 +44,81 @@ def play(sizer, work, others=0, pieces=40, step=0.1):
         sizer.look(step, max(0.0, sizer.processors - computing), begun < pieces)
         now += step
     return now, most, used_most
+
+
+def play_card(total, each, best, pieces=200, others=0):
+    """Plays `pieces` of a second each on a GPU that trains up to `best` workers at full speed, and no more than that in
+    all. Gives the card, and the most that trained at once."""
+    card, running, begun, most, workers = Card(total, total - others), {}, 0, 0, 0
+    while begun < pieces or running:
+        idle = [worker for worker in card.bytes if worker not in running]
+        while begun < pieces:
+            may = [worker for worker in idle if card.may_start(worker)]
+            if may:
+                worker = may[0]
+                idle.remove(worker)
+            elif not idle and card.may_create():
+                worker, workers = workers, workers + 1
+            else:
+                break
+            card.started(worker)
+            running[worker], begun = 1.0, begun + 1
+        most = max(most, len(running))
+        sizes = {worker: each for worker in card.bytes}
+        card.saw(total - others - sum(sizes.values()), sizes)
+        card.look(0.1)
+        speed = min(1.0, best / max(1, len(running)))
+        for worker in [*running]:
+            running[worker] -= 0.1 * speed
+            if running[worker] <= 1e-9:
+                del running[worker]
+                card.ended(worker)
+    return card, most
+
+
+class Cards(unittest.TestCase):
+    def test_as_many_as_memory_holds(self):
+        self.assertEqual(play_card(10 * GB, GB, best=99)[1], 8)
+        self.assertEqual(play_card(10 * GB, GB, best=99, others=4 * GB)[1], 4)
+        # Not even two.
+        self.assertEqual(play_card(10 * GB, 6 * GB, best=99)[1], 1)
+
+    def test_no_more_than_gain(self):
+        for best in (1, 3, 6):
+            card, most = play_card(100 * GB, GB, best)
+            self.assertTrue(card.settled)
+            self.assertEqual((card.level, most), (best, best + 1))
+
+    def test_a_program_that_uses_no_gpu_does_not_wait_for_it(self):
+        card, _ = play_card(10 * GB, 0, best=99, pieces=1)
+        card.started(0)
+        self.assertTrue(card.may_create())
+        self.assertTrue(card.may_start(1))
+
+    def test_too_little_memory_is_remembered(self):
+        card, _ = play_card(10 * GB, GB, best=99, pieces=20)
+        for worker in range(3):
+            card.started(worker)
+        card.out_of_memory(2)
+        self.assertEqual((card.level, card.settled), (2, True))
+        self.assertNotIn(2, card.bytes)
+
+    def test_caps_begin_where_they_gain(self):
+        self.assertEqual([cap(number) for number in (1, 3, 4, 8)], [100, 100, 50, 25])
+
+    def test_gpus_are_chosen_as_cuda_does(self):
+        both = [gpus.Gpu(uuid, None, None) for uuid in ("GPU-ab12", "GPU-cd34")]
+        for words, expected in ((None, [0, 1]), ("", []), ("1", [1]), ("1,0", [1, 0]), ("GPU-cd", [1]), ("0,7,1", [0]), ("1,1", [1])):
+            self.assertEqual(gpus.chosen(both, words), [both[number] for number in expected], words)
+
+
+class Mod(unittest.TestCase):
+    def test_the_batch_size_is_that_of_the_plan(self):
+        for environment, expected in (({"MT_BATCH_SIZE": "64"}, 64), ({}, 32)):
+            context = types.SimpleNamespace(run_config={"batch-size": 32})
+            with mock.patch.dict(os.environ, environment):
+                reply = planned("message", context, lambda message, context: (message, context.run_config["batch-size"]))
+            self.assertEqual(reply, ("message", expected))
 
 
 class Sizing(unittest.TestCase):

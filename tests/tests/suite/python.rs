@@ -34,7 +34,7 @@ fn the_module_passes_its_own_tests() {
     for line in run.stderr.lines().filter(|l| l.contains("... skipped ")) {
         testkit::skipped("frameworks", line);
     }
-    assert!(run.stderr.contains("Ran 78 tests"), "{}", run.stderr);
+    assert!(run.stderr.contains("Ran 87 tests"), "{}", run.stderr);
     // Two tests need frameworks that are not installed here; the tools are available.
     let tables = "skipped 'mt-report is not on PATH'";
     assert!(!run.stderr.contains(tables), "{}", run.stderr);

@@ -41,6 +41,21 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     return card < 0 ? NOT_FOUND : box_lost(card) ? GPU_IS_LOST : SUCCESS;
 }
 
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    *count = (unsigned)box_cards(cards);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned number, void **device) {
+    *device = &cards[number];
+    return box_lost((int)number) ? GPU_IS_LOST : SUCCESS;
+}
+
+int nvmlDeviceGetUUID(void *device, char *text, unsigned length) {
+    snprintf(text, length, "%s", ((card_t *)device)->uuid);
+    return SUCCESS;
+}
+
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending) { return NOT_SUPPORTED; }
 
 int nvmlDeviceGetComputeMode(void *device, int *mode) {
