@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import ray
 from flwr.server.superlink.fleet.vce.backend import raybackend
@@ -109,6 +109,15 @@ class Worker:
         return anonymous(self.pid)[0] if self.pid else 0
 
 
+def starting_ray(start: Callable[[], None]) -> None:
+    """Calls `start`, once more if Ray does not start: on a busy machine its own 30 s do not suffice."""
+    try:
+        start()
+    except Exception:
+        ray.shutdown()
+        start()
+
+
 def no_ray(error: Exception) -> int:
     """Says why Ray does not start; gives the exit code."""
     print(f"mt: Ray does not start: {error}", file=sys.stderr, flush=True)
@@ -122,8 +131,9 @@ class SizedBackend(raybackend.RayBackend):
     alone = False
 
     def __init__(self, backend_config: Dict[str, Any]) -> None:
+        begin = super().__init__
         try:
-            super().__init__(backend_config)
+            starting_ray(lambda: begin(backend_config))
         except Exception as error:
             if self.alone:
                 # Flower's server would wait for its clients for ever.

@@ -213,7 +213,7 @@ def run(apps: Sequence[Path], supernodes: Sequence[int], weights: Sequence[float
                 # Workers that Ray starts ahead have the environment of no app.
                 os.environ["RAY_prestart_worker_first_driver"] = "0"
                 try:
-                    ray.init(include_dashboard=False, logging_level="error", log_to_driver=False)
+                    flower.starting_ray(lambda: ray.init(include_dashboard=False, logging_level="error", log_to_driver=False))
                 except Exception as error:
                     sys.exit(flower.no_ray(error))
                 division.started(ray.get_runtime_context().gcs_address)

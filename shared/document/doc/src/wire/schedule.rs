@@ -109,12 +109,8 @@ impl SchedulePolicy {
 pub enum ScheduleBound {
     /// Each job alone on the cluster.
     Chain,
-    /// Identical machines, with the volume of every subset (Q).
-    Queyranne,
-    /// Unrelated machines (U).
+    /// Unrelated machines.
     Unrelated,
-    /// Fluid relaxation over intervals of time (F).
-    Fluid,
     /// Prices of GPU time.
     Prices,
     /// Branch and bound over all schedules.
@@ -127,9 +123,7 @@ impl ScheduleBound {
     pub fn name(self) -> &'static str {
         match self {
             Self::Chain => "chain",
-            Self::Queyranne => "queyranne",
             Self::Unrelated => "unrelated",
-            Self::Fluid => "fluid",
             Self::Prices => "prices",
             Self::Exact => "exact",
         }
