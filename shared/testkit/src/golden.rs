@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use case::{Case, Outcome};
+use case::{Case, GoldenRun};
 use libtest_mimic::{Arguments, Trial};
 
 /// The `main` of a test program without a harness: each `*.test` file of `dir` (relative to `manifest_dir`) is a test
@@ -85,7 +85,7 @@ pub fn check(path: &Path, folder: &Path, bins: &Path, bless: bool) -> Result<(),
     }
 }
 
-fn run(case: &Case, folder: &Path, bins: &Path) -> Result<Outcome, String> {
+fn run(case: &Case, folder: &Path, bins: &Path) -> Result<GoldenRun, String> {
     let io = |e: std::io::Error| format!("cannot run: {e}");
     let scratch = tempfile::tempdir().map_err(io)?;
     let cwd = scratch.path().join("cli");
@@ -124,7 +124,7 @@ fn run(case: &Case, folder: &Path, bins: &Path) -> Result<Outcome, String> {
         std::thread::sleep(Duration::from_millis(3));
     };
     let read = |p: &Path| fs::read(p).map(|b| String::from_utf8_lossy(&b).into_owned());
-    Ok(Outcome {
+    Ok(GoldenRun {
         exit: status
             .code()
             .or_else(|| status.signal().map(|s| 128 + s))

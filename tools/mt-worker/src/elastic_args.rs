@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use training::{Elastic, Place, split};
+use training::{Elastic, GroupRole, split};
 use units::Batch;
 
 /// Maximum number of processes per training: the number of GPUs that an allocator can give.
@@ -150,10 +150,10 @@ impl ElasticArgs {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> GroupRole {
         match self.rank {
-            None => Place::Parent,
-            Some(rank) => Place::Rank {
+            None => GroupRole::Parent,
+            Some(rank) => GroupRole::Rank {
                 rank,
                 master: (self.master_addr, self.master_port.unwrap_or(0)),
             },

@@ -17,7 +17,7 @@ use crate::console::{Written, failure as exit, session_failure};
 use crate::failed;
 use crate::interrupt::Signals;
 use crate::resume;
-use crate::source::{Jobs, Place, ProfileRequest, is_document, runs};
+use crate::source::{Jobs, ProfileRequest, SourcePlace, is_document, runs};
 use crate::trace;
 
 /// Profiles every workload of the input, makes a profile from a table, or calibrates the simulator, depending on the
@@ -410,7 +410,7 @@ impl Context<'_> {
     }
 }
 
-fn failure(error: OpenError, place: &Place) -> Failure {
+fn failure(error: OpenError, place: &SourcePlace) -> Failure {
     match error {
         OpenError::Workload(fault) => place.fault(fault),
         OpenError::Unfit(_) => Failure::Usage(error.to_string()),

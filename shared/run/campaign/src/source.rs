@@ -21,14 +21,14 @@ pub struct ProfileRequest {
     /// The configurations to measure; `None`: according to the design.
     pub configurations: Option<Vec<Configuration>>,
     /// Origin of the workload, for messages about faults that only a device detects.
-    pub place: Place,
+    pub place: SourcePlace,
 }
 
 /// Position of a document in the input, with its text if known.
 #[derive(Debug, Clone)]
-pub struct Place(Frame);
+pub struct SourcePlace(Frame);
 
-impl Place {
+impl SourcePlace {
     /// The failure for a fault of the document.
     pub fn fault(&self, fault: Fault) -> Failure {
         Failure::from(self.0.faults(vec![fault]))
@@ -45,7 +45,7 @@ struct Workloads<'a> {
 }
 
 impl Workloads<'_> {
-    fn next(&mut self) -> Result<Option<(Workload, Place)>, Failure> {
+    fn next(&mut self) -> Result<Option<(Workload, SourcePlace)>, Failure> {
         let sources = match &mut self.sources {
             Some(sources) => sources,
             absent => {
@@ -67,7 +67,7 @@ impl Workloads<'_> {
                     let frame = frame?;
                     let workload = frame.parse::<Workload>()?;
                     self.seen = true;
-                    return Ok(Some((workload, Place(frame))));
+                    return Ok(Some((workload, SourcePlace(frame))));
                 }
                 None if self.seen => self.open = None,
                 None => return Err(empty(source.source_name())),
@@ -169,7 +169,7 @@ impl<'a> Jobs<'a> {
                         source_name: source.clone(),
                         line: 1,
                     };
-                    (workload, Place(frame))
+                    (workload, SourcePlace(frame))
                 });
                 let (workload, place) = match carried {
                     Some(carried) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, ProcessEnd};
-use runner::{Ended, Happened, Policy, Row, State, Stop, Verdict, process_end};
+use runner::{Ended, Happened, Policy, Row, RunState, Stop, Verdict, process_end};
 use units::{Seconds, TaskId};
 
 use crate::Place;
@@ -154,7 +154,7 @@ impl Policy for Driver<'_> {
         self.stopped || self.agenda.done()
     }
 
-    fn state(&self, run: &Run<'_>) -> State {
+    fn state(&self, run: &Run<'_>) -> RunState {
         let at = now(run);
         let row = |r: &Running| {
             let lane = &self.jobs[r.place.job].lanes[r.place.task];
@@ -180,7 +180,7 @@ impl Policy for Driver<'_> {
             let (name, since) = (self.name(r.place), at - r.since);
             line += &format!("\n  {gpu}: {name}, round {round}, {since:.1} s");
         }
-        State {
+        RunState {
             round: 0,
             rows: self.running.values().map(row).collect(),
             line: Some(line),

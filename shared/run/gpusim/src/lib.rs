@@ -20,7 +20,7 @@ pub use kernel::KernelKind;
 pub use layer::{Convolution, Layer, LayerError, Shape, Tensor, Window};
 pub use network::Network;
 pub use program::Program;
-pub use simulator::{Outcome, RATE_WINDOW_S, SimOptions, SimTask, Simulator, temporal};
+pub use simulator::{RATE_WINDOW_S, SimOptions, SimTask, SimulatedRates, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};
 pub use tuning::Tuning;
 pub use workload::{TaskError, known_memory};

@@ -46,7 +46,7 @@ impl Default for SimOptions {
 /// Throughput of one configuration. Simulated, not measured.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub struct Outcome {
+pub struct SimulatedRates {
     /// Samples per second of each task, in the order given.
     pub samples_per_s: Vec<f64>,
     /// Whole steps of each task in the window.
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub finished: bool,
 }
 
-impl Outcome {
+impl SimulatedRates {
     /// Sum over the tasks.
     #[must_use]
     pub fn total(&self) -> f64 {
@@ -113,18 +113,23 @@ impl Simulator {
     /// Simulates the tasks together; all run for the whole window.
     ///
     /// Same tasks, options and constants give the same outcome, bit for bit.
-    pub fn run(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> Outcome {
+    pub fn run(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> SimulatedRates {
         self.run_for(tasks, 0.0, options)
     }
 
     /// Simulates a window of at least `least_s` simulated seconds, in at most 4,096 steps of the slowest task:
     /// the steps of [`Simulator::run`] if they take that long, otherwise as many as necessary.
-    pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &SimOptions) -> Outcome {
+    pub fn run_for(
+        &self,
+        tasks: &[SimTask<'_>],
+        least_s: f64,
+        options: &SimOptions,
+    ) -> SimulatedRates {
         self.measure(tasks, &self.jobs(tasks), least_s, options, &mut Blind)
     }
 
     /// Like [`Simulator::run`], but records a trace.
-    pub fn trace(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> (Outcome, Trace) {
+    pub fn trace(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> (SimulatedRates, Trace) {
         let jobs = self.jobs(tasks);
         let mut tracer = Tracer::new(&jobs);
         let outcome = self.measure(tasks, &jobs, 0.0, options, &mut tracer);
@@ -163,7 +168,7 @@ impl Simulator {
         least_s: f64,
         options: &SimOptions,
         observer: &mut O,
-    ) -> Outcome {
+    ) -> SimulatedRates {
         let machine = Machine {
             sms: f64::from(self.gpu.sms()),
             bytes_per_us: self.gpu.bytes_per_us(),
@@ -174,7 +179,7 @@ impl Simulator {
             most_steps: MOST_STEPS,
         };
         let measured = engine::run(jobs, &machine, observer);
-        Outcome {
+        SimulatedRates {
             samples_per_s: tasks
                 .iter()
                 .zip(&measured.steps_per_us)

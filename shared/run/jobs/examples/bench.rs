@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use jobs::{Happening, JobSpec, LogLimits, Progress, RunDir, Supervisor};
+use jobs::{Happening, JobSpec, LogLimits, ProgressSource, RunDir, Supervisor};
 use testkit::bench::Row;
 use units::TaskId;
 
@@ -70,7 +70,7 @@ fn printer(i: usize, dir: &Path) -> Result<JobSpec, BenchError> {
         env: jobs::Passing::default().base_environment(),
         cwd: None,
         orders: false,
-        progress: Progress::Protocol,
+        progress: ProgressSource::Protocol,
         cgroup_procs: None,
         cpus: Vec::new(),
         origin: None,

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use units::{Batch, Share};
 
-use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
+use crate::{JobSpec, LogLimits, Passing, ProgressError, ProgressSource, Units};
 
 /// The work of a job, passed to it through the environment (worker protocol).
 #[derive(Debug, Clone, PartialEq)]
@@ -73,12 +73,12 @@ impl JobSpec {
         passing: &Passing,
     ) -> Result<Self, ProgressError> {
         let job = task.job.as_ref();
-        let progress = job.map_or(Ok(Progress::Protocol), |job| {
+        let progress = job.map_or(Ok(ProgressSource::Protocol), |job| {
             let units = Units {
                 step: assignment.batch.map(|batch| u64::from(batch.get())),
                 epoch: assignment.samples.or(task.samples.map(units::Samples::get)),
             };
-            Progress::from_document(&job.progress, units)
+            ProgressSource::from_document(&job.progress, units)
         })?;
         let mut env = passing.base_environment();
         let own = job.iter().flat_map(|j| &j.env).chain(passing.set());

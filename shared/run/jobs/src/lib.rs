@@ -59,7 +59,7 @@ pub use origin::{Origin, OriginError};
 pub use passing::{PASSED_VARIABLES, Passing};
 pub use private::{open_private_dir, write_private};
 pub use protocol::{
-    Counter, Message, NO_MATCH, Progress, ProgressError, Units, number, without_colours,
+    Counter, Message, NO_MATCH, ProgressError, ProgressSource, Units, number, without_colours,
 };
 pub use records::{Records, RecordsError};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};

@@ -41,7 +41,7 @@ pub enum Message {
 
 /// How a job reports its progress.
 #[derive(Debug, Clone, Default)]
-pub enum Progress {
+pub enum ProgressSource {
     /// The worker protocol: JSON lines with a member `mt`.
     #[default]
     Protocol,
@@ -152,7 +152,7 @@ enum Kind {
     Done,
 }
 
-impl Progress {
+impl ProgressSource {
     /// The progress of a job as specified in a workload.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Progress {
     /// Progress from log lines, by a regular expression with a counting group.
     ///
     /// # Errors
-    /// Like [`Progress::from_document`].
+    /// Like [`ProgressSource::from_document`].
     pub fn from_regex(text: &str, units: Units) -> Result<Self, ProgressError> {
         let regex = regex::bytes::RegexBuilder::new(text)
             .size_limit(doc::Progress::LARGEST_REGEX)
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn reads_the_protocol() {
-        let mut p = Progress::Protocol;
+        let mut p = ProgressSource::Protocol;
         let ready = Message::Ready {
             sms: None,
             mps: None,
@@ -398,7 +398,7 @@ mod tests {
         };
         let line = br#" {"mt":"step","samples":128,"step":7,"loss":2.3,"lr":1} "#;
         assert_eq!(p.parse(line), Some(step));
-        let told = |line: &str| match Progress::Protocol.parse(line.as_bytes()) {
+        let told = |line: &str| match ProgressSource::Protocol.parse(line.as_bytes()) {
             Some(Message::Step { steps, samples, .. }) => (steps, samples),
             other => panic!("{other:?}"),
         };
@@ -422,7 +422,7 @@ mod tests {
     fn norms_that_are_none_do_not_cost_the_step() {
         let step = |norms: &str| {
             let line = format!(r#"{{"mt":"step","samples":32,"loss":NaN,"norms":{norms}}}"#);
-            match Progress::Protocol.parse(line.as_bytes()) {
+            match ProgressSource::Protocol.parse(line.as_bytes()) {
                 Some(Message::Step {
                     samples: 32,
                     loss: None,
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn reads_log_lines_of_others() {
-        let p = Progress::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS);
+        let p = ProgressSource::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS);
         let mut p = p.unwrap();
         let step = |loss| {
             Some(Message::Step {
@@ -473,12 +473,12 @@ mod tests {
         assert_eq!(p.parse(b"trained 64 loss=nan"), step(None));
         assert_eq!(p.parse(b"trained 99999999999999999999999 loss=1"), None);
         assert_eq!(p.parse(b"trained 18446744073709551615 loss=1"), None);
-        assert!(Progress::from_regex("(x", UNITS).is_err());
-        assert!(Progress::from_regex("(x)", UNITS).is_err());
+        assert!(ProgressSource::from_regex("(x", UNITS).is_err());
+        assert!(ProgressSource::from_regex("(x)", UNITS).is_err());
     }
 
     fn counted(regex: &str, lines: &[&str]) -> (Vec<u64>, Option<String>) {
-        let mut progress = Progress::from_regex(regex, UNITS).unwrap();
+        let mut progress = ProgressSource::from_regex(regex, UNITS).unwrap();
         let mut samples = Vec::new();
         let mut doubt = None;
         for line in lines {
@@ -520,7 +520,7 @@ mod tests {
         for (regex, lines, wanted) in cases {
             assert_eq!(counted(regex, lines), (wanted.to_vec(), None), "{regex}");
         }
-        let without = Progress::from_regex("(?P<steps>.)", Units::default());
+        let without = ProgressSource::from_regex("(?P<steps>.)", Units::default());
         assert!(without.unwrap_err().to_string().contains("batch size"));
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use units::TaskId;
 
-use crate::{LogLimits, Origin, Progress};
+use crate::{LogLimits, Origin, ProgressSource};
 
 /// A program to start, and how to supervise it.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct JobSpec {
     /// Whether it gets orders on standard input; if not, its standard input is empty.
     pub orders: bool,
     /// How it reports its progress.
-    pub progress: Progress,
+    pub progress: ProgressSource,
     /// The `cgroup.procs` file of the control group to start in.
     pub cgroup_procs: Option<PathBuf>,
     /// Processors to run on; empty: any.

@@ -24,7 +24,7 @@ pub use placement::{Placement, PlacementArgs, Which};
 pub use text::{Format, variables_of};
 
 use log::Record;
-use place::{Place, environment};
+use place::{Enforcement, environment};
 
 /// A program to become.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub fn exec(
         Some(path) => Some(Record::open(path, placement, &program.argv)?),
         None => None,
     };
-    let place = Place::take(placement, &program.runs, console)?;
+    let place = Enforcement::take(placement, &program.runs, console)?;
     let attended = Attended::this(place.run(), place.shared_daemon()).map_err(environment)?;
     attended.start(&attendant(&attended)).map_err(environment)?;
     place.enter()?;
@@ -81,7 +81,7 @@ pub fn exec(
     }
 }
 
-fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
+fn command(placement: &Placement, program: &Program, place: &Enforcement) -> Command {
     let mut command = Command::new(&program.argv[0]);
     command.args(&program.argv[1..]);
     // Settings in our environment belong to another daemon and must not reach this client.
@@ -93,7 +93,12 @@ fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
 }
 
 /// The program could not be started: 127 if it does not exist, otherwise 126, as for env(1) and nice(1).
-fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Console) -> Exit {
+fn refused(
+    program: &Program,
+    error: &std::io::Error,
+    place: Enforcement,
+    console: &Console,
+) -> Exit {
     let name = program.argv[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));
     // This process is already inside the control group, so removing the group would kill it.
@@ -115,7 +120,7 @@ const LOOK: Duration = Duration::from_millis(20);
 fn watch(
     mut child: Child,
     record: &mut Record,
-    place: &Place,
+    place: &Enforcement,
     console: &Console,
 ) -> Result<Exit, Failure> {
     let relayed = jobs::relay(child.id().cast_signed()).map_err(environment);

@@ -34,7 +34,7 @@ pub use happened::{Ended, Happened, Stop, Verdict, process_end, reason};
 pub use policy::Policy;
 pub use recorder::Recorder;
 pub use runner::{Over, Runner, Start};
-pub use sink::{Quiet, Row, Sink, State};
+pub use sink::{Quiet, Row, RunState, Sink};
 pub use turns::TELLS_NONE;
 pub use watch::{Limits, Reports};
 

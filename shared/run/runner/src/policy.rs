@@ -9,7 +9,7 @@ use units::TaskId;
 
 use crate::happened::{Ended, Happened, Stop};
 use crate::runner::Runner;
-use crate::status::State;
+use crate::status::RunState;
 
 /// Decides what runs next, and with which resources.
 ///
@@ -84,7 +84,7 @@ pub trait Policy {
     fn is_over(&self, run: &Runner<'_, Self::Key>) -> bool;
 
     /// The state for display and monitoring.
-    fn state(&self, _: &Runner<'_, Self::Key>) -> State {
-        State::default()
+    fn state(&self, _: &Runner<'_, Self::Key>) -> RunState {
+        RunState::default()
     }
 }

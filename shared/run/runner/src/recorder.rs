@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Failure, Output, Replaced};
 use doc::RunEvent;
 
-use crate::sink::{Sink, State};
+use crate::sink::{RunState, Sink};
 use crate::status;
 
 /// Time between two displays of the state: nobody can read a table of numbers faster.
@@ -122,7 +122,7 @@ impl Sink for Recorder<'_> {
         wanted && (last || self.shown.is_none_or(|at| at.elapsed() >= EVERY))
     }
 
-    fn state(&mut self, state: &State) {
+    fn state(&mut self, state: &RunState) {
         self.shown = Some(Instant::now());
         if let Some(path) = self.metrics {
             let text = status::metrics(state.round, &state.rows);

@@ -2,7 +2,7 @@
 
 use doc::RunEvent;
 
-pub use crate::status::{Row, State};
+pub use crate::status::{Row, RunState};
 
 /// Discards everything, for a policy that reports in its own way.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Sink for Quiet {
         false
     }
 
-    fn state(&mut self, _: &State) {}
+    fn state(&mut self, _: &RunState) {}
 }
 
 /// Receives the events of a run. An error in it does not stop the jobs.
@@ -52,5 +52,5 @@ pub trait Sink {
     fn wants_state(&self, last: bool) -> bool;
 
     /// Shows the state of the tasks.
-    fn state(&mut self, state: &State);
+    fn state(&mut self, state: &RunState);
 }

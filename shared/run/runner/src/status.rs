@@ -36,7 +36,7 @@ pub struct Row {
 
 /// The state of a run, for display and monitoring.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct RunState {
     /// Current round, from 0.
     pub round: u32,
     /// The tasks.
@@ -82,7 +82,7 @@ const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 /// A table for a terminal of `width` columns. It must not exceed the width: a line that the terminal wraps would count
 /// as one, and part of it would remain when the table is redrawn.
 #[must_use]
-pub fn table(state: &State, width: Option<u16>) -> String {
+pub fn table(state: &RunState, width: Option<u16>) -> String {
     if let Some(line) = &state.line {
         return line.clone();
     }
@@ -135,7 +135,7 @@ fn with_columns(round: u32, rows: &[Row], left_out: &[&str], width: Option<u16>)
 
 /// A line for a log.
 #[must_use]
-pub fn line(state: &State) -> String {
+pub fn line(state: &RunState) -> String {
     if let Some(line) = &state.line {
         return line.clone();
     }
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    fn state(rows: &[Row]) -> State {
-        State {
+    fn state(rows: &[Row]) -> RunState {
+        RunState {
             round: 2,
             rows: rows.to_vec(),
             line: None,

@@ -55,7 +55,7 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elastic {
     /// Rank and number of processes.
-    pub place: Place,
+    pub place: GroupRole,
     /// Samples of each process in a full step: one entry per process.
     pub batches: Vec<usize>,
     /// File of the checkpoint.
@@ -70,7 +70,7 @@ pub struct Elastic {
 
 /// How a process joined its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum GroupRole {
     /// It starts the other processes.
     Parent,
     /// Another program started each process.

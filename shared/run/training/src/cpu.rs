@@ -16,7 +16,7 @@ use units::Batch;
 use crate::config::Network;
 use crate::trainer::{Step, Trainer};
 use data::Clusters;
-pub use network::Outcome;
+pub use network::ForwardPass;
 use network::{Layout, Workspace};
 
 use norms::HALVE_EVERY;
@@ -47,7 +47,7 @@ struct Lane {
     data: Clusters,
     work: Workspace,
     /// Result of the last step.
-    outcome: Outcome,
+    outcome: ForwardPass,
 }
 
 impl CpuTrainer {
@@ -71,7 +71,7 @@ impl CpuTrainer {
             .map(|_| Lane {
                 data: Clusters::new(inputs, outputs, network.seed, network.round),
                 work: Workspace::new(&layout),
-                outcome: Outcome::default(),
+                outcome: ForwardPass::default(),
             })
             .collect();
         Self {
@@ -135,7 +135,7 @@ impl CpuTrainer {
         first: u64,
         rows: usize,
         measured: bool,
-    ) -> (usize, Outcome, Option<Norms>) {
+    ) -> (usize, ForwardPass, Option<Norms>) {
         if measured && self.lanes.len() == 1 && rows > 1 {
             let before = rows / 2;
             let (_, mut outcome) = self.gradients(first, before);
@@ -169,11 +169,11 @@ impl CpuTrainer {
         rows: usize,
         sum: &mut Vec<f32>,
         measured: bool,
-    ) -> (Outcome, Option<Norms>) {
+    ) -> (ForwardPass, Option<Norms>) {
         sum.clear();
         if rows == 0 {
             sum.resize(self.weights.len(), 0.0);
-            return (Outcome::default(), None);
+            return (ForwardPass::default(), None);
         }
         let (lanes, outcome, norms) = self.measured_gradients(first, rows, measured);
         sum.extend_from_slice(self.lanes[0].work.gradients());
@@ -196,7 +196,7 @@ impl CpuTrainer {
     }
 
     /// Gradients of the lanes over their parts of `rows` samples: the number of lanes with a part, and their results.
-    fn gradients(&mut self, first: u64, rows: usize) -> (usize, Outcome) {
+    fn gradients(&mut self, first: u64, rows: usize) -> (usize, ForwardPass) {
         let lanes = self.lanes.len().min(rows);
         let (layout, weights) = (&self.layout, &self.weights[..]);
         let parts = (0..lanes).map(|i| part(rows, i, lanes));
@@ -207,7 +207,7 @@ impl CpuTrainer {
             lane.outcome = lane.work.gradient(layout, weights, samples, labels);
         };
         on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);
-        let mut all = Outcome::default();
+        let mut all = ForwardPass::default();
         for lane in &self.lanes[..lanes] {
             all += lane.outcome;
         }

@@ -19,11 +19,11 @@ use cli::{Console, Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use units::Batch;
 
-use crate::config::{Config, Elastic, Place, split};
+use crate::config::{Config, Elastic, GroupRole, split};
 use crate::cpu::{CpuTrainer, MEASURE_EVERY, Norms, mean_square};
 use crate::protocol::{Order, Reporter};
 use crate::trainer::{Step, Trainer as _};
-use checkpoint::State;
+use checkpoint::TrainingState;
 use period::Period;
 use team::{Tally, Team};
 
@@ -52,7 +52,7 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
         team,
         reporter,
         console,
-        state: State::default(),
+        state: TrainingState::default(),
         period: Period::new(elastic.checkpoint_every),
         sum: Vec::new(),
     };
@@ -74,8 +74,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Whether this process will lead; known before the processes are connected.
 fn leads(elastic: &Elastic) -> bool {
     match elastic.place {
-        Place::Parent => true,
-        Place::Rank { rank, .. } => rank == 0,
+        GroupRole::Parent => true,
+        GroupRole::Rank { rank, .. } => rank == 0,
     }
 }
 
@@ -87,7 +87,7 @@ struct Training<'a> {
     /// Present in the leading process only.
     reporter: Option<Reporter>,
     console: &'a Console,
-    state: State,
+    state: TrainingState,
     /// When checkpoints are written during training.
     period: Period,
     sum: Vec<f32>,
@@ -167,7 +167,7 @@ impl Training<'_> {
 
     fn tell(
         &mut self,
-        tell: impl FnOnce(&mut Reporter, &State) -> Result<(), Failure>,
+        tell: impl FnOnce(&mut Reporter, &TrainingState) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         match &mut self.reporter {
             Some(reporter) => tell(reporter, &self.state),

@@ -13,5 +13,5 @@ mod protocol;
 mod session;
 mod trainer;
 
-pub use config::{Config, Device, Elastic, Network, Place, split};
+pub use config::{Config, Device, Elastic, GroupRole, Network, split};
 pub use session::run;

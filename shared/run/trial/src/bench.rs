@@ -10,7 +10,7 @@ use host::discovery::{self, Gpu, MpsSupport};
 use host::{Common, CommonHost, Grant, Host as _, MpsSetup};
 use jobs::cgroup::cores;
 use jobs::mps::MpsOptions;
-use jobs::{JobSpec, Journal, LogLimits, Progress, RunDir, Signals, Supervision};
+use jobs::{JobSpec, Journal, LogLimits, ProgressSource, RunDir, Signals, Supervision};
 use runner::{Quiet, Runner};
 
 use crate::error::TrialError;
@@ -169,7 +169,7 @@ impl<'a> Bench<'a> {
             env,
             cwd: None,
             orders: false,
-            progress: Progress::Protocol,
+            progress: ProgressSource::Protocol,
             cgroup_procs: None,
             cpus: Vec::new(),
             origin: None,

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use jobs::{Message, Progress, without_colours};
+use jobs::{Message, ProgressSource, without_colours};
 use regex::Regex;
 
 use crate::Marks;
@@ -189,7 +189,7 @@ impl Default for Detector {
 impl Detector {
     /// Takes a line that was printed at `at` seconds.
     pub fn line(&mut self, at: f64, line: &[u8]) {
-        match Progress::Protocol.parse(line) {
+        match ProgressSource::Protocol.parse(line) {
             Some(Message::Step { steps, samples, .. }) => {
                 self.protocol.step = Some(samples / steps.max(1));
                 self.protocol.add(at, samples as f64);
@@ -343,7 +343,10 @@ mod tests {
     fn every_expression_counts() {
         for form in FORMS {
             let units = jobs::Units::default();
-            assert!(Progress::from_regex(form.regex, units).is_ok(), "{form:?}");
+            assert!(
+                ProgressSource::from_regex(form.regex, units).is_ok(),
+                "{form:?}"
+            );
         }
     }
 

@@ -30,7 +30,7 @@ pub struct Launched {
 #[derive(Debug)]
 struct Task {
     id: TaskId,
-    state: State,
+    state: TaskState,
     round: Option<u32>,
     started_s: Option<f64>,
     ended_s: Option<f64>,
@@ -45,7 +45,7 @@ struct Task {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TaskState {
     Waits,
     Starts,
     Trains,
@@ -59,7 +59,7 @@ impl Task {
     const fn new(id: TaskId) -> Self {
         Self {
             id,
-            state: State::Waits,
+            state: TaskState::Waits,
             round: None,
             started_s: None,
             ended_s: None,
@@ -75,15 +75,15 @@ impl Task {
 
     fn row(&self, now_s: f64, over: bool) -> Row {
         let state = match self.state {
-            State::Waits => "waiting",
-            State::Starts => "starting",
-            State::Trains => "training",
-            State::Trained => "trained",
-            State::Uploaded => "uploaded",
-            State::Failed => "failed",
-            State::Stopped => "stopped",
+            TaskState::Waits => "waiting",
+            TaskState::Starts => "starting",
+            TaskState::Trains => "training",
+            TaskState::Trained => "trained",
+            TaskState::Uploaded => "uploaded",
+            TaskState::Failed => "failed",
+            TaskState::Stopped => "stopped",
         };
-        let running = self.state == State::Trains && !over;
+        let running = self.state == TaskState::Trains && !over;
         let left = self.samples.zip(self.rate).filter(|_| running);
         let speed = self.rate.zip(self.predicted).filter(|_| running);
         let mut what = Vec::new();
@@ -164,11 +164,11 @@ impl Launched {
                 if task.round != Some(*round) {
                     (task.round, task.done, task.started_s) = (Some(*round), 0.0, Some(now));
                 }
-                (task.state, task.ended_s) = (State::Starts, None);
+                (task.state, task.ended_s) = (TaskState::Starts, None);
                 task.share = share.or(task.share);
                 task.predicted = predicted.or(task.predicted);
             }
-            EventPayload::Ready { task, .. } => self.task(task).state = State::Trains,
+            EventPayload::Ready { task, .. } => self.task(task).state = TaskState::Trains,
             EventPayload::Progress { task, progress, .. } => self.task(task).learn(progress),
             EventPayload::Phase {
                 task,
@@ -178,10 +178,10 @@ impl Launched {
             } => {
                 let task = self.task(task);
                 task.state = match (reason, phase) {
-                    (Some(_), _) => State::Failed,
+                    (Some(_), _) => TaskState::Failed,
                     (None, PhaseKind::Download) => task.state,
-                    (None, PhaseKind::Compute) => State::Trained,
-                    (None, PhaseKind::Upload) => State::Uploaded,
+                    (None, PhaseKind::Compute) => TaskState::Trained,
+                    (None, PhaseKind::Upload) => TaskState::Uploaded,
                 };
                 if *phase == PhaseKind::Compute {
                     task.ended_s = Some(now);
@@ -202,7 +202,7 @@ impl Launched {
                 self.news = Some(format!("{task} is started again: {reason}"));
                 let task = self.task(task);
                 task.restarts += 1;
-                task.state = State::Starts;
+                task.state = TaskState::Starts;
             }
             EventPayload::Reshare {
                 task,
@@ -224,7 +224,7 @@ impl Launched {
                 let name = task.as_ref().map_or("the run", TaskId::as_str);
                 self.news = Some(format!("{name} was stopped: {reason}"));
                 if let Some(task) = task {
-                    self.task(task).state = State::Stopped;
+                    self.task(task).state = TaskState::Stopped;
                 }
             }
             EventPayload::Fault { reason, .. } => self.news = Some(reason.clone()),
@@ -264,11 +264,11 @@ impl Launched {
         for summary in summaries {
             let task = self.task(&summary.id);
             task.state = if summary.finished {
-                State::Trained
+                TaskState::Trained
             } else if summary.interrupted {
-                State::Stopped
+                TaskState::Stopped
             } else {
-                State::Failed
+                TaskState::Failed
             };
             task.done = summary.samples as f64;
             task.rate = summary.rate.or(task.rate);
@@ -319,7 +319,7 @@ impl Launched {
 
 impl Task {
     fn learn(&mut self, progress: &TaskProgress) {
-        self.state = State::Trains;
+        self.state = TaskState::Trains;
         self.done = progress.samples as f64;
         self.rate = progress.rate.or(self.rate);
         self.loss = progress.loss.or(self.loss);

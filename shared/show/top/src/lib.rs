@@ -11,5 +11,5 @@ mod watch;
 
 pub use launched::Launched;
 pub use queued::queued;
-pub use screen::{Place, Row, Screen, draw, text};
+pub use screen::{Row, Screen, Scroll, draw, text};
 pub use watch::{TopArgs, run};

@@ -48,7 +48,7 @@ pub struct Screen {
 
 /// Scroll position and filter of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Scroll {
     /// Number of rows scrolled off above the first visible one.
     pub above: usize,
     /// Whether ended jobs are listed.
@@ -63,17 +63,17 @@ const MOST_NOTES: usize = 5;
 
 impl Screen {
     /// The rows that `place` does not hide.
-    fn shown(&self, place: Place) -> Vec<&Row> {
+    fn shown(&self, place: Scroll) -> Vec<&Row> {
         let listed = |row: &&Row| place.ended || !row.ended;
         self.rows.iter().filter(listed).collect()
     }
 
     /// The nearest position that fills `height` lines with rows, if there are enough rows.
     #[must_use]
-    pub fn settle(&self, place: Place, height: u16) -> Place {
+    pub fn settle(&self, place: Scroll, height: u16) -> Scroll {
         let lines = usize::from(height).saturating_sub(self.head() + 2);
         let most = self.shown(place).len().saturating_sub(lines.max(1));
-        Place {
+        Scroll {
             above: place.above.min(most),
             ..place
         }
@@ -86,7 +86,7 @@ impl Screen {
 }
 
 /// Draws a screen: title, notes, table, keys.
-pub fn draw(frame: &mut Frame<'_>, screen: &Screen, place: Place) {
+pub fn draw(frame: &mut Frame<'_>, screen: &Screen, place: Scroll) {
     let head = u16::try_from(screen.head()).unwrap_or(u16::MAX);
     let parts = Layout::vertical([
         Constraint::Length(head),
@@ -169,7 +169,7 @@ fn progress(row: &Row) -> String {
 pub fn text(screen: &Screen, width: u16) -> String {
     let height = screen.head() + 2 + screen.rows.len();
     let backend = TestBackend::new(width, u16::try_from(height).unwrap_or(u16::MAX));
-    let place = Place {
+    let place = Scroll {
         above: 0,
         ended: true,
     };
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    fn seen(screen: &Screen, place: Place, width: u16, height: u16) -> Vec<String> {
+    fn seen(screen: &Screen, place: Scroll, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, screen, place)).unwrap();
         lines(terminal.backend().buffer())
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_job_stands_on_a_line_of_80_columns_with_all_that_is_known() {
-        let lines = seen(&many(), Place::default(), 80, 24);
+        let lines = seen(&many(), Scroll::default(), 80, 24);
         assert_eq!(lines[0], "queue: 2 running, 62 waiting");
         assert_eq!(
             lines[3..5],
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_beyond_the_screen_is_scrolled_to_and_no_further_than_the_last() {
         let screen = many();
-        let place = Place {
+        let place = Scroll {
             above: usize::MAX,
             ended: true,
         };
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(
             screen
                 .settle(
-                    Place {
+                    Scroll {
                         above: 99,
                         ended: false
                     },
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_tiny_terminal_is_no_reason_to_stop() {
         for (width, height) in [(1, 1), (5, 3), (20, 2), (200, 1)] {
-            seen(&many(), Place::default(), width, height);
+            seen(&many(), Scroll::default(), width, height);
         }
         assert_eq!(text(&many(), 80).lines().count(), 67);
     }

@@ -20,7 +20,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use crate::busy::Busy;
 use crate::launched::Launched;
 use crate::queued::queued;
-use crate::screen::{Place, Screen, draw, text};
+use crate::screen::{Screen, Scroll, draw, text};
 
 /// Time between two updates.
 const LOOK: Duration = Duration::from_secs(1);
@@ -187,7 +187,7 @@ fn watch(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let mut busy = Busy::of_machine();
-    let mut place = Place::default();
+    let mut place = Scroll::default();
     loop {
         let mut screen = source.screen()?;
         let told = busy.now().filter(|_| source.is_here());
@@ -215,13 +215,13 @@ fn watch(
     }
 }
 
-fn draw_on(terminal: &mut DefaultTerminal, screen: &Screen, place: Place) -> Result<(), Failure> {
+fn draw_on(terminal: &mut DefaultTerminal, screen: &Screen, place: Scroll) -> Result<(), Failure> {
     let drawn = terminal.draw(|frame| draw(frame, screen, place));
     drawn.map(drop).map_err(|e| environment(&e))
 }
 
 /// The position after a key press; `None` to quit.
-fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
+fn moved(event: &Event, place: Scroll, height: u16) -> Option<Scroll> {
     let Event::Key(key) = event else {
         return Some(place);
     };
@@ -237,7 +237,7 @@ fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
         KeyCode::Char('q') | KeyCode::Esc => return None,
         KeyCode::Char('e') => {
             let ended = !place.ended;
-            return Some(Place { ended, ..place });
+            return Some(Scroll { ended, ..place });
         }
         KeyCode::Up | KeyCode::Char('k') => place.above.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => place.above + 1,
@@ -247,5 +247,5 @@ fn moved(event: &Event, place: Place, height: u16) -> Option<Place> {
         KeyCode::End => usize::MAX,
         _ => place.above,
     };
-    Some(Place { above, ..place })
+    Some(Scroll { above, ..place })
 }

@@ -10,7 +10,7 @@ const NO_NEWLINE: &str = " (no newline at end)";
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct GoldenRun {
     pub(super) exit: i32,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -28,7 +28,7 @@ pub(super) struct Case {
     /// compared verbatim.
     project: Vec<String>,
     normalise: Vec<(Regex, String)>,
-    expected: Outcome,
+    expected: GoldenRun,
 }
 
 impl Case {
@@ -41,7 +41,7 @@ impl Case {
             timeout_s: 60,
             project: Vec::new(),
             normalise: Vec::new(),
-            expected: Outcome {
+            expected: GoldenRun {
                 exit: 0,
                 stdout: String::new(),
                 stderr: String::new(),
@@ -111,7 +111,7 @@ impl Case {
     }
 
     /// The outcome after applying this case's `PROJECT` and `NORMALISE` lines.
-    pub(super) fn normalised(&self, seen: &Outcome) -> Outcome {
+    pub(super) fn normalised(&self, seen: &GoldenRun) -> GoldenRun {
         let apply = |text: &str| {
             self.normalise
                 .iter()
@@ -123,7 +123,7 @@ impl Case {
             [] => apply(&seen.stdout),
             paths => apply(&project(&seen.stdout, paths)),
         };
-        Outcome {
+        GoldenRun {
             exit: seen.exit,
             stdout,
             stderr: apply(&seen.stderr),
@@ -131,7 +131,7 @@ impl Case {
     }
 
     /// Difference between the expected and the actual outcome, as a message.
-    pub(super) fn difference(&self, seen: &Outcome) -> Option<String> {
+    pub(super) fn difference(&self, seen: &GoldenRun) -> Option<String> {
         let want = &self.expected;
         if want == seen {
             return None;
@@ -152,7 +152,7 @@ impl Case {
     }
 
     /// The file's text with the actual outcome as the expected one.
-    pub(super) fn blessed(&self, seen: &Outcome) -> Result<String, String> {
+    pub(super) fn blessed(&self, seen: &GoldenRun) -> Result<String, String> {
         let mut text = self.head.join("\n");
         text += &format!("\nEXIT: {}\n", seen.exit);
         for (header, body) in [(STDOUT, &seen.stdout), (STDERR, &seen.stderr)] {
@@ -207,9 +207,9 @@ mod tests {
 
     const TEXT: &str = "# why\nRUN: echo a\nNORMALISE: [0-9]+ => N\nEXIT: 3\n==== stdout\na N\n==== stderr (no newline at end)\nb\n";
 
-    fn outcome(exit: i32, stdout: &str, stderr: &str) -> Outcome {
+    fn outcome(exit: i32, stdout: &str, stderr: &str) -> GoldenRun {
         let (stdout, stderr) = (stdout.into(), stderr.into());
-        Outcome {
+        GoldenRun {
             exit,
             stdout,
             stderr,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doc::{Code, DeviceFingerprint, DeviceKind, Task, Workload};
 use gpusim::{
-    GpuError, Network, NetworkError, Outcome, Program, SimTask, Simulator, TaskError, Trace,
+    GpuError, Network, NetworkError, Program, SimTask, SimulatedRates, Simulator, TaskError, Trace,
 };
 use units::corun::Setting;
 use units::{Batch, Bytes, Seconds};
@@ -110,7 +110,7 @@ impl SimulatedGpu {
         configuration: &[Setting],
         least: Seconds,
         seed: u64,
-    ) -> Result<Outcome, SimError> {
+    ) -> Result<SimulatedRates, SimError> {
         self.run_for(configuration, least.get(), seed)
     }
 
@@ -119,7 +119,7 @@ impl SimulatedGpu {
         configuration: &[Setting],
         least_s: f64,
         seed: u64,
-    ) -> Result<Outcome, SimError> {
+    ) -> Result<SimulatedRates, SimError> {
         let programs = self.programs(configuration)?;
         let tasks = tasks(configuration, &programs);
         let options = gpusim::SimOptions {

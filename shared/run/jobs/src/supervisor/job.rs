@@ -20,7 +20,7 @@ use crate::memory::{self, Watched};
 use crate::process::Identity;
 use crate::sign::Sign;
 use crate::spawn::{self, Process, spawn, with_limit};
-use crate::{JobSpec, Progress, SpawnError, cgroup};
+use crate::{JobSpec, ProgressSource, SpawnError, cgroup};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct RunningJob {
     stdin: Option<PipeWriter>,
     pipes: Vec<Pipe>,
     log: RotatingLog,
-    progress: Progress,
+    progress: ProgressSource,
     disbelieved: Disbelieved,
     kill_at: Option<Instant>,
     /// When SIGKILL was first sent.
@@ -77,7 +77,7 @@ impl RunningJob {
         let refused = enclosure
             .as_deref()
             .is_some_and(|procs| !cgroup::holds(procs, pid.as_raw()));
-        let regex = matches!(spec.progress, Progress::Lines(_));
+        let regex = matches!(spec.progress, ProgressSource::Lines(_));
         let pipes = [(stdout, true), (stderr, regex)]
             .into_iter()
             .map(|(pipe, tells)| Pipe {

@@ -6,7 +6,7 @@ use efficiency::{Moments, NormsError};
 
 use super::event::{Event, Happening, JobId, Steps};
 use crate::lines::LineCutter;
-use crate::{Message, Progress};
+use crate::{Message, ProgressSource};
 
 #[derive(Debug)]
 pub(super) struct Pipe {
@@ -73,7 +73,7 @@ impl Disbelieved {
         let Self::Lines(count) = self else {
             return None;
         };
-        let why = Progress::disbelieved(line)?;
+        let why = ProgressSource::disbelieved(line)?;
         *count += 1;
         if *count <= Self::FORGIVEN {
             return None;
@@ -96,7 +96,7 @@ pub(super) struct Gathered {
 impl Gathered {
     pub(super) fn line(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut ProgressSource,
         disbelieved: &mut Disbelieved,
         line: &[u8],
     ) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use jobs::{Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Supervisor};
+use jobs::{Event, Exit, Happening, JobId, JobSpec, LogLimits, ProgressSource, RunDir, Supervisor};
 use units::TaskId;
 
 pub struct Bench {
@@ -33,7 +33,7 @@ impl Bench {
             env: jobs::Passing::default().base_environment(),
             cwd: None,
             orders: false,
-            progress: Progress::Protocol,
+            progress: ProgressSource::Protocol,
             cgroup_procs: None,
             cpus: Vec::new(),
             origin: None,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jobs::{LineCutter, Message, Progress, Units};
+use jobs::{LineCutter, Message, ProgressSource, Units};
 use testkit::fuzz::fuzz;
 
 const UNITS: Units = Units {
@@ -31,8 +31,8 @@ fn fuzz_protocol_and_regex() {
             .unwrap_or(input.len());
         let (regex, output) = input.split_at(end);
         let regex = std::str::from_utf8(regex).ok();
-        let counted = regex.map(|text| Progress::from_regex(text, UNITS));
-        let mut ways = vec![Progress::Protocol];
+        let counted = regex.map(|text| ProgressSource::from_regex(text, UNITS));
+        let mut ways = vec![ProgressSource::Protocol];
         let compiled = counted.map(|way| way.map(|way| ways.push(way)).is_ok());
         let mut told = format!("{compiled:?}");
         for mut way in ways {

@@ -6,7 +6,7 @@ use doc::{
     Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, Model, RunEvent, Task, Workload,
 };
 use efficiency::{Moments, NoiseScale};
-use runner::{Sink, State};
+use runner::{RunState, Sink};
 use units::TaskId;
 
 use crate::learn::Course;
@@ -137,7 +137,7 @@ impl Sink for Hearing<'_> {
         self.inner.wants_state(last)
     }
 
-    fn state(&mut self, state: &State) {
+    fn state(&mut self, state: &RunState) {
         self.inner.state(state);
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, TrainingNews};
 use jobs::{Exit, Steps};
-use runner::{Ended, Happened, Policy, State, Stop, Verdict, process_end, reason};
+use runner::{Ended, Happened, Policy, RunState, Stop, Verdict, process_end, reason};
 use units::TaskId;
 
 use super::member::{Key, Leaving, Stage, why_ended};
@@ -82,10 +82,10 @@ impl Policy for ElasticLaunch<'_> {
         ElasticLaunch::is_over(self, run)
     }
 
-    fn state(&self, _: &Run<'_>) -> State {
-        State {
+    fn state(&self, _: &Run<'_>) -> RunState {
+        RunState {
             rows: self.rows(),
-            ..State::default()
+            ..RunState::default()
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cli::Failure;
-use jobs::{LineCutter, Message, Progress};
+use jobs::{LineCutter, Message, ProgressSource};
 use serde::{Deserialize, Serialize};
 
 use super::Placement;
@@ -52,7 +52,7 @@ pub(super) struct Record<'a> {
     path: PathBuf,
     placement: &'a Placement,
     program: String,
-    progress: Progress,
+    progress: ProgressSource,
     lines: LineCutter,
     started: (Instant, u64),
     /// Samples so far and time of the first step; the same for the last step.
@@ -77,7 +77,7 @@ impl<'a> Record<'a> {
             step: placement.batch.map(|batch| u64::from(batch.get())),
             epoch: placement.samples,
         };
-        let progress = Progress::from_document(&placement.progress, units);
+        let progress = ProgressSource::from_document(&placement.progress, units);
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Self {
             path: path.to_owned(),

@@ -15,7 +15,7 @@ use jobs::process::again;
 use super::placement::Placement;
 
 /// The resources that enforce the share of this process.
-pub(super) struct Place {
+pub(super) struct Enforcement {
     // Dropped before the run directory, which would be kept if its groups still existed.
     kind: Kind,
     run: RunDir,
@@ -50,7 +50,7 @@ pub fn is_mps_client() -> Result<Exit, Failure> {
     }
 }
 
-impl Place {
+impl Enforcement {
     /// Creates the share.
     pub(super) fn take(
         placement: &Placement,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind};
 use jobs::Steps;
-use runner::{Ended, Happened, Policy, State, Stop, TELLS_NONE, Verdict, process_end};
+use runner::{Ended, Happened, Policy, RunState, Stop, TELLS_NONE, Verdict, process_end};
 use units::TaskId;
 
 use super::{Key, RoundRun, Run};
@@ -128,8 +128,8 @@ impl Policy for RoundRun<'_> {
         run.is_stopping() || self.tasks.iter().all(|t| t.stage.is_over())
     }
 
-    fn state(&self, _: &Run<'_>) -> State {
-        State {
+    fn state(&self, _: &Run<'_>) -> RunState {
+        RunState {
             round: self.number,
             rows: self.rows(),
             line: None,

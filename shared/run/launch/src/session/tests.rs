@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use units::corun::Setting;
 
 use super::*;
-use runner::State;
+use runner::RunState;
 
 /// Keeps every event.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Sink for Kept {
         true
     }
 
-    fn state(&mut self, state: &State) {
+    fn state(&mut self, state: &RunState) {
         let rows = &state.rows;
         assert!(!rows.is_empty());
     }

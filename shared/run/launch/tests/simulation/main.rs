@@ -19,7 +19,7 @@ use std::time::Duration;
 use check::Inspector;
 use doc::{Any, AnyDocuments, EventKind, EventPayload, Frames, RunEvent};
 use launch::{Launch, LaunchSettings, Played, Rounds};
-use runner::{Sink, State};
+use runner::{RunState, Sink};
 
 use chaos::{Chaos, Dice, PATIENCE, Seen};
 
@@ -64,7 +64,7 @@ impl Sink for Kept {
         true
     }
 
-    fn state(&mut self, _: &State) {}
+    fn state(&mut self, _: &RunState) {}
 }
 
 /// A plan of one to four tasks.

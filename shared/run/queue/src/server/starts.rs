@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use host::{Gpus, Grant, HostError};
-use jobs::{JobSpec, LogLimits, Progress};
+use jobs::{JobSpec, LogLimits, ProgressSource};
 use runner::{Limits, Reports};
 use trial::detect::Detector;
 use units::{Share, TaskId};
@@ -186,7 +186,7 @@ impl Keeper {
             env,
             cwd: Some(PathBuf::from(&group.cwd)),
             orders: false,
-            progress: Progress::Protocol,
+            progress: ProgressSource::Protocol,
             cgroup_procs: None,
             cpus: Vec::new(),
             origin: group.origin.as_deref().cloned(),

@@ -9,14 +9,14 @@ use std::ops::AddAssign;
 
 /// Result of a forward pass over some samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outcome {
+pub struct ForwardPass {
     /// Sum of their losses.
     pub loss: f64,
     /// Samples whose class had the largest output.
     pub correct: u64,
 }
 
-impl AddAssign for Outcome {
+impl AddAssign for ForwardPass {
     fn add_assign(&mut self, other: Self) {
         self.loss += other.loss;
         self.correct += other.correct;
@@ -126,7 +126,7 @@ impl Workspace {
         weights: &[f32],
         samples: &[f32],
         labels: &[usize],
-    ) -> Outcome {
+    ) -> ForwardPass {
         let input = matrix(labels.len(), layout.inputs(), samples);
         self.resize(layout, labels.len());
         self.forward(layout, weights, input);
@@ -166,9 +166,9 @@ impl Workspace {
 
     /// Turns the outputs into the error of the last layer, `softmax - one-hot`; the loss is
     /// `-sum ln softmax[label]`.
-    fn softmax_error(&mut self, labels: &[usize]) -> Outcome {
+    fn softmax_error(&mut self, labels: &[usize]) -> ForwardPass {
         let last = self.activations.len() - 1;
-        let mut outcome = Outcome::default();
+        let mut outcome = ForwardPass::default();
         let rows = self.activations[last].rows();
         for ((outputs, mut error), &label) in rows
             .into_iter()

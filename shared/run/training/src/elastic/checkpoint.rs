@@ -16,7 +16,7 @@ const MAGIC: &str = "mt-worker-checkpoint/1";
 
 /// Progress of a training. The weights are stored beside it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct TrainingState {
     /// Steps made.
     pub step: u64,
     /// Samples trained on.
@@ -25,7 +25,7 @@ pub struct State {
     pub losses: Vec<f64>,
 }
 
-impl State {
+impl TrainingState {
     /// Records a step.
     pub fn step(&mut self, samples: u64, loss: f64) {
         self.step += 1;
@@ -44,7 +44,12 @@ impl State {
 
 /// Encodes a checkpoint: a line of text (network and state), then weights and velocity as little-endian `f32`, then a
 /// checksum of everything before it.
-pub fn encode(network: &Network, state: &State, weights: &[f32], velocity: &[f32]) -> Vec<u8> {
+pub fn encode(
+    network: &Network,
+    state: &TrainingState,
+    weights: &[f32],
+    velocity: &[f32],
+) -> Vec<u8> {
     let mut bytes = head(network);
     let losses: Vec<String> = state.losses.iter().map(f64::to_string).collect();
     let line = format!(
@@ -82,7 +87,7 @@ pub fn decode(
     network: &Network,
     weights: &mut [f32],
     velocity: &mut [f32],
-) -> Result<State, String> {
+) -> Result<TrainingState, String> {
     let (content, sum) = bytes.split_last_chunk::<8>().ok_or("it is cut off")?;
     if checksum(content) != u64::from_le_bytes(*sum) {
         return Err("its checksum is wrong: it is cut off, or no checkpoint".to_owned());
@@ -107,13 +112,13 @@ pub fn decode(
     Ok(state)
 }
 
-fn state(text: &str) -> Option<State> {
+fn state(text: &str) -> Option<TrainingState> {
     let mut words = text.split_whitespace();
     let step = words.next()?.strip_prefix("step=")?.parse().ok()?;
     let samples = words.next()?.strip_prefix("samples=")?.parse().ok()?;
     let losses = words.next()?.strip_prefix("losses=")?;
     let losses = losses.split(',').filter(|l| !l.is_empty());
-    Some(State {
+    Some(TrainingState {
         step,
         samples,
         losses: losses.map(|l| l.parse().ok()).collect::<Option<_>>()?,
@@ -190,8 +195,8 @@ mod tests {
         }
     }
 
-    fn bytes() -> (State, Vec<u8>) {
-        let mut state = State::default();
+    fn bytes() -> (TrainingState, Vec<u8>) {
+        let mut state = TrainingState::default();
         for loss in 0..12 {
             state.step(64, 0.1 * f64::from(loss));
         }
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_target_needs_a_whole_window() {
-        let mut state = State::default();
+        let mut state = TrainingState::default();
         for _ in 0..WINDOW - 1 {
             state.step(1, 0.5);
             assert!(!state.has_reached(1.0));

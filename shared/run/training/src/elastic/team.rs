@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use cli::Failure;
 
-use crate::config::Place;
-use crate::cpu::Outcome;
+use crate::config::GroupRole;
+use crate::cpu::ForwardPass;
 
 /// How long processes wait for each other at the start. All start within a second even on a loaded machine; if one
 /// never connects, an error is better than a group that hangs.
@@ -42,7 +42,7 @@ pub struct Team {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
     /// Sums of losses and of correct samples.
-    pub outcome: Outcome,
+    pub outcome: ForwardPass,
     /// Whether any process was asked to stop.
     pub stop: bool,
     /// Sum of the squared norms of mean gradients, over processes with parts of the same size.
@@ -54,7 +54,11 @@ impl Team {
     ///
     /// # Errors
     /// [`Failure::Environment`] if a process cannot be started or does not connect.
-    pub fn form(place: &Place, size: usize, stop: &AtomicBool) -> Result<Option<Self>, Failure> {
+    pub fn form(
+        place: &GroupRole,
+        size: usize,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>, Failure> {
         let mut team = Self {
             rank: 0,
             size,
@@ -64,9 +68,11 @@ impl Team {
         };
         let met = match place {
             _ if size == 1 => Ok(true),
-            Place::Parent => team.found(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), true, stop),
-            Place::Rank { rank: 0, master } => team.found(SocketAddr::from(*master), false, stop),
-            Place::Rank { rank, master } => {
+            GroupRole::Parent => team.found(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), true, stop),
+            GroupRole::Rank { rank: 0, master } => {
+                team.found(SocketAddr::from(*master), false, stop)
+            }
+            GroupRole::Rank { rank, master } => {
                 team.rank = *rank as usize;
                 team.join(SocketAddr::from(*master), stop)
             }
@@ -342,7 +348,7 @@ fn decoded(bytes: &[u8], mut take: impl FnMut(usize, f32)) -> Tally {
         word
     };
     Tally {
-        outcome: Outcome {
+        outcome: ForwardPass {
             loss: f64::from_le_bytes(word(0)),
             correct: u64::from_le_bytes(word(8)),
         },
@@ -365,7 +371,7 @@ mod tests {
     }
 
     fn join(rank: u32, size: usize, master: (IpAddr, u16)) -> Team {
-        let place = Place::Rank { rank, master };
+        let place = GroupRole::Rank { rank, master };
         let team = Team::form(&place, size, &AtomicBool::new(false));
         team.unwrap().unwrap()
     }
@@ -382,7 +388,7 @@ mod tests {
             for step in 0..20 {
                 let mut values: Vec<f32> = (0..1000).map(|i| (i * rank) as f32 / 7.0).collect();
                 let mut tally = Tally {
-                    outcome: Outcome {
+                    outcome: ForwardPass {
                         loss: f64::from(rank),
                         correct: u64::from(rank),
                     },
@@ -426,7 +432,7 @@ mod tests {
 
     #[test]
     fn one_that_is_asked_to_stop_does_not_wait_for_the_others() {
-        let place = Place::Rank {
+        let place = GroupRole::Rank {
             rank: 0,
             master: master(),
         };

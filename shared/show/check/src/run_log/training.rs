@@ -71,7 +71,7 @@ struct Log<'a> {
     measured: bool,
     planned: Option<&'a Planned>,
     round: BTreeMap<&'a TaskId, Trained>,
-    run: BTreeMap<&'a TaskId, Outcome>,
+    run: BTreeMap<&'a TaskId, ExpectedSummary>,
     /// Time since which every task of the plan trains; `None` if not all do.
     opened: Option<f64>,
 }
@@ -93,7 +93,7 @@ struct Trained {
 
 /// Expected values of a summary.
 #[derive(Debug, Clone, Copy, Default)]
-struct Outcome {
+struct ExpectedSummary {
     seconds: Option<f64>,
     together: Option<(u64, f64)>,
     /// Seconds of compute phases.
@@ -145,7 +145,7 @@ impl<'a> Log<'a> {
     }
 
     /// Compares a summary with the sums of the events.
-    fn compare(&self, task: &TaskSummary, truth: Outcome, j: &mut Judge) {
+    fn compare(&self, task: &TaskSummary, truth: ExpectedSummary, j: &mut Judge) {
         if let Some(planned) = self.planned {
             as_planned(task, planned, j);
         }
@@ -249,8 +249,8 @@ impl Trained {
         self.seconds = Some(seconds);
     }
 
-    fn outcome(&self) -> Outcome {
-        Outcome {
+    fn outcome(&self) -> ExpectedSummary {
+        ExpectedSummary {
             seconds: self.seconds,
             together: Some(self.together).filter(|(_, seconds)| *seconds > 0.0),
             computed: self.computed,
@@ -258,7 +258,7 @@ impl Trained {
     }
 }
 
-impl Outcome {
+impl ExpectedSummary {
     /// Adds a round: seconds add up, while the throughput of all tasks together is that of the last round that has
     /// one.
     fn add(&mut self, round: Self) {
