@@ -60,8 +60,11 @@ fn commands(command: &Command, tool: &str) -> io::Result<String> {
     let mut page = String::new();
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
         let name = format!("{tool} {}", verb.get_name());
-        let about = verb.get_long_about().or(verb.get_about());
-        let about = about.map(ToString::to_string).unwrap_or_default();
+        let about = verb
+            .get_long_about()
+            .or(verb.get_about())
+            .map(ToString::to_string)
+            .unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(page, ".SS {}\n{}", escaped(&name), literal(&about));
         if verb.get_opts().next().is_none() {
@@ -92,8 +95,11 @@ fn commands(command: &Command, tool: &str) -> io::Result<String> {
 
 impl After {
     fn of(command: &Command) -> Self {
-        let text = command.get_after_long_help().or(command.get_after_help());
-        let text = text.map(ToString::to_string).unwrap_or_default();
+        let text = command
+            .get_after_long_help()
+            .or(command.get_after_help())
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let mut after = Self::default();
         for paragraph in text.trim_end().split("\n\n") {
             let (part, text) = match paragraph.split_once(':') {
@@ -167,8 +173,10 @@ fn literal(text: &str) -> String {
 
 /// A line of text escaped for roff: an initial dot or quote would be a request.
 fn escaped(line: &str) -> String {
-    let text = line.replace('\\', "\\e").replace('-', "\\-");
-    let text = text.replace('\'', "\\(aq");
+    let text = line
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
     if text.starts_with('.') || text.starts_with("\\(aq") {
         format!("\\&{text}")
     } else {

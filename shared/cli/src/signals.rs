@@ -15,8 +15,10 @@ pub fn ending_signals() -> Vec<i32> {
 
 /// Whether `/proc/PID/status` says that a signal is ignored: bit `signal - 1` of `SigIgn`.
 fn is_ignored(status: &str, signal: i32) -> bool {
-    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:"))
+        .and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
     mask.is_some_and(|m| m >> (signal - 1) & 1 == 1)
 }
 

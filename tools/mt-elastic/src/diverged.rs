@@ -15,8 +15,9 @@ pub fn as_null(frame: &Frame) -> Cow<'_, Frame> {
     let (mut at, mut in_string) = (0, false);
     while at < bytes.len() {
         let rest = &bytes[at..];
-        let word = [&b"NaN"[..], b"Infinity", b"-Infinity"];
-        let word = word.into_iter().find(|w| !in_string && rest.starts_with(w));
+        let word = [&b"NaN"[..], b"Infinity", b"-Infinity"]
+            .into_iter()
+            .find(|w| !in_string && rest.starts_with(w));
         if let Some(word) = word {
             read.extend_from_slice(b"null");
             at += word.len();

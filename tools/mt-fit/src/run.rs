@@ -12,8 +12,11 @@ use crate::judge;
 /// Writes a model for every profile, fitted to the profile and the runs that follow it.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "profiles", console)?;
-    let test = args.test.as_deref().map(|path| read(path, console));
-    let test = test.transpose()?;
+    let test = args
+        .test
+        .as_deref()
+        .map(|path| read(path, console))
+        .transpose()?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     // A profile is fitted when the next one begins, because runs may follow it.
     let mut open: Option<Profile> = None;

@@ -21,9 +21,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "plans", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     // Open the output before the work, so that an unwritable file is reported at once.
-    let table = args.federation.as_deref();
-    let table = table.map(|path| Output::open(Some(path), false));
-    let table = table.transpose()?;
+    let table = args
+        .federation
+        .as_deref()
+        .map(|path| Output::open(Some(path), false))
+        .transpose()?;
     let mut predictors = Predictors::default();
     let mut federation = Federation::default();
     let deadline = args.deadline()?;
@@ -70,8 +72,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         output.document(&timeline)?;
     }
     output.finish()?;
-    let decided = targets.filter(|_| !federation.devices().is_empty());
-    let decided = decided.map(|targets| targets.decide());
+    let decided = targets
+        .filter(|_| !federation.devices().is_empty())
+        .map(|targets| targets.decide());
     if let Some(decided) = &decided {
         take(&mut federation, decided);
     }
@@ -131,8 +134,8 @@ impl Predictors {
     ) -> Result<(Option<Replanned>, Option<Shortened>), Failure> {
         let name = plan.id.clone();
         let predictor = self.of_plan(&plan)?;
-        let another = replan(&plan, predictor, request, options);
-        let mut another = another.map_err(|error| Failure::Input(named(name.clone(), error)))?;
+        let mut another = replan(&plan, predictor, request, options)
+            .map_err(|error| Failure::Input(named(name.clone(), error)))?;
         another = another.filter(|t| t.makespan < before.makespan);
         let replanned = another.as_ref().map(Replanned::of);
         let mut request = request.clone();
@@ -143,8 +146,8 @@ impl Predictors {
             // The new plan already has the volumes of the round.
             (plan, request.workload) = (timeline.plan, None);
         }
-        let shortened = shorten(&plan, predictor, &request, options, deadline_s);
-        let shortened = shortened.map_err(|error| not_ordered(name, &error))?;
+        let shortened = shorten(&plan, predictor, &request, options, deadline_s)
+            .map_err(|error| not_ordered(name, &error))?;
         Ok((replanned, Some(shortened)))
     }
 

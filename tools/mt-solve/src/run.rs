@@ -14,12 +14,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     let request = args.request()?;
     let stream = &args.stream;
-    let previous = args.previous.as_deref();
-    let previous = previous
+    let previous = args
+        .previous
+        .as_deref()
         .map(|path| stream.one::<Plan>("--previous", path, "a plan", console))
         .transpose()?;
-    let renewed = args.workload.as_deref();
-    let renewed = renewed
+    let renewed = args
+        .workload
+        .as_deref()
         .map(|path| stream.one::<Workload>("--workload", path, "a workload", console))
         .transpose()?;
     let input = Input::open(&args.stream.files, "models", console)?;
@@ -42,8 +44,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             console.note(&note);
         }
         let (mut plan, outside) = if args.only.is_empty() {
-            let plan = planner.plan(model, &request, previous.as_ref());
-            let plan = plan.map_err(|error| Failure::Input(error.to_string()))?;
+            let plan = planner
+                .plan(model, &request, previous.as_ref())
+                .map_err(|error| Failure::Input(error.to_string()))?;
             let outside = planner.outside(&plan);
             (plan, outside)
         } else {

@@ -48,8 +48,11 @@ impl Faults {
     /// One line for each fault: `FILE:LINE: error E201 at $.path: problem; advice`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let places = self.lines.iter().copied();
-        let places = places.chain(std::iter::repeat(self.line));
+        let places = self
+            .lines
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(self.line));
         self.faults
             .iter()
             .zip(places)

@@ -65,8 +65,8 @@ impl Form {
             return Err(fault(1, Code::TooLarge, problem));
         }
         let text = std::str::from_utf8(text)
-            .map_err(|error| fault(1, Code::Syntax, format!("not text: {error}")))?;
-        let text = text.trim_start_matches('\u{feff}');
+            .map_err(|error| fault(1, Code::Syntax, format!("not text: {error}")))?
+            .trim_start_matches('\u{feff}');
         let mut json = Json::default();
         let written = match self {
             Self::Toml => json.toml(text),
@@ -124,8 +124,8 @@ impl Json {
     }
 
     fn number(&mut self, value: f64, line: usize) -> Result<(), Wrong> {
-        let number = serde_json::Number::from_f64(value);
-        let number = number.ok_or_else(|| (line, format!("{value} is not a finite number")))?;
+        let number = serde_json::Number::from_f64(value)
+            .ok_or_else(|| (line, format!("{value} is not a finite number")))?;
         self.text.push_str(&number.to_string());
         Ok(())
     }
@@ -189,8 +189,8 @@ impl Json {
         match value {
             DeValue::String(text) => self.string(text),
             DeValue::Integer(number) => {
-                let parsed = i64::from_str_radix(number.as_str(), number.radix());
-                let parsed = parsed.map_err(|error| (line, format!("{number}: {error}")))?;
+                let parsed = i64::from_str_radix(number.as_str(), number.radix())
+                    .map_err(|error| (line, format!("{number}: {error}")))?;
                 self.text.push_str(&parsed.to_string());
             }
             DeValue::Float(number) => {

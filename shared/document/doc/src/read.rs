@@ -283,8 +283,13 @@ impl Profile {
                 .iter()
                 .position(|id| self.header.workload.task_index(id).is_none());
             unknown.map_or(Ok(()), |i| {
-                let known = self.header.workload.tasks.iter();
-                let known: Vec<_> = known.map(|t| t.id.as_str()).collect();
+                let known: Vec<_> = self
+                    .header
+                    .workload
+                    .tasks
+                    .iter()
+                    .map(|t| t.id.as_str())
+                    .collect();
                 Err(frame.one_fault(
                     Code::UnknownName,
                     &format!("$.tasks[{i}].id"),

@@ -97,8 +97,11 @@ impl<'a> Shape<'a> {
     /// Checks a value that may have one of several types; null was checked earlier.
     fn any_of(&self, branches: &'a [Value], value: &Value, c: &mut Checker) {
         let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
-        let branches = branches.iter().map(|b| self.resolve(b));
-        let branches: Vec<&Value> = branches.filter(|b| !is_null(b)).collect();
+        let branches: Vec<&Value> = branches
+            .iter()
+            .map(|b| self.resolve(b))
+            .filter(|b| !is_null(b))
+            .collect();
         let fits = branches.iter().find(|b| type_fits(b, value));
         match (branches.as_slice(), fits) {
             (_, Some(branch)) | ([branch], None) => self.compare(branch, value, c),

@@ -121,8 +121,11 @@ impl<'a> Written<'a> {
     /// Shows the lines below the bar, truncated to the width of the terminal: a wrapped line would count as one, and
     /// part of it would remain when the bar is redrawn.
     fn show(&self) {
-        let lines = self.below.iter().filter(|l| !l.is_empty());
-        let lines = lines.map(|line| self.console.cut(line));
+        let lines = self
+            .below
+            .iter()
+            .filter(|l| !l.is_empty())
+            .map(|line| self.console.cut(line));
         self.bar.set_message(lines.collect::<Vec<_>>().join("\n"));
     }
 

@@ -327,8 +327,10 @@ impl<'a> Context<'a> {
             provenance,
         };
         let rounds = self.settings.rounds.filter(|_| adaptive);
-        let worth = rounds.map(|rounds| Worth::new(rounds, &header.workload));
-        let worth = worth.transpose().map_err(|e| exit(e, None))?;
+        let worth = rounds
+            .map(|rounds| Worth::new(rounds, &header.workload))
+            .transpose()
+            .map_err(|e| exit(e, None))?;
         let recorded = match (earlier, &self.settings.resume) {
             (Some(profile), Some(path)) => {
                 design::resume::records(path, profile, &header).map_err(|e| exit(e, None))?

@@ -181,8 +181,11 @@ impl Pool {
                 self.workers[index].used = self.clock;
             }
         }
-        let missing = configuration.iter().filter(|r| self.position(r).is_none());
-        let missing: Vec<Setting> = missing.copied().collect();
+        let missing: Vec<Setting> = configuration
+            .iter()
+            .filter(|r| self.position(r).is_none())
+            .copied()
+            .collect();
         let (of_pool, alone): (Vec<_>, Vec<_>) =
             missing.into_iter().partition(|run| self.is_of_pool(run));
         for run in &of_pool {
@@ -413,8 +416,10 @@ impl Pool {
             ..Grant::of(run.share)
         };
         let launched = Instant::now();
-        let admitted = self.host.admit(&work, &grant);
-        let admitted = admitted.map_err(|e| self.refused(run, &e))?;
+        let admitted = self
+            .host
+            .admit(&work, &grant)
+            .map_err(|e| self.refused(run, &e))?;
         let Some(id) = admitted else {
             return Err(refusal(run, &self.tasks, "its job has no program", ""));
         };

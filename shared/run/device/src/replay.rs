@@ -51,8 +51,10 @@ impl Replay {
             );
         }
         for failure in &recording.failures {
-            let tasks = failure.tasks.iter();
-            let tasks = tasks.map(|t| (t.id.clone(), t.batch, t.share, ()));
+            let tasks = failure
+                .tasks
+                .iter()
+                .map(|t| (t.id.clone(), t.batch, t.share, ()));
             if let Some((runs, _)) = sorted(workload, tasks)
                 && !recorded.contains_key(&runs)
             {

@@ -150,8 +150,10 @@ impl Past {
                 self.done.insert(place, at_s);
             }
             Record::Undone { job } => {
-                let n = names.get(job.as_str()).copied();
-                let n = n.ok_or_else(|| format!("no job {job:?}"))?;
+                let n = names
+                    .get(job.as_str())
+                    .copied()
+                    .ok_or_else(|| format!("no job {job:?}"))?;
                 let tasks = jobs[n].tasks as usize;
                 self.forget_part(n, tasks);
             }

@@ -238,8 +238,11 @@ fn ended(
 ) -> Result<Exit, Failure> {
     let ok = tasks.iter().all(|t| t.finished);
     if let Some(signal) = signal {
-        let open = tasks.iter().filter(|t| t.interrupted);
-        let open: Vec<&str> = open.map(|t| t.id.as_str()).collect();
+        let open: Vec<&str> = tasks
+            .iter()
+            .filter(|t| t.interrupted)
+            .map(|t| t.id.as_str())
+            .collect();
         console.error(&format!(
             "interrupted by {}: {} had not ended",
             signal_text(signal),

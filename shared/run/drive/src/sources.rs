@@ -60,8 +60,8 @@ pub fn import(
         let text = "--task: give a number of seconds above 0";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let share = Share::from_percent(tables.share);
-    let share = share.map_err(|error| Failure::Usage(format!("--share: {error}")))?;
+    let share = Share::from_percent(tables.share)
+        .map_err(|error| Failure::Usage(format!("--share: {error}")))?;
     let name = tables.rates.display().to_string();
     let rates = import::rates(&name, open(tables.rates)?).map_err(failed)?;
     if let Some(pairs) = tables.pairs {
@@ -80,8 +80,8 @@ pub fn import(
         }
         for model in Input::open(&[path], "models", console)?.documents() {
             let model: doc::Model = model?;
-            let predictor = Predictor::from_model(&model);
-            let predictor = predictor.map_err(|e| Failure::Input(format!("{argument}: {e}")))?;
+            let predictor = Predictor::from_model(&model)
+                .map_err(|e| Failure::Input(format!("{argument}: {e}")))?;
             let found = predicted(&model.workload.tasks, &predictor, share);
             if !found.covered {
                 console.warn(&format!(
@@ -139,8 +139,9 @@ fn predicted<'m>(tasks: &'m [doc::Task], predictor: &Predictor, share: Share) ->
 
 /// The GPU type and the file of an argument `TYPE=FILE`.
 fn of_type<'a>(option: &str, argument: &'a str) -> Result<(&'a str, PathBuf), Failure> {
-    let found = argument.split_once('=');
-    let found = found.map(|(kind, path)| (kind, PathBuf::from(path)));
+    let found = argument
+        .split_once('=')
+        .map(|(kind, path)| (kind, PathBuf::from(path)));
     found.ok_or_else(|| Failure::Usage(format!("{option} {argument}: give TYPE=FILE")))
 }
 

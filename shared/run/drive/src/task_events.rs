@@ -137,8 +137,9 @@ impl Policy for Driver<'_> {
     }
 
     fn due(&self, run: &Run<'_>) -> Option<Instant> {
-        let arrival = self.agenda.next_arrival(now(run));
-        let arrival = arrival
+        let arrival = self
+            .agenda
+            .next_arrival(now(run))
             .map(|at| run.now() + Duration::try_from_secs_f64(at - now(run)).unwrap_or_default());
         let paused = self.pauses.iter().copied().filter(|at| *at > run.now());
         arrival.into_iter().chain(paused).min()

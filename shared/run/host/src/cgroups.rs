@@ -39,8 +39,8 @@ impl ControlGroups {
     /// # Errors
     /// Like [`ControlGroups::open`].
     pub fn open_divided(mut run: RunDir, parts: usize) -> Result<Self, OpenError> {
-        let groups = Cgroups::create(&mut run);
-        let groups = groups.map_err(|e| OpenError::environment(DeviceKind::Cpu, e))?;
+        let groups =
+            Cgroups::create(&mut run).map_err(|e| OpenError::environment(DeviceKind::Cpu, e))?;
         Processes::new(Quotas { groups, parts }, run)
     }
 }

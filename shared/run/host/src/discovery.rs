@@ -176,8 +176,9 @@ pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     let mut all = Vec::new();
     for gpu in gpus {
         let device = nvml.device_by_uuid(gpu.uuid.as_str());
-        let processes = device.and_then(|device| device.running_compute_processes());
-        let processes = processes.map_err(|error| error.to_string())?;
+        let processes = device
+            .and_then(|device| device.running_compute_processes())
+            .map_err(|error| error.to_string())?;
         all.extend(processes.into_iter().map(|process| Computing {
             gpu: gpu.uuid.clone(),
             pid: process.pid,

@@ -89,11 +89,13 @@ impl Reading<'_> {
     /// keeps only about the last hundred, so for longer measurements the mean covers only the end.
     fn utilisation(&self, device: &Device<'_>) -> Option<f64> {
         let samples = device.samples(Sampling::GpuUtilization, self.since).ok()?;
-        let values = samples.iter().map(|sample| match sample.value {
-            SampleValue::U32(value) => Some(f64::from(value)),
-            _ => None,
-        });
-        let values: Vec<f64> = values.collect::<Option<_>>()?;
+        let values: Vec<f64> = samples
+            .iter()
+            .map(|sample| match sample.value {
+                SampleValue::U32(value) => Some(f64::from(value)),
+                _ => None,
+            })
+            .collect::<Option<_>>()?;
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         mean.is_finite().then_some(mean)
     }

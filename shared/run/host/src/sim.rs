@@ -110,8 +110,9 @@ impl SimHost {
                     batch: work.batch.ok_or(SimError::NoBatch)?,
                     share: grant.share,
                 };
-                let wanted = work.samples;
-                let wanted = wanted.ok_or_else(|| SimError::Endless { task: name() })?;
+                let wanted = work
+                    .samples
+                    .ok_or_else(|| SimError::Endless { task: name() })?;
                 let compute = JobWork::Compute {
                     run,
                     gpu,
@@ -240,8 +241,11 @@ impl SimHost {
 
     /// Advances virtual time to the first end of a job, to `until`, or by the longest step, whichever comes first.
     fn advance(&mut self, until: Option<Instant>) {
-        let first = self.jobs.values().map(|job| job.left / job.rate);
-        let first = first.fold(f64::INFINITY, f64::min);
+        let first = self
+            .jobs
+            .values()
+            .map(|job| job.left / job.rate)
+            .fold(f64::INFINITY, f64::min);
         let next = (!self.jobs.is_empty())
             .then(|| Duration::from_secs_f64(first.clamp(0.0, LONGEST_STEP_S)));
         let limit = until.map(|at| at.saturating_duration_since(self.now()));

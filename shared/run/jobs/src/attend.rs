@@ -112,8 +112,12 @@ pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io
     cgroup::leave_runs();
     // Leaves the working directory, which would keep its file system busy.
     nix::unistd::daemon(false, true)?;
-    let member = attended.mps.as_deref().map(Membership::of);
-    let member = member.transpose().map_err(io::Error::other)?;
+    let member = attended
+        .mps
+        .as_deref()
+        .map(Membership::of)
+        .transpose()
+        .map_err(io::Error::other)?;
     let process = Identity {
         pid: attended.pid,
         start: attended.start,

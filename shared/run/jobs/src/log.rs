@@ -138,8 +138,12 @@ pub fn plain(text: &str) -> String {
     let line = |line: &str| {
         let bytes = without_colours(line.as_bytes());
         let line = String::from_utf8_lossy(&bytes);
-        let shown = line.trim_end_matches('\r').rsplit('\r').next();
-        let shown = shown.unwrap_or_default().trim_end();
+        let shown = line
+            .trim_end_matches('\r')
+            .rsplit('\r')
+            .next()
+            .unwrap_or_default()
+            .trim_end();
         shown
             .chars()
             .map(|c| if c == '\t' { ' ' } else { c })

@@ -361,8 +361,7 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
 /// Replaces `NaN` and infinity, which Python writes but JSON does not have, by null: the steps of a diverging training
 /// still count.
 fn without_nan(line: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(line);
-    let text = text
+    let text = String::from_utf8_lossy(line)
         .replace("-Infinity", "null")
         .replace("Infinity", "null");
     text.replace("NaN", "null").into_bytes()

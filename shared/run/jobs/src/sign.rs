@@ -96,10 +96,12 @@ impl Sign {
 
     fn is_in_environment(&self, environ: &[u8]) -> bool {
         environ.split(|&b| b == 0).any(|variable| {
-            let value = variable.strip_prefix(MARK.as_bytes());
-            let value = value.and_then(|v| v.strip_prefix(b"="));
-            let number = value.and_then(|v| v.strip_prefix(self.token.as_bytes()));
-            let number = number.and_then(|v| v.strip_prefix(b"."));
+            let value = variable
+                .strip_prefix(MARK.as_bytes())
+                .and_then(|v| v.strip_prefix(b"="));
+            let number = value
+                .and_then(|v| v.strip_prefix(self.token.as_bytes()))
+                .and_then(|v| v.strip_prefix(b"."));
             number.is_some_and(|n| self.job.is_none_or(|job| n == job.to_string().as_bytes()))
         })
     }

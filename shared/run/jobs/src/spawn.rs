@@ -82,13 +82,16 @@ pub(crate) fn spawn(
     sign: &Sign,
     enclosure: Option<&Path>,
 ) -> Result<Process, SpawnError> {
-    let quota = spec.cgroup_procs.as_deref().map(|procs| {
-        Group::open(procs).map_err(|source| SpawnError::Cgroup {
-            path: procs.to_owned(),
-            source: with_limit(source),
+    let quota = spec
+        .cgroup_procs
+        .as_deref()
+        .map(|procs| {
+            Group::open(procs).map_err(|source| SpawnError::Cgroup {
+                path: procs.to_owned(),
+                source: with_limit(source),
+            })
         })
-    });
-    let quota = quota.transpose()?;
+        .transpose()?;
     let must = quota.is_some();
     let group = quota.or_else(|| Group::open(enclosure?).ok());
     let seat = Seat::new(sign, group, must, &spec.cpus);

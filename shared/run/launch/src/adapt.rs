@@ -91,11 +91,14 @@ impl Correction {
         new.provenance.clone_from(&plan.provenance);
         new.link = plan.link;
         new.model = Some(model);
-        let what = changes(plan, &new, measured).into_iter().chain(moved);
-        let what = what.collect::<Vec<_>>().join("; ");
+        let what = changes(plan, &new, measured)
+            .into_iter()
+            .chain(moved)
+            .collect::<Vec<_>>()
+            .join("; ");
         let (plan, timeline) = ordered(launch, new, &predictor)?;
-        let next = Launch::of(plan, timeline, launch.workload.clone());
-        let next = next.map_err(|error| error.to_string())?;
+        let next = Launch::of(plan, timeline, launch.workload.clone())
+            .map_err(|error| error.to_string())?;
         Ok(Adapted::Anew(Box::new(next), what))
     }
 }

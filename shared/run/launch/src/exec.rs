@@ -124,11 +124,12 @@ fn watch(
     console: &Console,
 ) -> Result<Exit, Failure> {
     let relayed = jobs::relay(child.id().cast_signed()).map_err(environment);
-    let output = relayed.and_then(|()| copy(&mut child, console));
-    let output = output.inspect_err(|_| {
-        // The program has done nothing yet.
-        child.kill().and_then(|()| child.wait().map(drop)).ok();
-    })?;
+    let output = relayed
+        .and_then(|()| copy(&mut child, console))
+        .inspect_err(|_| {
+            // The program has done nothing yet.
+            child.kill().and_then(|()| child.wait().map(drop)).ok();
+        })?;
     let mut take = |bytes: &[u8]| {
         if !record.take(bytes) {
             return;

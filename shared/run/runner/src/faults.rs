@@ -62,8 +62,12 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             task: Some(policy.task(cause)),
             reason: format!("{name} {happened}; {jobs}"),
         });
-        let on_it = self.running.iter().filter(|(_, w)| concerned(&w.gpus));
-        let mut on_it: Vec<_> = on_it.map(|(&job, w)| (w.key, job)).collect();
+        let mut on_it: Vec<_> = self
+            .running
+            .iter()
+            .filter(|(_, w)| concerned(&w.gpus))
+            .map(|(&job, w)| (w.key, job))
+            .collect();
         on_it.sort_unstable();
         for (_, job) in on_it {
             self.end(job, Ending::Fault);

@@ -101,8 +101,11 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
 
     /// Time of the next deadline.
     fn due(&self, policy: &dyn Policy<Key = K>) -> Option<Instant> {
-        let limits = self.running.values().filter_map(Watch::deadline);
-        let limits = limits.map(|(at, _)| at);
+        let limits = self
+            .running
+            .values()
+            .filter_map(Watch::deadline)
+            .map(|(at, _)| at);
         policy.due(self).into_iter().chain(limits).min()
     }
 

@@ -53,8 +53,10 @@ impl<'a> Stages<'a> {
         let shown: Vec<_> = arguments.iter().map(|a| cli::shell_word(a)).collect();
         self.console
             .say(&format!("$ mt-{name} {}", shown.join(" ")));
-        let child = tool(name).args(arguments).spawn();
-        let child = child.map_err(|error| unstarted(name, &error))?;
+        let child = tool(name)
+            .args(arguments)
+            .spawn()
+            .map_err(|error| unstarted(name, &error))?;
         let status = self.wait(child)?;
         // The tool has printed the reason. An empty folder is removed, because it would prevent the
         // next attempt.

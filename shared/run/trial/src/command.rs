@@ -76,8 +76,10 @@ impl Command {
     /// The command as a line that a shell and [`Command::parse`] split into the same words.
     #[must_use]
     pub fn text(&self) -> String {
-        let set = self.env.iter();
-        let set = set.map(|(name, value)| format!("{name}={}", shell_word(value)));
+        let set = self
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={}", shell_word(value)));
         let argv = self.argv.iter().map(|word| shell_word(word).into_owned());
         set.chain(argv).collect::<Vec<_>>().join(" ")
     }

@@ -314,12 +314,12 @@ impl Trying<'_> {
 
 /// A command that began only when another had ended, although they were started together; `None` if there is none.
 fn waited(stage: &Stage, alone: &[Alone], who: &[&Command]) -> Option<Waits> {
-    let wholes = stage
+    let wholes: Vec<(f64, f64)> = stage
         .tracks
         .iter()
         .zip(alone)
-        .map(|(t, a)| Some((t.whole()?, a.whole?)));
-    let wholes: Vec<(f64, f64)> = wholes.collect::<Option<_>>()?;
+        .map(|(t, a)| Some((t.whole()?, a.whole?)))
+        .collect::<Option<_>>()?;
     let undisturbed = wholes
         .iter()
         .any(|(whole, alone)| *whole <= UNDISTURBED * alone);

@@ -123,8 +123,10 @@ impl Playing<'_> {
         }
         self.looked = Some(Instant::now());
         let first = |index: &usize| Some((self.task(*index), run.pid(*index)?.cast_signed()));
-        let free = (0..self.commands.len()).filter(|index| !self.held.contains(index));
-        let free: Vec<(TaskId, i32)> = free.filter_map(|index| first(&index)).collect();
+        let free: Vec<(TaskId, i32)> = (0..self.commands.len())
+            .filter(|index| !self.held.contains(index))
+            .filter_map(|index| first(&index))
+            .collect();
         self.seen.look(&free, self.run);
     }
 

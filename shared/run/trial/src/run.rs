@@ -70,8 +70,12 @@ impl Trying<'_> {
         waits.extend(std::mem::take(&mut self.waits));
         waits.dedup_by(|b, a| a.id == b.id);
         let has_copy = |&i: &usize| self.kinds.iter().filter(|k| **k == self.kinds[i]).count() > 1;
-        let copies = everyone.iter().copied().filter(has_copy);
-        let copies: BTreeSet<_> = copies.map(|i| self.commands[i].id.clone()).collect();
+        let copies: BTreeSet<_> = everyone
+            .iter()
+            .copied()
+            .filter(has_copy)
+            .map(|i| self.commands[i].id.clone())
+            .collect();
         let mut files = self.bench.seen.files(&copies);
         // Files with locks are already reported as waits.
         let is_lock = |path: &PathBuf| {

@@ -119,8 +119,11 @@ fn lock_of(locks: &str, pid: i32) -> Option<String> {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(path).is_ok_and(|found| found.ino() == inode)
     };
-    let file = open.flatten().map(|entry| entry.path()).find(is_it);
-    let file = file.and_then(|link| fs::read_link(link).ok());
+    let file = open
+        .flatten()
+        .map(|entry| entry.path())
+        .find(is_it)
+        .and_then(|link| fs::read_link(link).ok());
     Some(file.as_deref().map_or_else(
         || "a file".to_owned(),
         |path: &Path| path.display().to_string(),

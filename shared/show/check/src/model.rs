@@ -40,8 +40,10 @@ fn measured(model: &Model, j: &mut Judge) {
                     j.contradiction("config", corun.config, "a number that is used once");
                 }
                 for (k, run) in corun.tasks.iter().enumerate() {
-                    let task = model.workload.task_index(&run.id);
-                    let task = task.map(|i| &model.workload.tasks[i]);
+                    let task = model
+                        .workload
+                        .task_index(&run.id)
+                        .map(|i| &model.workload.tasks[i]);
                     if task.is_some_and(|t| !t.batch_sizes.contains(&run.batch)) {
                         let truth = "one of the workload's batch sizes";
                         j.field("tasks", |j| {
@@ -282,8 +284,7 @@ impl Refit {
             Ok(own) if *own == model.predictor => {}
             // If the best family is that of the model, comparing with its fit gives the clearer message.
             Ok(own) => {
-                let near = by_merit.as_ref().ok();
-                let near = near.filter(|o| o.method == method);
+                let near = by_merit.as_ref().ok().filter(|o| o.method == method);
                 let (claimed, recomputed) = difference(&model.predictor, near.unwrap_or(own));
                 j.contradiction("predictor", claimed, recomputed);
             }

@@ -182,14 +182,17 @@ fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
     for (i, task) in schedule.assignments.iter().enumerate() {
         let (job, round, start) = (task.job, task.round, task.start.get());
         let first = before.get(&(job, round)).map(|&end| (round, start, end));
-        let inside = within.get(&(job, round)).filter(|_| task.rounds > 1);
-        let inside = inside.into_iter().flat_map(|&(first, last)| {
-            let rounds = task.rounds - 1;
-            [
-                (round + 1, start + task.period, first),
-                (round + rounds, start + later(task, rounds), last),
-            ]
-        });
+        let inside = within
+            .get(&(job, round))
+            .filter(|_| task.rounds > 1)
+            .into_iter()
+            .flat_map(|&(first, last)| {
+                let rounds = task.rounds - 1;
+                [
+                    (round + 1, start + task.period, first),
+                    (round + rounds, start + later(task, rounds), last),
+                ]
+            });
         let early = |&(_, start, ready): &(u32, f64, f64)| start < ready * (1.0 - ROUNDING);
         if let Some((round, start, ready)) = first.into_iter().chain(inside).find(early) {
             let least = format!("at least {ready}, when round {} ends", round - 1);
@@ -313,8 +316,12 @@ fn bounds(schedule: &Schedule, cost: f64, j: &mut Judge) {
 }
 
 fn baselines(schedule: &Schedule, j: &mut Judge) {
-    let arrivals = schedule.cluster.jobs.iter();
-    let arrivals: f64 = arrivals.map(|n| n.weight.get() * n.arrival.get()).sum();
+    let arrivals: f64 = schedule
+        .cluster
+        .jobs
+        .iter()
+        .map(|n| n.weight.get() * n.arrival.get())
+        .sum();
     for (i, other) in schedule.baselines.iter().enumerate() {
         j.field("baselines", |j| {
             j.index(i, |j| {

@@ -56,8 +56,12 @@ impl Ticks {
     /// guests is included in user.
     fn of(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
-        let ticks = line.split_whitespace().take(8).map(str::parse);
-        let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
+        let ticks: Vec<u64> = line
+            .split_whitespace()
+            .take(8)
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?;
         let all = ticks.iter().sum();
         let idle: u64 = ticks.get(3..5)?.iter().sum();
         let worked = all - idle;

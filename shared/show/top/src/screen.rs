@@ -142,8 +142,10 @@ fn table<'a>(rows: &[&'a Row]) -> Table<'a> {
     });
     let id = rows.iter().map(|row| row.id.chars().count()).max();
     let id = u16::try_from(id.unwrap_or(0).clamp(5, 16)).unwrap_or(16);
-    let widths = [id, 11, 7, 5, BAR as u16 + 5, 7, 5].map(Constraint::Length);
-    let widths = widths.into_iter().chain([Constraint::Min(8)]);
+    let widths = [id, 11, 7, 5, BAR as u16 + 5, 7, 5]
+        .map(Constraint::Length)
+        .into_iter()
+        .chain([Constraint::Min(8)]);
     Table::new(body, widths)
         .header(TableRow::new(head).style(Style::new().add_modifier(Modifier::UNDERLINED)))
         .column_spacing(1)

@@ -25,8 +25,7 @@ pub(super) fn read(
     jobs: &[ClusterJob],
     c: &mut Checker,
 ) -> Option<Vec<Sharing>> {
-    let numbers = jobs.iter().map(|j| j.id.as_str()).zip(0..);
-    let numbers: HashMap<&str, usize> = numbers.collect();
+    let numbers: HashMap<&str, usize> = jobs.iter().map(|j| j.id.as_str()).zip(0..).collect();
     let mut seen = HashSet::new();
     c.list("sharing", wire, |pair, c| {
         let pair = pair_of(pair, &numbers, jobs, c)?;

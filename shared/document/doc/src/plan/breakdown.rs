@@ -38,8 +38,9 @@ pub(super) fn marginal(wire: &wire::Marginal, c: &mut Checker) -> Option<Margina
     let id = c.unit("id", TaskId::new(&wire.id));
     let share = c.unit("share_percent", Share::from_percent(wire.share_percent));
     let changes = c.field("samples_per_s_change", |c| {
-        let named = wire.samples_per_s_change.iter();
-        let named: Vec<_> = named
+        let named: Vec<_> = wire
+            .samples_per_s_change
+            .iter()
             .map(|(id, &change)| Some((c.unit(id, TaskId::new(id))?, change)))
             .collect();
         named.into_iter().collect::<Option<_>>()
@@ -53,8 +54,11 @@ pub(super) fn marginal(wire: &wire::Marginal, c: &mut Checker) -> Option<Margina
 }
 
 pub(super) fn gpu_plan(wire: &wire::GpuPlan, c: &mut Checker) -> Option<GpuPlan> {
-    let tasks = wire.tasks.iter();
-    let tasks: Vec<_> = tasks.map(|id| c.unit("tasks", TaskId::new(id))).collect();
+    let tasks: Vec<_> = wire
+        .tasks
+        .iter()
+        .map(|id| c.unit("tasks", TaskId::new(id)))
+        .collect();
     let rv = c.unit("rv_percent", TotalShare::from_percent(wire.rv_percent));
     Some(GpuPlan {
         gpu: wire.gpu,

@@ -172,8 +172,12 @@ impl Member {
             let step = *samples as f64 / rate.samples_per_s;
             (until - step).max(0.0)
         };
-        let all = self.startups.iter().copied();
-        let all: Vec<f64> = all.chain(self.firsts.iter().map(begun)).collect();
+        let all: Vec<f64> = self
+            .startups
+            .iter()
+            .copied()
+            .chain(self.firsts.iter().map(begun))
+            .collect();
         let mean = |values: &[f64]| {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             Seconds::new(mean).ok().filter(|_| !values.is_empty())
@@ -181,8 +185,9 @@ impl Member {
         let times: Vec<f64> = self.runs.iter().map(|(t, _)| t.as_secs_f64()).collect();
         let samples: u64 = self.runs.iter().map(|(_, n)| n).sum();
         let samples = samples.checked_div(self.runs.len() as u64);
-        let run = mean(&times).zip(samples.and_then(|n| Samples::new(n).ok()));
-        let run = run.map(|(time, samples)| WholeRun { time, samples });
+        let run = mean(&times)
+            .zip(samples.and_then(|n| Samples::new(n).ok()))
+            .map(|(time, samples)| WholeRun { time, samples });
         let startup = mean(&all).filter(|_| !self.whole);
         Launch {
             // The start-up must not exceed the whole run, although the two are means over different launches.

@@ -181,8 +181,13 @@ fn noise_is_drawn_anew_when_measured_again() {
         measured.rates.iter().map(|r| r.throughput.get()).collect()
     };
     let mut sim = open(&workload(PAIR), &options(5.0)).unwrap().device;
-    let first = sim.measure(&pair, &once(3, 0.0)).unwrap();
-    let first: Vec<f64> = first.rates.iter().map(|r| r.throughput.get()).collect();
+    let first: Vec<f64> = sim
+        .measure(&pair, &once(3, 0.0))
+        .unwrap()
+        .rates
+        .iter()
+        .map(|r| r.throughput.get())
+        .collect();
     assert_eq!(rates(5.0, 0), first);
     assert_eq!(rates(5.0, 1), rates(5.0, 1));
     // The mean of many noisy values equals the value without noise, within five standard errors.

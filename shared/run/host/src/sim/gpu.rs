@@ -46,8 +46,10 @@ impl SimulatedGpu {
             let path = format!("$.device.{field}");
             OpenError::workload(code, &path, error.to_string(), advice)
         })?;
-        let built_in = simulator.gpu().memory_bytes();
-        let built_in = built_in.and_then(|bytes| Bytes::new(bytes).ok());
+        let built_in = simulator
+            .gpu()
+            .memory_bytes()
+            .and_then(|bytes| Bytes::new(bytes).ok());
         Ok((simulator, device.memory.or(built_in)))
     }
 
@@ -184,11 +186,13 @@ impl SimulatedGpu {
 
 /// The tasks of a configuration, with the program of each.
 fn tasks<'p>(configuration: &[Setting], programs: &'p [Arc<Program>]) -> Vec<SimTask<'p>> {
-    let all = configuration.iter().zip(programs);
-    let all = all.map(|(run, program)| SimTask {
-        program,
-        share: run.share,
-    });
+    let all = configuration
+        .iter()
+        .zip(programs)
+        .map(|(run, program)| SimTask {
+            program,
+            share: run.share,
+        });
     all.collect()
 }
 

@@ -25,8 +25,10 @@ impl Watched {
         let job = procs.and_then(Path::parent);
         let above = job.into_iter().flat_map(Path::ancestors);
         // Ancestors of this process's own groups prove nothing, because an unrelated process may have been killed.
-        let above = above.take_while(|dir| !own.iter().any(|own| own == dir));
-        let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        let above: Vec<PathBuf> = above
+            .take_while(|dir| !own.iter().any(|own| own == dir))
+            .map(Path::to_owned)
+            .collect();
         let counted = |group: PathBuf| {
             let alone = job == Some(group.as_path());
             kills(&group).map(|kills| Counted {

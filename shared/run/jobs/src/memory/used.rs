@@ -73,8 +73,10 @@ impl MemoryMeter {
         let now = alone.saturating_sub(shared);
         // The kernel's peak includes files. Files are mapped once and stay mapped, so those that are mapped now are
         // subtracted.
-        let peak = field("VmHWM:")?.saturating_sub(field("RssFile:")?);
-        let peak = peak.saturating_sub(shared).max(now);
+        let peak = field("VmHWM:")?
+            .saturating_sub(field("RssFile:")?)
+            .saturating_sub(shared)
+            .max(now);
         Some(MemoryUse { now, peak })
     }
 

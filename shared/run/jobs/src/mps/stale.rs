@@ -65,8 +65,9 @@ impl RunDir {
             private_dir(&path.join(name))?;
         }
         let lock = lock(&path.join("lock"))?;
-        let written = Owner::this("mps").write(&path);
-        let written = written.and_then(|()| fs::write(path.join("gpu"), gpus.join("\n")));
+        let written = Owner::this("mps")
+            .write(&path)
+            .and_then(|()| fs::write(path.join("gpu"), gpus.join("\n")));
         written.map_err(MpsError::io(format!("cannot write in {}", path.display())))?;
         Ok(Self { path, _lock: lock })
     }

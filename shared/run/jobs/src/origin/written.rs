@@ -60,8 +60,10 @@ fn is_zero(number: &i32) -> bool {
 impl From<Origin> for Wire {
     fn from(origin: Origin) -> Self {
         let wire = |limit| (limit != RLIM_INFINITY).then_some(limit);
-        let limits = LIMITS.iter().zip(origin.limits);
-        let limits = limits.filter(|(_, limit)| *limit != Limit::NONE);
+        let limits = LIMITS
+            .iter()
+            .zip(origin.limits)
+            .filter(|(_, limit)| *limit != Limit::NONE);
         Self {
             umask: format!("{:04o}", origin.umask),
             nice: origin.nice,
@@ -101,8 +103,9 @@ impl TryFrom<Wire> for Origin {
     type Error = OriginError;
 
     fn try_from(wire: Wire) -> Result<Self, OriginError> {
-        let umask = u32::from_str_radix(&wire.umask, 8).ok();
-        let umask = umask.filter(|mask| *mask <= 0o777);
+        let umask = u32::from_str_radix(&wire.umask, 8)
+            .ok()
+            .filter(|mask| *mask <= 0o777);
         if !(-20..=19).contains(&wire.nice) {
             return Err(OriginError::Nice(wire.nice));
         }

@@ -102,8 +102,11 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
         entry.push(value);
         entry
     };
-    let env = spec.env.iter().filter(|(name, _)| *name != mark.0);
-    let env = env.map(|(name, value)| entry(name, value));
+    let env = spec
+        .env
+        .iter()
+        .filter(|(name, _)| *name != mark.0)
+        .map(|(name, value)| entry(name, value));
     let cwd = spec.cwd.as_deref();
     let program = Program {
         argv: Words::new(spec.argv.iter().cloned())?,

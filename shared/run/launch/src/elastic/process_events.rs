@@ -113,8 +113,12 @@ impl ElasticLaunch<'_> {
             return;
         }
         // Ranks other than 0 report nothing; they count as ready when rank 0 is.
-        let others = self.members[i].ranks.iter().skip(1);
-        let others: Vec<Key> = others.map(|rank| rank.key).collect();
+        let others: Vec<Key> = self.members[i]
+            .ranks
+            .iter()
+            .skip(1)
+            .map(|rank| rank.key)
+            .collect();
         for key in others {
             run.settle(key);
         }
@@ -328,8 +332,11 @@ impl ElasticLaunch<'_> {
 
     /// Number of GPUs for training `i` apart from those that other trainings have or were promised.
     fn room(&self, i: usize) -> u32 {
-        let others = self.members.iter().enumerate();
-        let others = others.filter(|(k, m)| *k != i && m.stage != Stage::Ended);
+        let others = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(k, m)| *k != i && m.stage != Stage::Ended);
         let taken: usize = others
             .map(|(_, m)| (m.wanted_gpus() as usize).max(m.gpus.len()))
             .sum();

@@ -51,8 +51,12 @@ impl ElasticLaunch<'_> {
 
     /// Free GPUs that are not reserved for standby processes.
     pub(super) fn unreserved(&self) -> BTreeSet<usize> {
-        let reserved = self.members.iter().filter_map(|m| m.next.as_ref());
-        let reserved: BTreeSet<usize> = reserved.flat_map(|n| n.gpus.iter().copied()).collect();
+        let reserved: BTreeSet<usize> = self
+            .members
+            .iter()
+            .filter_map(|m| m.next.as_ref())
+            .flat_map(|n| n.gpus.iter().copied())
+            .collect();
         self.free.difference(&reserved).copied().collect()
     }
 

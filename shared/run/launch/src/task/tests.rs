@@ -17,8 +17,10 @@ fn computing(begun: Instant) -> TaskRun {
 fn summary(task: &TaskRun) -> TaskSummary {
     let text = r#"{"schema":"mt.workload/1","tasks":[{"id":"a","batch_sizes":[32],"job":{"argv":["true"]}}]}"#;
     let frames = doc::Frames::new(text.as_bytes(), "test");
-    let workload = doc::Documents::<_, doc::Workload>::new(frames).next();
-    let workload = workload.unwrap().unwrap();
+    let workload = doc::Documents::<_, doc::Workload>::new(frames)
+        .next()
+        .unwrap()
+        .unwrap();
     let known: &Task = &workload.tasks[0];
     let planned = PlanTask {
         id: known.id.clone(),

@@ -116,8 +116,11 @@ fn state(text: &str) -> Option<TrainingState> {
     let mut words = text.split_whitespace();
     let step = words.next()?.strip_prefix("step=")?.parse().ok()?;
     let samples = words.next()?.strip_prefix("samples=")?.parse().ok()?;
-    let losses = words.next()?.strip_prefix("losses=")?;
-    let losses = losses.split(',').filter(|l| !l.is_empty());
+    let losses = words
+        .next()?
+        .strip_prefix("losses=")?
+        .split(',')
+        .filter(|l| !l.is_empty());
     Some(TrainingState {
         step,
         samples,

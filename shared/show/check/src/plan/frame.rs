@@ -305,8 +305,10 @@ impl Frame<'_> {
     /// Progress per second of a task at this rate, relative to its maximum alone.
     pub fn progress(&self, task: usize, batch: Batch, rate: f64) -> f64 {
         let own = &self.workload.tasks[task];
-        let alone = self.sizes(task).into_iter();
-        let alone = alone.map(|b| self.predictor.solo(task, b) * efficiency(own, b));
+        let alone = self
+            .sizes(task)
+            .into_iter()
+            .map(|b| self.predictor.solo(task, b) * efficiency(own, b));
         rate * efficiency(own, batch) / alone.fold(0.0, f64::max)
     }
 

@@ -64,8 +64,11 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let relative = |d: &Decision| rate(d) / d.solo.get();
     let rates = || found.decisions.iter().map(rate);
     let relatives = || found.decisions.iter().map(relative);
-    let times = plan.tasks.iter().zip(rates());
-    let times = times.map(|(task, rate)| Some(-task.samples?.as_f64() / rate));
+    let times = plan
+        .tasks
+        .iter()
+        .zip(rates())
+        .map(|(task, rate)| Some(-task.samples?.as_f64() / rate));
     let least = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, f64::min);
     let value: Option<f64> = match found.objective.kind {
         ObjectiveKind::Raw => Some(rates().sum()),

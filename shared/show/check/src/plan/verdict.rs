@@ -110,8 +110,7 @@ fn alone(
     for (i, task) in frame.workload.tasks.iter().enumerate() {
         let rate = |b| frame.predictor.solo(i, b);
         let sizes = frame.sizes(i);
-        let best = sizes.iter().map(|&b| rate(b));
-        let best = best.fold(0.0, f64::max);
+        let best = sizes.iter().map(|&b| rate(b)).fold(0.0, f64::max);
         serial[i] = work[i] / best;
         fastest[i] = best;
         let at = claimed.tasks.iter().position(|t| t.id == task.id);
@@ -150,8 +149,7 @@ fn alone(
 /// Judges the time together with its interval, and the best scheme with equal shares.
 fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
     let time = |choices: &Choices, errors: f64| -> Option<f64> {
-        let each = choices.gpus().into_iter();
-        let each = each.map(|gpu| {
+        let each = choices.gpus().into_iter().map(|gpu| {
             last_end(
                 frame.predictor,
                 choices,

@@ -159,8 +159,10 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
             Cell::number(fairness(plan, profile, &sample)),
         ]);
         for (id, rate) in promise.rates.into_iter().flatten() {
-            let truth = sample.iter().find(|t| t.id.as_str() == id);
-            let truth = truth.map(|t| t.throughput.get());
+            let truth = sample
+                .iter()
+                .find(|t| t.id.as_str() == id)
+                .map(|t| t.throughput.get());
             pairs.extend(truth.map(|t| (id.clone(), rate, t)));
             tasks.rows.push(vec![
                 id.into(),
@@ -175,8 +177,9 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
             .feasible()
             .into_iter()
             .flat_map(|found| &found.baselines);
-        let claimed = schemes.find(|b| b.name == Scheme::Temporal);
-        let claimed = claimed.map(|b| b.total_samples_per_s);
+        let claimed = schemes
+            .find(|b| b.name == Scheme::Temporal)
+            .map(|b| b.total_samples_per_s);
         totals.rows.push(vec![
             "temporal".into(),
             Cell::number(claimed),

@@ -55,8 +55,9 @@ pub fn add(report: &mut Report, events: &[RunEvent]) {
     };
     let saved = last.learning.saved_s;
     let all: f64 = rounds.iter().map(|r| r.took_s).sum();
-    let part = Some(100.0 * saved / (all + saved)).filter(|_| all > 0.0 && all + saved > 0.0);
-    let part = part.map_or(String::new(), |p| format!(" ({p:.1} %)"));
+    let part = Some(100.0 * saved / (all + saved))
+        .filter(|_| all > 0.0 && all + saved > 0.0)
+        .map_or(String::new(), |p| format!(" ({p:.1} %)"));
     let what = if saved < 0.0 { "lost" } else { "saved" };
     report.fact(
         "learnt",

@@ -274,8 +274,10 @@ fn points(key: &'static str, title: &str, kind: ObjectiveKind, points: &[ParetoP
         .measured("mismatch", "mismatch", "")
         .column("tasks", "task, batch size, share", "");
     for p in points {
-        let tasks = p.tasks.iter();
-        let tasks = tasks.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
+        let tasks = p
+            .tasks
+            .iter()
+            .map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
         table.rows.push(vec![
             Cell::Number(told(kind, p.objective)),
             Cell::Number(p.total_samples_per_s),
@@ -295,8 +297,10 @@ fn explanation(found: &Feasible) -> Table {
         .measured("objective_change", "objective changes by", "")
         .measured("samples_per_s_change", "throughput changes by", "samples/s");
     for m in &found.explanation {
-        let changes = m.samples_per_s_change.iter();
-        let changes = changes.map(|(id, by)| format!("{id} {by:+.1}"));
+        let changes = m
+            .samples_per_s_change
+            .iter()
+            .map(|(id, by)| format!("{id} {by:+.1}"));
         table.rows.push(vec![
             m.id.as_str().into(),
             Cell::Number(m.share.percent()),

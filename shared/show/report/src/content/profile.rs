@@ -36,8 +36,10 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
         report.fact("GPU utilisation", used);
     }
     report.fact("seed", header.seed.to_string());
-    let noise_scales = profile.end.iter().flat_map(|end| &end.noise_scales);
-    let noise_scales: Vec<String> = noise_scales
+    let noise_scales: Vec<String> = profile
+        .end
+        .iter()
+        .flat_map(|end| &end.noise_scales)
         .map(|n| format!("{} {} ± {}", n.id, plain(n.samples), plain(n.stderr)))
         .collect();
     if !noise_scales.is_empty() {
@@ -141,8 +143,10 @@ fn alone(profile: &Profile) -> Table {
 
 /// The settings of a configuration as text: `a 64 at 60 %`.
 fn setting(sample: &Sample) -> String {
-    let runs = sample.tasks.iter();
-    let runs = runs.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
+    let runs = sample
+        .tasks
+        .iter()
+        .map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
     runs.collect::<Vec<_>>().join("; ")
 }
 
@@ -185,8 +189,10 @@ fn failures(profile: &Profile) -> Table {
         .column("setting", "task, batch size, share", "")
         .column("reason", "reason", "");
     for failure in &profile.failures {
-        let runs = failure.tasks.iter();
-        let runs = runs.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
+        let runs = failure
+            .tasks
+            .iter()
+            .map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
         let setting = runs.collect::<Vec<_>>().join("; ");
         let cells = vec![
             Cell::Count(failure.config),

@@ -161,8 +161,10 @@ fn policies(schedule: &Schedule) -> Table {
         schedule.flow_cost,
         1.0 + schedule.gap,
     )];
-    let others = schedule.baselines.iter();
-    let others = others.map(|b| (b.name, b.cost, b.flow_cost, b.over_bound));
+    let others = schedule
+        .baselines
+        .iter()
+        .map(|b| (b.name, b.cost, b.flow_cost, b.over_bound));
     for (name, cost, flow, over) in own.into_iter().chain(others) {
         table.rows.push(vec![
             name.name().into(),

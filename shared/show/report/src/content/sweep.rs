@@ -32,8 +32,10 @@ impl Sweep {
 
     /// Predicted and measured throughput over R_v, if at least two with different R_v were measured.
     pub fn report(self) -> Option<Report> {
-        let each = self.promises.iter();
-        let each = each.filter_map(|(p, measured)| Some((p.rv_percent(), p.total, (*measured)?)));
+        let each = self
+            .promises
+            .iter()
+            .filter_map(|(p, measured)| Some((p.rv_percent(), p.total, (*measured)?)));
         let mut rows: Vec<(f64, f64, f64)> = each.collect();
         rows.sort_by(|a, b| a.0.total_cmp(&b.0));
         rows.dedup_by_key(|row| row.0);

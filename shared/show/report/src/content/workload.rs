@@ -50,8 +50,10 @@ pub fn fingerprint(device: &DeviceFingerprint) -> String {
     let units = device
         .units
         .map_or(String::new(), |n| format!(", {n} units"));
-    let noise = device.noise_percent.as_ref();
-    let noise = noise.map_or(String::new(), |n| format!(", with {n} % noise"));
+    let noise = device
+        .noise_percent
+        .as_ref()
+        .map_or(String::new(), |n| format!(", with {n} % noise"));
     let how = if device.simulated { "simulated " } else { "" };
     format!("{how}{}{units}{noise}", device.name)
 }

@@ -40,8 +40,12 @@ pub fn terminal(report: &Report, width: Option<u16>) -> String {
     for note in &report.notes {
         out.push_str(&format!("\n{}\n", clean(note)));
     }
-    let width = report.legend.iter().map(|(term, _)| term.chars().count());
-    let width = width.max().unwrap_or(0);
+    let width = report
+        .legend
+        .iter()
+        .map(|(term, _)| term.chars().count())
+        .max()
+        .unwrap_or(0);
     for (i, (term, meaning)) in report.legend.iter().enumerate() {
         let gap = if i == 0 { "\n" } else { "" };
         out.push_str(&format!("{gap}{term:<width$}  {meaning}\n"));
