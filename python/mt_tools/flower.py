@@ -22,10 +22,17 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import ray
-from flwr.server.superlink.fleet.vce.backend import raybackend
-from flwr.simulation.ray_transport.ray_actor import VirtualClientEngineActor
-from ray.exceptions import OutOfMemoryError, RayActorError, RayError
+try:
+    import ray
+    from flwr.server.superlink.fleet.vce.backend import raybackend
+    from flwr.simulation.ray_transport.ray_actor import VirtualClientEngineActor
+    from ray.exceptions import OutOfMemoryError, RayActorError, RayError
+except ImportError as error:
+    needed = f"this needs Flower's simulation: pip install 'flwr[simulation]' ({error})"
+    if __name__ == "__main__":
+        print(f"mt: {needed}", file=sys.stderr)
+        sys.exit(3)
+    raise ImportError(needed) from error
 
 from . import gpus
 from .memory import anonymous, free_and_total, kills
@@ -374,14 +381,23 @@ def run(app: Path, supernodes: int, overrides: List[str], sized: bool = True, ba
         exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE)
 
 
+def count(text: str) -> int:
+    """Parses a number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of clients, 1 or more")
+    return int(text)
+
+
 def main(words: Optional[List[str]] = None) -> None:
     from . import together
+
+    from flwr.common.config import get_project_config
 
     parser = argparse.ArgumentParser(prog="python3 -m mt_tools.flower", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(required=True, dest="command", metavar="run|together")
     command = commands.add_parser("run", help="run an app as a simulation")
     command.add_argument("app", type=Path, help="folder with the app's pyproject.toml")
-    command.add_argument("--supernodes", type=int, required=True, metavar="N", help="number of virtual clients")
+    command.add_argument("--supernodes", type=count, required=True, metavar="N", help="number of virtual clients")
     command.add_argument("--run-config", action="append", default=[], metavar="'K=V ...'", help="as flwr run has it")
     several = commands.add_parser("together", help="run several apps at once")
     together.options(several)
@@ -389,6 +405,10 @@ def main(words: Optional[List[str]] = None) -> None:
     for app in arguments.apps if arguments.command == "together" else [arguments.app]:
         if not (app / "pyproject.toml").is_file():
             parser.error(f"{app} has no pyproject.toml; name the folder of a Flower app")
+        try:
+            get_project_config(app)
+        except Exception as error:
+            parser.error(f"{app / 'pyproject.toml'}: {error}")
     if arguments.command == "together":
         together.command(several, arguments)
     run(arguments.app.resolve(), arguments.supernodes, arguments.run_config)
