@@ -53,7 +53,6 @@ pub(crate) struct Worth {
 pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
     let templates = seen.iter().map(|s| s.template + 1).max().unwrap_or(0);
     let jobs = seen.iter().map(|s| s.job + 1).max().unwrap_or(0);
-    let weight = |s: &Seen| s.seconds.min(FULL) / FULL / (NOISE * NOISE);
     let mut means = vec![0.0; templates];
     let mut own = vec![0.0; jobs];
     let mut all: BTreeMap<At, Worth> = BTreeMap::new();
@@ -62,31 +61,33 @@ pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
         worth.jobs += 1;
         worth.seconds += s.seconds;
     }
+    // The position of the situation and the weight of each: the rounds need both many times.
+    let places: BTreeMap<At, usize> = all.keys().copied().zip(0..).collect();
+    let weight = |s: &Seen| s.seconds.min(FULL) / FULL / (NOISE * NOISE);
+    let places: Vec<(usize, f64)> = seen.iter().map(|s| (places[&s.at], weight(s))).collect();
+    let mut worths = vec![0.0; all.len()];
     let mut spread: f64 = 0.1;
     for _ in 0..ROUNDS {
         let mut sums = vec![(0.0, 0.0); templates];
-        for s in seen {
-            let left = s.log - own[s.job] - all.get(&s.at).map_or(0.0, |worth| worth.log);
-            sums[s.template].0 += weight(s) * left;
-            sums[s.template].1 += weight(s);
+        for (s, (place, weight)) in seen.iter().zip(&places) {
+            sums[s.template].0 += weight * (s.log - own[s.job] - worths[*place]);
+            sums[s.template].1 += weight;
         }
         for (mean, (sum, weights)) in means.iter_mut().zip(sums) {
             *mean = if weights > 0.0 { sum / weights } else { 0.0 };
         }
-        let mut sums: BTreeMap<At, (f64, f64)> = BTreeMap::new();
-        for s in seen {
-            let sum = sums.entry(s.at).or_default();
-            sum.0 += weight(s) * (s.log - means[s.template] - own[s.job]);
-            sum.1 += weight(s);
+        let mut sums = vec![(0.0, 0.0); worths.len()];
+        for (s, (place, weight)) in seen.iter().zip(&places) {
+            sums[*place].0 += weight * (s.log - means[s.template] - own[s.job]);
+            sums[*place].1 += weight;
         }
-        for (at, (sum, weights)) in sums {
-            all.entry(at).or_default().log = sum / weights;
+        for (worth, (sum, weights)) in worths.iter_mut().zip(sums) {
+            *worth = sum / weights;
         }
         let mut sums = vec![(0.0, 0.0); jobs];
-        for s in seen {
-            let left = s.log - means[s.template] - all.get(&s.at).map_or(0.0, |worth| worth.log);
-            sums[s.job].0 += weight(s) * left;
-            sums[s.job].1 += weight(s);
+        for (s, (place, weight)) in seen.iter().zip(&places) {
+            sums[s.job].0 += weight * (s.log - means[s.template] - worths[*place]);
+            sums[s.job].1 += weight;
         }
         let prior = 1.0 / (spread * spread);
         let mut squares = 0.0;
@@ -98,7 +99,8 @@ pub(crate) fn fit(seen: &[Seen]) -> (BTreeMap<At, Worth>, Vec<f64>) {
             .sqrt()
             .clamp(SPREAD.0, SPREAD.1);
     }
-    for worth in all.values_mut() {
+    for (worth, log) in all.values_mut().zip(worths) {
+        worth.log = log;
         worth.doubt = spread / (worth.jobs.max(1) as f64).sqrt();
     }
     (all, means)
