@@ -78,7 +78,8 @@ class GpuBackend(flower.SizedBackend):
         if not self.sizer.may_start(now, self.free, own):
             return None
         # The GPU with the fewest at work is first: unlike ones are filled by how soon their clients end.
-        by_work = sorted(self.cards.keys() - self.lost, key=lambda uuid: len(self.cards[uuid].running))
+        there = [uuid for uuid in self.cards if uuid not in self.lost]
+        by_work = sorted(there, key=lambda uuid: len(self.cards[uuid].running))
         for uuid in by_work:
             card = self.cards[uuid]
             idle = [worker for worker in self.idle if self._card(worker) is card and card.may_start(worker.number)]
@@ -87,9 +88,11 @@ class GpuBackend(flower.SizedBackend):
                 card.started(idle[-1].number)
                 return idle[-1]
         for uuid in by_work:
-            if self.cards[uuid].may_create():
+            card = self.cards[uuid]
+            # Clients that use no GPU get another worker as on processors: once the idle time has paid for its start.
+            if card.may_create() and (not card.known or card.peak or not self.at_work or self.sizer.may_create()):
                 worker = self._on(uuid)
-                self.cards[uuid].started(worker.number)
+                card.started(worker.number)
                 return worker
         for uuid in by_work:
             if self.cards[uuid].has_room():

@@ -196,6 +196,8 @@ class Card:
     running: Set[int] = field(default_factory=set)
     #: Workers that have ended a piece of work, and so have loaded what they need.
     warm: Set[int] = field(default_factory=set)
+    #: Whether a piece of work has shown what a worker needs.
+    known: bool = False
     #: Highest number of bytes of a worker.
     peak: int = 0
     level: int = 1
@@ -206,24 +208,20 @@ class Card:
     _ended: int = 0
     _seconds: float = 0.0
 
-    def known(self) -> bool:
-        """Whether a piece of work has shown what a worker needs."""
-        return bool(self.warm)
-
     def may_start(self, worker: int) -> bool:
         """Whether a worker that is there may begin a piece of work."""
         return self.has_room() and self._fits(self.bytes.get(worker, 0))
 
     def may_create(self) -> bool:
         """Whether one more worker may be started."""
-        if not self.known():
+        if not self.known:
             return not self.bytes
         return not self.peak or (self.has_room() and len(self.bytes) < self.level and self._fits(0))
 
     def has_room(self) -> bool:
         """Whether one more may train, if its memory suffices."""
         # Without memory of the GPU it is not used, and no reason to wait.
-        return not self.running or (self.known() and (not self.peak or len(self.running) < self.level))
+        return not self.running or (self.known and (not self.peak or len(self.running) < self.level))
 
     def _fits(self, own: int) -> bool:
         if not self.running or not self.peak:
@@ -250,6 +248,7 @@ class Card:
             self._ended += 1
         self.running.discard(worker)
         self.warm.add(worker)
+        self.known = True
         self._judge()
 
     def failed(self, worker: int) -> None:
