@@ -285,7 +285,7 @@ impl Round {
     ) -> Result<f64, OverlapError> {
         let (played, sizes) = (self.rates(rates, settings), batches(settings));
         let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
-        let near = Nearby::new((&base, &at, &here.rows), (&played, &sizes), together)?;
+        let near = Nearby::new(&base, &at, &here.rows, &played, &sizes, together)?;
         overlap::estimate_along(&self.instance, &near, &sizes, &here.sequence, below_s)
     }
 

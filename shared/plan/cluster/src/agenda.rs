@@ -300,7 +300,7 @@ impl Agenda {
                 heads[gpu] += 1;
                 free[gpu] = start + train;
                 let (trained, synced) = (start + train, start + train + sync);
-                out.push(Assignment::new(place, gpu, (start, trained, synced)));
+                out.push(Assignment::new(place, gpu, start, trained, synced));
                 jobs[n].start(&self.problem.jobs[n], synced);
             }
         }

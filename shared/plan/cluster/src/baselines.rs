@@ -60,8 +60,7 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
                 let class = problem.gpus[gpu];
                 let trained = now + job.train[class];
                 let synced = trained + job.sync[class];
-                let times = (now, trained, synced);
-                assignments.push(Assignment::new(p.next_task(n), gpu, times));
+                assignments.push(Assignment::new(p.next_task(n), gpu, now, trained, synced));
                 free[gpu] = trained;
                 p.start(job, synced);
             }
@@ -107,7 +106,7 @@ fn start_gang(
             round,
             task,
         };
-        out.push(Assignment::new(place, gpu, (now, trained, trained + sync)));
+        out.push(Assignment::new(place, gpu, now, trained, trained + sync));
     }
     Some(trained + sync)
 }

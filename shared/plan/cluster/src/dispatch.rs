@@ -418,10 +418,11 @@ impl<'p> Player<'p> {
         mut note: impl FnMut(Assignment),
     ) {
         let progress = &mut self.jobs[n];
+        let (start, trained, synced) = times;
         let assignment = Assignment {
             rounds,
             period,
-            ..Assignment::new(progress.next_task(n), gpu, times)
+            ..Assignment::new(progress.next_task(n), gpu, start, trained, synced)
         };
         note(assignment);
         self.starts.push(Start { job: n, gpu });

@@ -154,9 +154,14 @@ impl Search<'_> {
         let job = &self.problem.jobs[branch.job];
         let p = &mut self.jobs[branch.job];
         for &gpu in &branch.gpus {
-            let times = (branch.start, branch.trained, branch.synced);
             let place = p.next_task(branch.job);
-            self.path.push(Assignment::new(place, gpu, times));
+            self.path.push(Assignment::new(
+                place,
+                gpu,
+                branch.start,
+                branch.trained,
+                branch.synced,
+            ));
             self.free[gpu] = branch.trained;
             p.start(job, branch.synced);
         }

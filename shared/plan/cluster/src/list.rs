@@ -120,7 +120,7 @@ impl List<'_> {
                 task,
                 ..progress.next_task(n)
             };
-            note(Assignment::new(place, gpu, (start, trained, synced)));
+            note(Assignment::new(place, gpu, start, trained, synced));
         };
         if job.gang.is_some() {
             let found = slot(problem, n, lanes, ready, self.fill)?;

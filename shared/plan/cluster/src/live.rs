@@ -165,13 +165,13 @@ impl<N> Live<N> {
         };
         job.left.remove(at);
         job.seats.push((place.task, gpu));
-        let mut own = Underway::new(&self.problem, (place.job, place.task), gpu, now);
+        let mut own = Underway::new(&self.problem, place.job, place.task, gpu, now);
         if self.problem.jobs[place.job].gang.is_some() {
             let gpus: Vec<usize> = job.seats.iter().map(|s| s.1).collect();
-            let pace = self.problem.pace(place.job, &gpus);
-            own.keep_pace(pace);
+            let (train, sync) = self.problem.pace(place.job, &gpus);
+            own.keep_pace(train, sync);
             let others = self.running.iter_mut().filter(|r| r.job == place.job);
-            others.for_each(|r| r.keep_pace(pace));
+            others.for_each(|r| r.keep_pace(train, sync));
         }
         self.running.push(own);
         share(&self.problem, &mut self.running, now);

@@ -43,7 +43,7 @@ pub struct Assignment {
 impl Assignment {
     /// A task on a GPU with its start, its end of training and its end of synchronisation, without
     /// switching.
-    pub fn new(place: Place, gpu: usize, (start, trained, synced): (f64, f64, f64)) -> Self {
+    pub fn new(place: Place, gpu: usize, start: f64, trained: f64, synced: f64) -> Self {
         Self {
             job: place.job,
             round: place.round,

@@ -78,7 +78,7 @@ impl<'p> Player<'p> {
                 round: own.round,
                 task: own.started,
             };
-            note(Assignment::new(place, gpu, (start, trained, synced)));
+            note(Assignment::new(place, gpu, start, trained, synced));
             own.synced = own.synced.max(synced);
             own.started += 1;
             if own.started == job.tasks {

@@ -156,7 +156,7 @@ pub struct Underway {
 
 impl Underway {
     /// A task that is started now.
-    pub fn new(problem: &Problem, (job, task): (usize, usize), gpu: usize, now: f64) -> Self {
+    pub fn new(problem: &Problem, job: usize, task: usize, gpu: usize, now: f64) -> Self {
         let class = problem.gpus[gpu];
         let trained = now + problem.jobs[job].train[class];
         Self {
@@ -176,7 +176,7 @@ impl Underway {
 
     /// Sets the seconds that its training and synchronisation take alone, for example at the pace
     /// of its gang.
-    pub fn keep_pace(&mut self, (train, sync): (f64, f64)) {
+    pub fn keep_pace(&mut self, train: f64, sync: f64) {
         self.train = train;
         self.trained = self.since + (train - self.done).max(0.0) / self.rate;
         self.synced = self.trained + sync;
@@ -189,7 +189,7 @@ impl Underway {
             let sync = self.synced - self.trained;
             self.done += (now - self.since) * self.rate;
             (self.since, self.rate) = (now, rate);
-            self.keep_pace((self.train, sync));
+            self.keep_pace(self.train, sync);
         }
         changes
     }
@@ -227,11 +227,11 @@ pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
     let own = running.iter().filter(|r| r.job == n);
     let all: Vec<usize> = own.map(|r| r.gpu).collect();
     for task in running.iter_mut().filter(|r| r.job == n && r.training) {
-        let pace = match problem.jobs[n].gang {
+        let (train, sync) = match problem.jobs[n].gang {
             Some(_) => problem.pace(n, &all),
             None => problem.pace(n, &[task.gpu]),
         };
-        task.keep_pace(pace);
+        task.keep_pace(train, sync);
     }
 }
 

@@ -106,7 +106,8 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         instance: &'a Instance,
         rates: &'a mut RateCache<'r>,
         floor: &'a Floor,
-        (single, waits): (bool, bool),
+        single: bool,
+        waits: bool,
         best_s: f64,
     ) -> Self {
         // Comparing states is only valid without holds.

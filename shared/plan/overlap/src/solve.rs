@@ -160,11 +160,11 @@ fn best_steps(
     nodes: &mut Budget,
 ) -> (f64, Vec<Step>) {
     if instance.link() == Link::Half {
-        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        let mut search = BranchAndBound::new(instance, rates, floor, how.0, how.1, best_s);
         search.run(&HalfRound::new(instance.everyone()), first, nodes);
         (search.best_s, search.best)
     } else {
-        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        let mut search = BranchAndBound::new(instance, rates, floor, how.0, how.1, best_s);
         search.run(&FullState::new(instance), first, nodes);
         (search.best_s, search.best)
     }

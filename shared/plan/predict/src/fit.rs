@@ -162,8 +162,7 @@ fn learn_kinds(
     let used = throughputs(data);
     let each = tasks.iter().zip(&trust).enumerate();
     let reports = each.map(|(i, (parts, trust))| {
-        let of = (i, used[i]);
-        task_report(&base, &rows[i], parts, of, trust.error_percent)
+        task_report(&base, &rows[i], parts, i, used[i], trust.error_percent)
     });
     report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
     let pool = pool.clone().filter(|_| validation::beside_law(method));

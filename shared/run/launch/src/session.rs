@@ -65,7 +65,7 @@ impl Rounds<'_> {
         let mut ok = true;
         let mut signal = None;
         let mut correction = Correction::default();
-        self.learn((rounds.start, journal), sink);
+        self.learn(rounds.start, journal, sink);
         for number in rounds.clone() {
             let mut hearing = Hearing {
                 inner: &mut *sink,
@@ -91,7 +91,7 @@ impl Rounds<'_> {
             signal = over.signal;
             if number + 1 < rounds.end && outcome.ok {
                 self.adapt(&mut correction, (number, journal), &outcome.tasks, sink);
-                self.learn((number + 1, journal), sink);
+                self.learn(number + 1, journal, sink);
             }
             correction.noise.next_round();
             add(&mut totals, outcome.tasks);
@@ -152,7 +152,7 @@ impl Rounds<'_> {
     }
 
     /// Sets the shares of a round to those learnt from the rounds so far.
-    fn learn(&mut self, (round, journal): (u32, Journal), sink: &mut dyn Sink) {
+    fn learn(&mut self, round: u32, journal: Journal, sink: &mut dyn Sink) {
         let Some((choice, reason)) = self.course.as_mut().map(Course::next) else {
             return;
         };

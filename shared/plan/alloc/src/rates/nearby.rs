@@ -24,8 +24,11 @@ impl<'a, R: Rates> Nearby<'a, R> {
     /// Rates for `there`, extrapolated from the `rows` of `base` at `batches`. `together` are the rates of all tasks
     /// together at `there`, if known.
     pub(crate) fn new(
-        (base, batches, rows): (&'a R, &'a [Batch], &'a Rows),
-        (there, at): (&impl Rates, &[Batch]),
+        base: &'a R,
+        batches: &'a [Batch],
+        rows: &'a Rows,
+        there: &impl Rates,
+        at: &[Batch],
         together: Option<&[f64]>,
     ) -> Result<Self, OverlapError> {
         let n = batches.len();

@@ -493,10 +493,10 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             return false;
         }
         let cutoff = score.value.min(self.list.cutoff());
-        let known = (&self.guide, self.worst.as_slice());
+        let (guide, worst) = (&self.guide, self.worst.as_slice());
         let short = self
             .effects
-            .fall_short(self.inst, (point, next), cutoff, known);
+            .fall_short(self.inst, point, next, cutoff, guide, worst);
         // Simulating a round at extrapolated rates takes about a third of the time of one with predicted rates.
         self.screened += u64::from(short);
         self.points +=

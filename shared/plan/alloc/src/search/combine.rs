@@ -26,7 +26,7 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     let bound = inst.epsilon + TOLERANCE;
     let mut all = Vec::new();
     let nodes = FREE + PARTIAL_PER_COMBINATION * most as u64;
-    let complete = Walk::run(inst, load, (bound, nodes), |pick, _| {
+    let complete = Walk::run(inst, load, bound, nodes, |pick, _| {
         all.push(pick.to_vec());
         // A mismatch is never negative, so a bound of -1 ends the walk.
         if all.len() > most { -1.0 } else { bound }
@@ -50,16 +50,11 @@ pub(crate) fn no_combination<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> 
 pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<f64> {
     let load = inst.load.as_deref()?;
     let mut least = f64::INFINITY;
-    Walk::run(
-        inst,
-        Some(load),
-        (f64::INFINITY, 2 * FREE),
-        |_, mismatch| {
-            least = mismatch;
-            // From here on, only a smaller mismatch counts.
-            least.next_down()
-        },
-    );
+    Walk::run(inst, Some(load), f64::INFINITY, 2 * FREE, |_, mismatch| {
+        least = mismatch;
+        // From here on, only a smaller mismatch counts.
+        least.next_down()
+    });
     least.is_finite().then_some(least)
 }
 
@@ -82,7 +77,8 @@ impl<'w, 'i, C: Throughput + ?Sized, V: FnMut(&[u8], f64) -> f64> Walk<'w, 'i, C
     fn run(
         inst: &'w Instance<'i, C>,
         load: Option<&'w [f64]>,
-        (bound, nodes): (f64, u64),
+        bound: f64,
+        nodes: u64,
         visit: V,
     ) -> bool {
         let mut walk = Self {

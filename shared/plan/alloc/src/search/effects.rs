@@ -46,9 +46,11 @@ impl Effects {
     pub fn fall_short<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,
-        (here, next): (&Point, &Point),
+        here: &Point,
+        next: &Point,
         cutoff: f64,
-        (guide, worst): (&Guide, &[usize]),
+        guide: &Guide,
+        worst: &[usize],
     ) -> bool {
         if !cutoff.is_finite() {
             return false;
@@ -202,8 +204,7 @@ mod tests {
                 worst.sort_by(|&a, &b| gain(a).total_cmp(&gain(b)));
                 for margin in [-1e-6, 1e-6] {
                     let cutoff = value(&next) + margin;
-                    let points = (&here, &next);
-                    let short = effects.fall_short(&inst, points, cutoff, (&guide, &worst));
+                    let short = effects.fall_short(&inst, &here, &next, cutoff, &guide, &worst);
                     assert_eq!(short, margin > 0.0 && i != j, "{objective:?} {i} {j} {by}");
                 }
             }

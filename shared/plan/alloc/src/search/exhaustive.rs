@@ -178,7 +178,7 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     let part = combinations.len().div_ceil(parts).max(1);
     let work = &|mine: &[Vec<u8>]| {
         let mut collector = new();
-        sweep_part(inst, mine, &mut collector, (&cutoff, &skip), &look);
+        sweep_part(inst, mine, &mut collector, &cutoff, &skip, &look);
         collector
     };
     if parts == 1 {
@@ -206,10 +206,8 @@ fn sweep_part<C: Throughput + ?Sized, T>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
     collector: &mut T,
-    (cutoff, skip): (
-        &impl Fn(&T, &Judged) -> f64,
-        &impl Fn(&T, &Point, &[f64]) -> bool,
-    ),
+    cutoff: &impl Fn(&T, &Judged) -> f64,
+    skip: &impl Fn(&T, &Point, &[f64]) -> bool,
     look: &impl Fn(&mut T, &Point, &Judged),
 ) {
     let n = inst.n;

@@ -55,7 +55,7 @@ pub fn urgent_first(problem: &Problem) -> Schedule {
                     task: own.started,
                 };
                 free[gpu] = now + train;
-                out.push(Assignment::new(place, gpu, (now, now + train, synced)));
+                out.push(Assignment::new(place, gpu, now, now + train, synced));
                 own.started += 1;
                 own.synced = own.synced.max(synced);
             }

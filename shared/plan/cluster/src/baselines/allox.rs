@@ -129,8 +129,13 @@ pub fn train_round(
             round,
             task,
         };
-        let times = (at, trained, trained + job.sync[class]);
-        out.push(Assignment::new(place, gpu, times));
+        out.push(Assignment::new(
+            place,
+            gpu,
+            at,
+            trained,
+            trained + job.sync[class],
+        ));
         at = trained;
     }
     at

@@ -52,7 +52,7 @@ fn run_round(
         let (train, sync) = problem.pace(n, gpus);
         let (trained, synced) = (now + train, now + train + sync);
         for (task, &gpu) in gpus.iter().enumerate() {
-            out.push(Assignment::new(place(task), gpu, (now, trained, synced)));
+            out.push(Assignment::new(place(task), gpu, now, trained, synced));
         }
         return synced;
     }
@@ -68,7 +68,9 @@ fn run_round(
         out.push(Assignment::new(
             place(task),
             gpus[i],
-            (free[i], trained, synced),
+            free[i],
+            trained,
+            synced,
         ));
         free[i] = trained;
         end = end.max(synced);

@@ -150,7 +150,9 @@ impl Hall {
                     note(Assignment::new(
                         t.place,
                         gpu,
-                        (t.start, t.end, t.end + t.sync),
+                        t.start,
+                        t.end,
+                        t.end + t.sync,
                     ));
                 }
                 self.trained(problem, t.place.job, t.end + t.sync);

@@ -47,13 +47,13 @@ impl Truth {
     }
 
     /// Starts a task that will take these seconds of training and synchronisation alone.
-    fn start(&mut self, problem: &Problem, started: Assignment, (train, sync): (f64, f64)) {
+    fn start(&mut self, problem: &Problem, started: Assignment, train: f64, sync: f64) {
         let (n, task, gpu) = (started.job, started.task, started.gpu);
         self.expect(started.trained, Event::Trained(n, task));
         self.expect(started.synced, Event::Finished(n, task));
         if problem.shares() {
-            let mut own = Underway::new(problem, (n, task), gpu, started.start);
-            own.keep_pace((train, sync));
+            let mut own = Underway::new(problem, n, task, gpu, started.start);
+            own.keep_pace(train, sync);
             self.running.push(own);
             self.places.push(self.out.len());
         }
@@ -157,8 +157,8 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             gang = Some((n, (train, sync)));
             let trained = now + train;
             let place = Place { job: n, ..d.place };
-            let started = Assignment::new(place, d.gpu, (now, trained, trained + sync));
-            truth.start(problem, started, (train, sync));
+            let started = Assignment::new(place, d.gpu, now, trained, trained + sync);
+            truth.start(problem, started, train, sync);
         }
         truth.share(problem, now);
         let took = started.elapsed();

@@ -37,7 +37,7 @@ const FIRST: Standing = Standing {
 
 #[test]
 fn a_gpu_is_free_when_its_task_has_trained() {
-    let mut task = Underway::new(&problem(), (0, 0), 0, 0.5);
+    let mut task = Underway::new(&problem(), 0, 0, 0, 0.5);
     let state = expected([true; 2], &[task], FIRST, 1.0);
     assert_eq!(state.free, [4.5, 1.0]);
     assert_eq!((state.jobs[0].started, state.jobs[0].synced), (1, 5.5));
@@ -49,7 +49,7 @@ fn a_gpu_is_free_when_its_task_has_trained() {
 
 #[test]
 fn an_overdue_task_is_expected_a_little_later() {
-    let task = Underway::new(&problem(), (0, 0), 1, 0.0);
+    let task = Underway::new(&problem(), 0, 0, 1, 0.0);
     let state = expected([true; 2], &[task], FIRST, 10.0);
     assert_eq!(state.free, [10.0, 10.0 + OVERDUE * 4.0]);
     assert_eq!(state.jobs[0].synced, 10.0 + OVERDUE * 4.0);
@@ -57,7 +57,7 @@ fn an_overdue_task_is_expected_a_little_later() {
 
 #[test]
 fn a_lost_gpu_is_not_freed_by_its_task() {
-    let mut task = Underway::new(&problem(), (0, 0), 0, 0.0);
+    let mut task = Underway::new(&problem(), 0, 0, 0, 0.0);
     for now in [1.0, 3.0] {
         let state = expected([false, true], &[task], FIRST, now);
         assert_eq!(state.free, [f64::INFINITY, now]);
@@ -70,7 +70,7 @@ fn a_lost_gpu_is_not_freed_by_its_task() {
 
 #[test]
 fn the_round_after_one_that_runs_as_a_whole_is_waited_for() {
-    let underway = [0, 1].map(|t| Underway::new(&problem(), (0, t), t, t as f64));
+    let underway = [0, 1].map(|t| Underway::new(&problem(), 0, t, t, t as f64));
     let standing = Standing {
         started: 2,
         ..FIRST
@@ -87,7 +87,7 @@ fn the_round_after_one_that_runs_as_a_whole_is_waited_for() {
 
 #[test]
 fn a_job_abandoned_while_its_last_tasks_run_is_behind_its_last_round() {
-    let underway = [0, 1].map(|t| Underway::new(&problem(), (0, t), t, 0.0));
+    let underway = [0, 1].map(|t| Underway::new(&problem(), 0, t, t, 0.0));
     let standing = Standing {
         round: 2,
         started: 2,

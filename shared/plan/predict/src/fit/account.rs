@@ -61,7 +61,8 @@ pub(super) fn task_report(
     base: &Base,
     rows: &Rows,
     parts: &Regressors,
-    (task, throughputs): (usize, usize),
+    task: usize,
+    throughputs: usize,
     error_percent: Option<f64>,
 ) -> TaskReport {
     let law = &base.laws[task];

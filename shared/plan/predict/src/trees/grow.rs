@@ -171,7 +171,7 @@ impl Growing {
         }
         for level in 0..DEPTH {
             let (first, width) = ((1 << level) - 1, 1 << level);
-            let best = best_splits(&self.cells, part, (columns, order), first, width);
+            let best = best_splits(&self.cells, part, columns, order, first, width);
             for (f, t, _) in &best {
                 self.trees.feature.push(*f as u32);
                 self.trees.threshold.push(*t);
@@ -218,7 +218,8 @@ struct Best {
 pub(super) fn best_splits(
     cells: &[Cell],
     part: &[bool],
-    (columns, order): (&[Column], &[Place]),
+    columns: &[Column],
+    order: &[Place],
     first: usize,
     width: usize,
 ) -> Vec<Split> {

@@ -61,7 +61,7 @@ fn one_pass_finds_as_good_splits_as_trying_all_does() {
                 node: node(i),
             })
             .collect();
-        let found = best_splits(&cells, &part, (&columns, &order), first, width);
+        let found = best_splits(&cells, &part, &columns, &order, first, width);
         for (at, (feature, threshold, said)) in found.into_iter().enumerate() {
             let own: Vec<usize> = (0..60)
                 .filter(|i| part[*i] && node(*i) == first + at)

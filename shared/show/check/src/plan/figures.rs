@@ -21,7 +21,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
         j.field("tasks", |j| {
             j.index(at, |j| {
                 let given = plan.given(at);
-                estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
+                estimate(given, value.rates[i], value.errors[i], value.solo[i], j);
                 not_above_solo(given, j);
                 let most = frame.workload.device.gpus;
                 // With several GPUs a plan from a search names the GPU of each task; a hand-written plan may omit
@@ -72,7 +72,7 @@ pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
         let given = plan.given(at);
         j.field("tasks", |j| {
             j.index(at, |j| {
-                estimate(given, (own_rate.samples_per_s, own_rate.std_error), solo, j);
+                estimate(given, own_rate.samples_per_s, own_rate.std_error, solo, j);
                 not_above_solo(given, j);
             });
         });
@@ -80,7 +80,7 @@ pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
 }
 
 /// Judges throughput, its interval and solo throughput, if they are given.
-fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
+fn estimate(given: Given, mean: f64, error: f64, solo: f64, j: &mut Judge) {
     if let Some(claimed) = given.throughput {
         let spread = INTERVAL * error;
         j.field("throughput", |j| {
