@@ -191,8 +191,10 @@ fn replace_number(out: &mut Vec<u8>, from: usize, dice: &mut Dice) {
     let Some(start) = out[from..].iter().position(digit).map(|at| from + at) else {
         return;
     };
-    let end = out[start..].iter().position(|b| !digit(b));
-    let end = end.map_or(out.len(), |at| start + at);
+    let end = out[start..]
+        .iter()
+        .position(|b| !digit(b))
+        .map_or(out.len(), |at| start + at);
     out.splice(start..end, WORDS[dice.below(WORDS.len())].bytes());
 }
 

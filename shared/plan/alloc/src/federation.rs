@@ -295,8 +295,11 @@ impl Targets {
                 progress[i] += own;
             }
         }
-        let times = self.tasks.iter().zip(&progress);
-        let times = times.map(|(task, own)| length * task.samples / own);
+        let times = self
+            .tasks
+            .iter()
+            .zip(&progress)
+            .map(|(task, own)| length * task.samples / own);
         // If no device takes part, the length and all progress are 0, and 0/0 is NaN.
         let times = times.map(|t| if t.is_nan() { f64::INFINITY } else { t });
         if !self.mean {

@@ -201,8 +201,10 @@ impl Problem {
             let sets = round.met(&played, settings, LEAST_PART);
             // The co-run of all tasks is part of the plan even if it is too short to be in `sets`.
             let whole = Some(settings).filter(|whole| !sets.contains(whole));
-            let missing = sets.iter().chain(whole);
-            let missing = missing.filter(|set| measured.known(set).is_none());
+            let missing = sets
+                .iter()
+                .chain(whole)
+                .filter(|set| measured.known(set).is_none());
             Some(Standing {
                 settings: settings.clone(),
                 value,
@@ -303,8 +305,7 @@ impl Problem {
         rates: &C,
         settings: &[Setting],
     ) -> Vec<Vec<Setting>> {
-        let round = self.round.as_ref();
-        let round = round.filter(|_| self.is_timed());
+        let round = self.round.as_ref().filter(|_| self.is_timed());
         let met = round.and_then(|round| {
             let played = round.played(rates, settings).ok()?;
             Some(round.met(&played, settings, LEAST_PART))

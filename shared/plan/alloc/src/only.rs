@@ -75,8 +75,11 @@ pub fn plan_only(
             tell_error(&mut plan, &predictor, |i| places[i]);
             let name = |i: usize| model.workload.tasks[i].id.to_string();
             let co_runs = co_runs(&plan, |i| places[i]);
-            let outside = co_runs.iter().flat_map(|s| predictor.outside(s));
-            let outside = outside.map(|o| o.reason(name)).collect();
+            let outside = co_runs
+                .iter()
+                .flat_map(|s| predictor.outside(s))
+                .map(|o| o.reason(name))
+                .collect();
             plan.rates = rates(&plan, &predictor, &model, places);
             (plan, outside)
         }

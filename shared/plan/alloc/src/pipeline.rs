@@ -192,8 +192,11 @@ fn tell_what_fits(workload: &Workload, problem: &Problem, reasons: &mut [Infeasi
     };
     let (fit, need) = fitting(problem);
     let named = |wanted: bool| -> Vec<&str> {
-        let tasks = workload.tasks.iter().enumerate();
-        let tasks = tasks.filter(|(i, _)| fit.contains(i) == wanted);
+        let tasks = workload
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| fit.contains(i) == wanted);
         tasks.map(|(_, t)| t.id.as_str()).collect()
     };
     let (kept, left) = (named(true), named(false));

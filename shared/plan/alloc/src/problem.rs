@@ -186,8 +186,10 @@ impl Problem {
         rate: f64,
     ) -> f64 {
         let task = &self.tasks[i];
-        let alone = self.sizes(i).into_iter();
-        let alone = alone.map(|b| rates.solo(i, b) * task.progress.efficiency(b));
+        let alone = self
+            .sizes(i)
+            .into_iter()
+            .map(|b| rates.solo(i, b) * task.progress.efficiency(b));
         let most = alone.fold(0.0, f64::max);
         rate * task.progress.efficiency(batch) / most
     }

@@ -55,8 +55,8 @@ pub fn ways(
         batch_percent: Some(0.0),
         ..request.clone()
     };
-    let less = shorten(plan, predictor, &request, options, deadline_s);
-    let less = less.map_err(|error| error.to_string())?;
+    let less = shorten(plan, predictor, &request, options, deadline_s)
+        .map_err(|error| error.to_string())?;
     let own: Vec<_> = (0..plan.tasks.len()).map(|i| plan.given(i).batch).collect();
     let mut found = vec![worth.way(None, &own, Some(less), deadline_s)];
     let Some(asker) = Asker::of(plan, predictor, &request, options)? else {
@@ -90,8 +90,8 @@ pub fn ways(
         }
         let less = (timeline.makespan.get() > deadline_s)
             .then(|| shorten(&timeline.plan, predictor, &request, options, deadline_s))
-            .transpose();
-        let less = less.map_err(|error| error.to_string())?;
+            .transpose()
+            .map_err(|error| error.to_string())?;
         found.push(worth.way(Some(replanned), &timeline.batches, less, deadline_s));
     }
     Ok(found)
@@ -155,8 +155,8 @@ impl<'a> Asker<'a> {
         };
         let (workload, measured) = (&self.model.workload, &self.model.measured);
         let fewer = with_part(workload, part);
-        let found = plan_workload(self.predictor, &fewer, &asked, measured, None);
-        let mut found = found.map_err(|error| error.to_string())?;
+        let mut found = plan_workload(self.predictor, &fewer, &asked, measured, None)
+            .map_err(|error| error.to_string())?;
         if found.feasible().is_none() {
             return Ok(None);
         }

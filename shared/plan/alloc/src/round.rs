@@ -208,8 +208,9 @@ impl Round {
         }
         match guide {
             Some(guide) if most_s.is_finite() && !guide.here.sequence.is_empty() => {
-                let along = self.along(rates, settings, most_s, &guide.here);
-                let along = along.unwrap_or(f64::INFINITY);
+                let along = self
+                    .along(rates, settings, most_s, &guide.here)
+                    .unwrap_or(f64::INFINITY);
                 if along < most_s {
                     guide.next = PlayedChoice::new(guide.here.sequence.clone(), settings);
                 }

@@ -30,8 +30,10 @@ pub fn time_to_target<C: Throughput + ?Sized>(
 impl Problem {
     /// The phases of a choice.
     pub(crate) fn phases(&self, settings: &[Setting]) -> Vec<Phase> {
-        let rounds = settings.iter().zip(&self.tasks);
-        let rounds = rounds.map(|(s, t)| t.progress.rounds_at(s.batch));
+        let rounds = settings
+            .iter()
+            .zip(&self.tasks)
+            .map(|(s, t)| t.progress.rounds_at(s.batch));
         phases(&rounds.collect::<Vec<_>>())
     }
 

@@ -309,8 +309,12 @@ impl Agenda {
     /// The jobs in the order of their next planned starts.
     fn order(&self) -> Priorities {
         let first = |n: usize| {
-            let own = self.next.queues.iter().flat_map(Lane::iter);
-            let own = own.filter(|(p, _)| p.job == n);
+            let own = self
+                .next
+                .queues
+                .iter()
+                .flat_map(Lane::iter)
+                .filter(|(p, _)| p.job == n);
             own.map(|(_, start)| start).fold(f64::INFINITY, f64::min)
         };
         Priorities::new(self.problem.jobs_by(first))

@@ -65,8 +65,11 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
                 p.start(job, synced);
             }
         }
-        let left = jobs.iter().zip(&problem.jobs);
-        let left = left.filter(|(p, j)| p.round < j.rounds).map(|(p, _)| p);
+        let left = jobs
+            .iter()
+            .zip(&problem.jobs)
+            .filter(|(p, j)| p.round < j.rounds)
+            .map(|(p, _)| p);
         let ready = left.clone().map(|p| p.ready);
         let moments = ready.chain(free.iter().copied()).filter(|&t| t > now);
         let next = moments.fold(f64::INFINITY, f64::min);
@@ -164,8 +167,11 @@ fn literal_delays(problem: &Problem) -> Vec<f64> {
 /// their midpoints in a relaxation that has the inequalities of all subsets, and puts each task
 /// where it ends earliest.
 pub fn by_midpoints(problem: &Problem, midpoints: &[Vec<f64>]) -> Schedule {
-    let each = problem.jobs.iter().enumerate();
-    let each = each.flat_map(|(n, job)| (0..job.rounds).map(move |r| (n, r)));
+    let each = problem
+        .jobs
+        .iter()
+        .enumerate()
+        .flat_map(|(n, job)| (0..job.rounds).map(move |r| (n, r)));
     let mut rounds: Vec<(usize, usize)> = each.collect();
     rounds.sort_by(|&(a, r), &(b, s)| {
         total(midpoints[a][r], midpoints[b][s]).then((a, r).cmp(&(b, s)))

@@ -375,8 +375,11 @@ impl<'p> Player<'p> {
             let job = &self.problem.jobs[n];
             let span = |g: usize| job.train[g] + job.sync[g];
             let classes = 0..self.pools.len();
-            let own = classes.clone().filter(|g| allowed >> g & 1 == 1).map(span);
-            let own = own.fold(f64::INFINITY, f64::min);
+            let own = classes
+                .clone()
+                .filter(|g| allowed >> g & 1 == 1)
+                .map(span)
+                .fold(f64::INFINITY, f64::min);
             while self.jobs[n].started < job.tasks && own.is_finite() && idle > 0 {
                 let faster = classes.clone().filter(|&g| {
                     allowed >> g & 1 == 0 && !self.pools[g].idle.is_empty() && span(g) <= own

@@ -28,8 +28,9 @@ pub fn problem(cluster: &doc::Cluster) -> Problem {
 pub fn co_rates(cluster: &doc::Cluster, representatives: &[usize]) -> CoRates {
     let pairs = cluster.sharing.iter().flat_map(|pair| {
         let fits = |r: &usize| cluster.fit_together(pair, &cluster.groups[*r]);
-        let classes = representatives.iter().enumerate();
-        let classes = classes
+        let classes = representatives
+            .iter()
+            .enumerate()
             .filter(move |(_, r)| fits(r))
             .map(|(class, _)| class);
         classes.map(|class| (class, pair.jobs, pair.rates))

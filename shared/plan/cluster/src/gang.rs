@@ -113,8 +113,9 @@ impl Wants<'_> {
             return whole(&mut gpus).map(|w| w.1);
         }
         gpus.sort_by_key(|&m| (nodes[m], m));
-        let each = gpus.chunk_by(|&a, &b| nodes[a] == nodes[b]);
-        let each = each.filter_map(|own| whole(&mut own.to_vec()));
+        let each = gpus
+            .chunk_by(|&a, &b| nodes[a] == nodes[b])
+            .filter_map(|own| whole(&mut own.to_vec()));
         each.min_by(|a, b| a.0.total_cmp(&b.0)).map(|w| w.1)
     }
 }

@@ -193,8 +193,9 @@ pub fn rates(name: &str, source: impl Read) -> Result<Rates, ImportError> {
     for row in table.rows() {
         let row = row?;
         let gpus = row.number("gpus", 1.0)?.unwrap_or(1.0) as u32;
-        let rate = row.number("steps_per_s", f64::MIN_POSITIVE)?;
-        let rate = rate.ok_or_else(|| row.wrong("steps_per_s", "", "a number above 0"))?;
+        let rate = row
+            .number("steps_per_s", f64::MIN_POSITIVE)?
+            .ok_or_else(|| row.wrong("steps_per_s", "", "a number above 0"))?;
         out.insert((row.text("model")?, row.text("type")?, gpus), rate);
     }
     Ok(out)

@@ -163,8 +163,12 @@ fn slot(problem: &Problem, n: usize, lanes: &[Lane], ready: f64, fill: Fill) -> 
     for at in moments {
         // Only GPUs that have a gap for the longest training from this moment on are available.
         let job = &problem.jobs[n];
-        let longest = job.train.iter().copied().filter(|t| t.is_finite());
-        let longest = longest.fold(0.0, f64::max);
+        let longest = job
+            .train
+            .iter()
+            .copied()
+            .filter(|t| t.is_finite())
+            .fold(0.0, f64::max);
         let open = |l: &Lane| match l.first_gap(at, longest) <= at {
             true => at,
             false => f64::INFINITY,

@@ -349,12 +349,15 @@ impl<N> Live<N> {
 
     /// The expected state, from which plans start.
     pub(crate) fn expected(&self, now: f64) -> State {
-        let standing = self.jobs.iter().zip(&self.problem.jobs);
-        let standing = standing.map(|(live, job)| Standing {
-            round: live.round,
-            started: job.tasks.saturating_sub(live.left.len()),
-            ready: live.ready,
-        });
+        let standing = self
+            .jobs
+            .iter()
+            .zip(&self.problem.jobs)
+            .map(|(live, job)| Standing {
+                round: live.round,
+                started: job.tasks.saturating_sub(live.left.len()),
+                ready: live.ready,
+            });
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 }

@@ -50,8 +50,12 @@ impl<'p> Moving<'p> {
         // Numbers of arrived jobs and of incomplete jobs at the last matching.
         let mut matched = None;
         loop {
-            let arrived = self.problem.jobs.iter().filter(|j| j.arrival <= now);
-            let arrived = arrived.count();
+            let arrived = self
+                .problem
+                .jobs
+                .iter()
+                .filter(|j| j.arrival <= now)
+                .count();
             let open = self.left.iter().filter(|&&l| l > 0).count();
             if open == 0 {
                 return Schedule::new(self.problem.jobs.len(), self.out);
@@ -62,8 +66,7 @@ impl<'p> Moving<'p> {
             self.start_own(now);
             self.help(now);
             let open = (0..self.left.len()).filter(|&n| self.left[n] > 0);
-            let moments = open.map(|n| self.ready[n]);
-            let moments = moments.chain(self.free.iter().copied());
+            let moments = open.map(|n| self.ready[n]).chain(self.free.iter().copied());
             // Every job fits some GPU, so that there is always something to wait for.
             now = moments.filter(|&t| t > now).fold(f64::INFINITY, f64::min);
             debug_assert!(now.is_finite(), "a job is left that nothing takes");

@@ -224,8 +224,12 @@ fn of(index: usize, job: &SlurmJob) -> Result<Option<Pending>, OrderError> {
                  range: std::ops::RangeInclusive<i64>,
                  wanted: &'static str| {
         let whole = |v: &f64| v.abs() < 9e15 && v.fract() == 0.0;
-        let value = found.as_ref().and_then(number).filter(whole);
-        let value = value.map(|v| v as i64).filter(|v| range.contains(v));
+        let value = found
+            .as_ref()
+            .and_then(number)
+            .filter(whole)
+            .map(|v| v as i64)
+            .filter(|v| range.contains(v));
         value.ok_or_else(|| OrderError::Field {
             index,
             field,
@@ -300,8 +304,10 @@ fn number(value: &Value) -> Option<f64> {
 /// GPUs in `tres_req_str`, such as `cpu=8,mem=64G,gres/gpu=2`; a job without any counts as one.
 fn gpus(job: &SlurmJob) -> f64 {
     let text = job.tres_req_str.as_ref().and_then(Value::as_str);
-    let total = text.into_iter().flat_map(|t| t.split(','));
-    let total = total.filter_map(|t| t.strip_prefix("gres/gpu=")?.parse::<u32>().ok());
+    let total = text
+        .into_iter()
+        .flat_map(|t| t.split(','))
+        .filter_map(|t| t.strip_prefix("gres/gpu=")?.parse::<u32>().ok());
     total.map(f64::from).sum::<f64>().max(1.0)
 }
 

@@ -122,8 +122,8 @@ impl<N> Outlook<'_, N> {
             .running
             .iter()
             .filter(under_way)
-            .map(|r| r.started);
-        let since = since.fold(self.now, f64::min);
+            .map(|r| r.started)
+            .fold(self.now, f64::min);
         let (all, factor) = (end - since, self.live.deviations.factor());
         let low = (since + all / factor).max(self.now);
         whole.then_some((end, low, since + all * factor))

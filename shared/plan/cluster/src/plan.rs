@@ -372,8 +372,9 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
     };
     let found = start.map(|(cost, priorities)| search.improve(priorities, Some(cost)));
     let tries = apart.tries + found.as_ref().map_or(0, |f| f.tries);
-    let shared = found.map(|f| decode(problem, &f.priorities, Decoder::Events));
-    let shared = shared.filter(|s| s.cost(problem) < apart.cost);
+    let shared = found
+        .map(|f| decode(problem, &f.priorities, Decoder::Events))
+        .filter(|s| s.cost(problem) < apart.cost);
     let schedule = shared.unwrap_or(apart.schedule);
     planned(problem, schedule, tries, apart.nodes)
 }

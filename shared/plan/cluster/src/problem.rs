@@ -234,8 +234,12 @@ impl Problem {
     ) -> Option<Together> {
         let job = &self.jobs[n];
         let before = (rounds - 1) as f64;
-        let all = job.train.iter().zip(&job.sync);
-        let all: Vec<f64> = all.map(|(t, s)| t + before * (t + s)).collect();
+        let all: Vec<f64> = job
+            .train
+            .iter()
+            .zip(&job.sync)
+            .map(|(t, s)| t + before * (t + s))
+            .collect();
         let wants = Wants {
             train: &all,
             ..wants(job, allowed)

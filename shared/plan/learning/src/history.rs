@@ -144,8 +144,12 @@ impl History {
         if m < 4 {
             return None;
         }
-        let tail = self.recent.iter().skip(self.recent.len() - 3 * m);
-        let tail: Vec<Point> = tail.copied().collect();
+        let tail: Vec<Point> = self
+            .recent
+            .iter()
+            .skip(self.recent.len() - 3 * m)
+            .copied()
+            .collect();
         let mean = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>() / m as f64;
         let (a, b, c) = (
             mean(&tail[..m]),
@@ -231,8 +235,11 @@ impl History {
             return None;
         }
         let from = last - WINDOW_STEPS as f64;
-        let begin = self.recent.iter().position(|p| p.step >= from);
-        let begin = begin?.min(self.recent.len().checked_sub(LEAST_REPORTS)?);
+        let begin = self
+            .recent
+            .iter()
+            .position(|p| p.step >= from)?
+            .min(self.recent.len().checked_sub(LEAST_REPORTS)?);
         let window: Vec<Point> = self.recent.iter().skip(begin).copied().collect();
         let quarter = window.len() / 4;
         let sum = |part: &[Point]| part.iter().map(|p| p.loss).sum::<f64>();

@@ -144,10 +144,10 @@ impl Rates for TableRates {
     /// Compares every set with those of one task fewer; a missing set proves nothing.
     fn falls_with_corunners(&self) -> bool {
         self.rows.iter().all(|(&set, row)| {
-            let fewer = members(set)
+            let mut fewer = members(set)
                 .map(|out| set & !(1 << out))
-                .filter(|&s| s != 0);
-            let mut fewer = fewer.map(|s| (s, self.rows.get(&s)));
+                .filter(|&s| s != 0)
+                .map(|s| (s, self.rows.get(&s)));
             fewer.all(|(s, less)| less.is_some_and(|l| members(s).all(|i| l[i] >= row[i])))
         })
     }

@@ -60,8 +60,13 @@ impl Copies {
         }
         let mut tasks: Vec<TaskSpec> = self.first.iter().map(|t| data.tasks[*t].clone()).collect();
         for (kind, spec) in tasks.iter_mut().enumerate() {
-            let own = self.kind.iter().zip(&data.tasks);
-            let own: Vec<&TaskSpec> = own.filter(|(k, _)| **k == kind).map(|(_, t)| t).collect();
+            let own: Vec<&TaskSpec> = self
+                .kind
+                .iter()
+                .zip(&data.tasks)
+                .filter(|(k, _)| **k == kind)
+                .map(|(_, t)| t)
+                .collect();
             spec.copy_of = (own.len() > 1).then_some(kind);
             spec.batches = own.iter().flat_map(|t| &t.batches).copied().collect();
             if own.len() > 1 {

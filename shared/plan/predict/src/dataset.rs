@@ -60,8 +60,9 @@ impl Dataset {
     pub(crate) fn thinned(&self, most: usize) -> Dataset {
         let (alone, together): (Vec<&Sample>, Vec<&Sample>) =
             self.samples.iter().partition(|s| s.active.len() == 1);
-        let few = math::stats::evenly(together.len(), most).into_iter();
-        let few = few.map(|k| together[k]);
+        let few = math::stats::evenly(together.len(), most)
+            .into_iter()
+            .map(|k| together[k]);
         Dataset {
             tasks: self.tasks.clone(),
             samples: alone.into_iter().take(most).chain(few).cloned().collect(),

@@ -177,8 +177,12 @@ impl Design<'_> {
             // below the best prediction, so that expected improvement has a reference. The tenth was chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
-        let short = ranked.iter().take(SHORTLIST).map(|(_, active)| active);
-        let short: Vec<&Vec<Setting>> = short.filter(|a| !measured.contains(&a[..])).collect();
+        let short: Vec<&Vec<Setting>> = ranked
+            .iter()
+            .take(SHORTLIST)
+            .map(|(_, active)| active)
+            .filter(|a| !measured.contains(&a[..]))
+            .collect();
         let mut gains: Vec<(f64, &Vec<Setting>)> = in_parallel(&short, |active| {
             let gain = self.expected_improvement(model, active, best_measured);
             (gain, *active)
@@ -187,8 +191,11 @@ impl Design<'_> {
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let choice = gains.first().copied();
         let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
-            let others = gains.iter().map(|(_, active)| *active);
-            let others = others.filter(|active| *active != than).cloned();
+            let others = gains
+                .iter()
+                .map(|(_, active)| *active)
+                .filter(|active| *active != than)
+                .cloned();
             others
                 .take(coruns_per_fit(self.batches.len()) - 1)
                 .collect()

@@ -20,8 +20,9 @@ impl Predictor {
         co_runs: impl IntoIterator<Item = &'a Vec<Setting>>,
     ) -> Option<PredictionError> {
         let several = co_runs.into_iter().filter(|c| c.len() > 1);
-        let all = several.flat_map(|c| self.kinds(c));
-        let all = all.map(|kind| self.error_of(kind));
+        let all = several
+            .flat_map(|c| self.kinds(c))
+            .map(|kind| self.error_of(kind));
         let size = |e: &PredictionError| e.error_percent.unwrap_or(f64::INFINITY);
         all.max_by(|a, b| size(a).total_cmp(&size(b)))
     }
@@ -45,14 +46,16 @@ impl Predictor {
         let seen = self.unseen.as_ref().map(|u| &u.seen);
         let new_batch = |a: &Setting| seen.is_some_and(|s| !s[a.task].contains(&a.batch));
         let known_task = |a: &Setting| self.base.ran_together(a.task);
-        let far = [
+        let far: Vec<Kind> = [
             (Kind::Share, !domain.has_shares_of(active)),
             (Kind::Batch, active.iter().any(new_batch)),
             (Kind::Task, !active.iter().all(known_task)),
             (Kind::Crowd, !domain.crowds.contains(&active.len())),
-        ];
-        let far = far.into_iter().filter(|(_, is)| *is);
-        let far: Vec<Kind> = far.map(|(kind, _)| kind).collect();
+        ]
+        .into_iter()
+        .filter(|(_, is)| *is)
+        .map(|(kind, _)| kind)
+        .collect();
         if far.is_empty() {
             vec![Kind::Within]
         } else {

@@ -81,8 +81,12 @@ pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunErro
             known: known.join(", "),
         });
     }
-    let next = profile.samples.iter().map(|s| s.config + 1).max();
-    let next = next.unwrap_or(0);
+    let next = profile
+        .samples
+        .iter()
+        .map(|s| s.config + 1)
+        .max()
+        .unwrap_or(0);
     let found = samples.len();
     profile.samples.extend(samples.into_iter().map(|s| Sample {
         config: next + s.config,

@@ -62,8 +62,7 @@ wide! {
             .zip(sums.chunks_exact_mut(LANES))
         {
             let mut sum = [0.0; LANES];
-            let splits = trees.feature.chunks_exact(SPLITS);
-            let splits = splits.zip(trees.threshold.chunks_exact(SPLITS));
+            let splits = trees.feature.chunks_exact(SPLITS).zip(trees.threshold.chunks_exact(SPLITS));
             for ((f, t), v) in splits.zip(trees.value.chunks_exact(LEAVES)) {
                 let column = |s: usize| {
                     let first = f[s] as usize * LANES;

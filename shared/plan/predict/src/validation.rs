@@ -276,12 +276,17 @@ pub(crate) fn beside_law(method: Method) -> bool {
 /// Marks the co-runs that `out` selects; `None` if there is none, or if too few others would remain.
 fn marked(data: &Dataset, out: impl Fn(&[Setting]) -> bool) -> Option<Vec<bool>> {
     let several = |active: &[Setting]| active.len() > 1;
-    let marked = data.samples.iter();
-    let marked: Vec<bool> = marked
+    let marked: Vec<bool> = data
+        .samples
+        .iter()
         .map(|s| several(&s.active) && out(&s.active))
         .collect();
-    let kept = data.samples.iter().zip(&marked);
-    let kept = kept.filter(|(s, out)| several(&s.active) && !**out).count();
+    let kept = data
+        .samples
+        .iter()
+        .zip(&marked)
+        .filter(|(s, out)| several(&s.active) && !**out)
+        .count();
     (kept >= LEAST_KEPT && marked.contains(&true)).then_some(marked)
 }
 

@@ -61,12 +61,14 @@ pub fn ask(
     let predictor = Predictor::from_model(model).map_err(DesignError::NoPredictor)?;
     let mut rows = Vec::new();
     for (runs, label) in read.configurations.iter().zip(&read.labels) {
-        let settings = runs.iter().map(|r| Setting {
-            task: r.task,
-            batch: r.batch,
-            share: r.share,
-        });
-        let settings: Vec<Setting> = settings.collect();
+        let settings: Vec<Setting> = runs
+            .iter()
+            .map(|r| Setting {
+                task: r.task,
+                batch: r.batch,
+                share: r.share,
+            })
+            .collect();
         let mut means = vec![0.0; settings.len()];
         predictor.means(&settings, &mut means);
         let errors = predictor.std_errors(&settings);

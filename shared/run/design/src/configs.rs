@@ -158,9 +158,11 @@ fn of_plan(
     }
     let mut choices: Vec<Vec<Choice>> = per_gpu.into_values().collect();
     if let Some(found) = plan.feasible().filter(|_| baselines) {
-        let schemes = found.baselines.iter();
-        let schemes = schemes.filter(|b| b.name != doc::Scheme::Temporal && !b.tasks.is_empty());
-        let schemes = schemes.flat_map(|b| by_gpu(&plan, &b.tasks));
+        let schemes = found
+            .baselines
+            .iter()
+            .filter(|b| b.name != doc::Scheme::Temporal && !b.tasks.is_empty())
+            .flat_map(|b| by_gpu(&plan, &b.tasks));
         let rest: Vec<Vec<Choice>> = choices.iter().flat_map(|c| tails(&plan, c)).collect();
         choices.extend(schemes);
         choices.extend(rest);

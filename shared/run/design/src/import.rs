@@ -74,8 +74,10 @@ impl Import {
                 stderr: m.stderr,
             })
         };
-        let rows = samples.iter().map(|s| s.tasks.iter().map(row).collect());
-        let rows: Result<Vec<Vec<Row>>, DesignError> = rows.collect();
+        let rows: Result<Vec<Vec<Row>>, DesignError> = samples
+            .iter()
+            .map(|s| s.tasks.iter().map(row).collect())
+            .collect();
         self.configurations.extend(rows?);
         let file = source.rsplit('/').next().unwrap_or(source);
         self.names.push(file.to_owned());

@@ -65,8 +65,10 @@ impl Worth {
         let Some(rates) = rates.filter(|_| runs.len() == self.samples.len()) else {
             return;
         };
-        let each = runs.iter().zip(rates);
-        let each = each.map(|(run, rate)| self.samples[run.task] / rate.throughput.get());
+        let each = runs
+            .iter()
+            .zip(rates)
+            .map(|(run, rate)| self.samples[run.task] / rate.throughput.get());
         self.round_s = self.round_s.min(each.fold(0.0, f64::max));
     }
 

@@ -119,8 +119,11 @@ impl Keeper {
                 self.place.name
             ));
         }
-        let most = allowed.iter().map(|&at| self.policy.memory(at)).max();
-        let most = most.unwrap_or(0);
+        let most = allowed
+            .iter()
+            .map(|&at| self.policy.memory(at))
+            .max()
+            .unwrap_or(0);
         if let Some(asked) = demand.memory.filter(|&asked| asked > most) {
             return Err(format!(
                 "a job requests {:.2} GB of memory, but {:.2} GB are available ({}); request less, or raise the limit with `mt queue --memory`",
@@ -134,8 +137,11 @@ impl Keeper {
 
     /// Refuses numbers of unknown jobs.
     fn known(&self, ids: &[Id]) -> Result<(), String> {
-        let unknown = ids.iter().filter(|id| !self.book.entries.contains_key(id));
-        let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+        let unknown: Vec<String> = ids
+            .iter()
+            .filter(|id| !self.book.entries.contains_key(id))
+            .map(ToString::to_string)
+            .collect();
         match unknown.is_empty() {
             true => Ok(()),
             false => Err(format!(
@@ -226,8 +232,11 @@ impl Keeper {
         let limits = self.policy.limits();
         let usual =
             (0..self.place.devices.len()).filter(|&at| self.policy.may_use(&Demand::default(), at));
-        let learnt = self.policy.learnt().filter(|(_, all)| !all.is_empty());
-        let learnt = learnt.map(|(kind, all)| (kind.clone(), all.clone()));
+        let learnt = self
+            .policy
+            .learnt()
+            .filter(|(_, all)| !all.is_empty())
+            .map(|(kind, all)| (kind.clone(), all.clone()));
         status.server = Some(ServerStatus {
             pid: std::process::id(),
             device: self.place.name.clone(),

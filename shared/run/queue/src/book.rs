@@ -266,8 +266,10 @@ impl Book {
             number: *number,
             group: group.clone(),
         });
-        let entries = self.entries.values();
-        let entries = entries.map(|entry| Record::Entry(Box::new(entry.clone())));
+        let entries = self
+            .entries
+            .values()
+            .map(|entry| Record::Entry(Box::new(entry.clone())));
         std::iter::once(Record::Book(Box::new(head)))
             .chain(groups)
             .chain(entries)

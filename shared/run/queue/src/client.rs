@@ -57,8 +57,9 @@ impl Queue {
     /// [`ClientError`] if other users could replace files in the folder, or its path is too long for a socket.
     pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
         // A variable that is set to nothing, as in a script or a compose file, counts as unset.
-        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.map_or_else(default_folder, Path::to_owned);
+        let folder = folder
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .map_or_else(default_folder, Path::to_owned);
         let failed = |source| ClientError::Io {
             what: format!("the queue's folder {}", folder.display()),
             source,

@@ -173,8 +173,11 @@ impl<'a> Walk<'a> {
     /// Also yields the next job of this kind after `at`.
     pub(crate) fn go_on(&mut self, at: Position, kind: &'a Kind) {
         use std::ops::Bound::{Excluded, Unbounded};
-        let later = self.index.ready.get(kind);
-        let later = later.and_then(|all| all.range((Excluded(at), Unbounded)).next());
+        let later = self
+            .index
+            .ready
+            .get(kind)
+            .and_then(|all| all.range((Excluded(at), Unbounded)).next());
         if let Some(later) = later {
             self.next.insert(*later, kind);
         }

@@ -309,8 +309,11 @@ impl Status {
             true => book.entries.values().collect(),
             false => ids.iter().filter_map(|id| book.entries.get(id)).collect(),
         };
-        let unknown = ids.iter().filter(|id| !book.entries.contains_key(id));
-        let unknown: Vec<Id> = unknown.copied().collect();
+        let unknown: Vec<Id> = ids
+            .iter()
+            .filter(|id| !book.entries.contains_key(id))
+            .copied()
+            .collect();
         Self {
             unknown,
             ..Self::with(book, &entries)

@@ -83,8 +83,10 @@ impl Meter {
             };
             Some((*at, both.rate()?, both.seconds))
         });
-        let quiet = self.quiet.iter();
-        let quiet = quiet.filter_map(|(at, p)| Some((*at, p.rate()?, p.seconds)));
+        let quiet = self
+            .quiet
+            .iter()
+            .filter_map(|(at, p)| Some((*at, p.rate()?, p.seconds)));
         quiet.chain(both)
     }
 }

@@ -167,8 +167,9 @@ pub fn table(rows: &[Row]) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for line in &lines {
-        let cells = line.iter().zip(&widths);
-        let cells: Vec<String> = cells
+        let cells: Vec<String> = line
+            .iter()
+            .zip(&widths)
             .map(|(cell, &width)| format!("{:<width$}", cli::one_line(cell)))
             .collect();
         text += cells.join("  ").trim_end();

@@ -357,8 +357,10 @@ impl Keeper {
     /// Time from SIGTERM to SIGKILL: the one given when it was cancelled, else that of the job, else that of the queue.
     fn grace(&self, id: Id) -> Duration {
         let entry = self.book.entries.get(&id);
-        let own = entry.and_then(|entry| self.book.asked(entry)?.grace_ms);
-        let own = own.or(self.book.wishes.grace_ms).map(Duration::from_millis);
+        let own = entry
+            .and_then(|entry| self.book.asked(entry)?.grace_ms)
+            .or(self.book.wishes.grace_ms)
+            .map(Duration::from_millis);
         self.graces.get(&id).copied().or(own).unwrap_or(GRACE)
     }
 

@@ -136,8 +136,11 @@ fn enter(args: &StartArgs) -> Result<(), Failure> {
 /// Prints commands quoted for a shell.
 fn show(wanted: &[TemplatedCommand]) -> Result<Exit, Failure> {
     let line = |wanted: &TemplatedCommand| {
-        let set = wanted.command.env.iter();
-        let set = set.map(|(name, value)| format!("{name}={}", shell_word(value)));
+        let set = wanted
+            .command
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={}", shell_word(value)));
         let argv = wanted.command.argv.iter();
         let words = set.chain(argv.map(|word| shell_word(word).into_owned()));
         words.collect::<Vec<_>>().join(" ") + "\n"

@@ -65,8 +65,11 @@ pub(crate) fn wait_for(
 
 /// Progress of jobs, in one line.
 fn far(all: usize, left: &BTreeSet<Id>, status: &Status, console: &Console) -> String {
-    let running = status.jobs.iter().filter(|job| job.state == Word::Running);
-    let running = running.count();
+    let running = status
+        .jobs
+        .iter()
+        .filter(|job| job.state == Word::Running)
+        .count();
     let line = format!(
         "{} of {all} ended, {running} running, {} waiting",
         all - left.len(),

@@ -103,8 +103,9 @@ fn interval<C: Throughput + ?Sized>(
     for (i, task) in problem.tasks.iter().enumerate() {
         let ends = task.progress.law.as_ref().and_then(Law::ends);
         // Which end of the noise scale is slower depends on whether the batch size is above or below the reference.
-        let moved = ends.iter().flatten();
-        let moved: Vec<f64> = moved
+        let moved: Vec<f64> = ends
+            .iter()
+            .flatten()
             .filter_map(|law| at(0.0, Some((i, law))))
             .map(|time| (time / together).ln())
             .collect();

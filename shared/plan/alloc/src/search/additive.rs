@@ -116,8 +116,11 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     /// task.
     pub fn tops_at(&self, levels: &[u16], x: &[f64]) -> f64 {
         let fold = self.inst.fold();
-        let tops = levels.iter().zip(x).enumerate();
-        let tops = tops.map(|(i, (&level, &x))| self.top(i, level, x));
+        let tops = levels
+            .iter()
+            .zip(x)
+            .enumerate()
+            .map(|(i, (&level, &x))| self.top(i, level, x));
         tops.fold(fold.start(), |all, top| fold.join(all, top))
     }
 

@@ -104,8 +104,10 @@ impl Effects {
         two: [Change; 2],
         task: usize,
     ) -> f64 {
-        let base = self.one_here.entry(task);
-        let base = *base.or_insert_with(|| ln_rate(inst, here, task));
+        let base = *self
+            .one_here
+            .entry(task)
+            .or_insert_with(|| ln_rate(inst, here, task));
         two.into_iter().fold(base, |ln, change| {
             let on_one = self.on_one.entry((change, task));
             ln + *on_one.or_insert_with(|| ln_rate(inst, &with(here, change), task) - base)

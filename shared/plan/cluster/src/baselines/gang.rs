@@ -135,8 +135,10 @@ pub fn srtf(problem: &Problem) -> Schedule {
                 ready[n] = end;
             }
         }
-        let moments = (0..jobs.len()).filter(|&n| round[n] < jobs[n].rounds);
-        let moments = moments.map(|n| ready[n]).chain(free.iter().copied());
+        let moments = (0..jobs.len())
+            .filter(|&n| round[n] < jobs[n].rounds)
+            .map(|n| ready[n])
+            .chain(free.iter().copied());
         let next = moments.filter(|&t| t > now).fold(f64::INFINITY, f64::min);
         if next.is_infinite() {
             return Schedule::new(jobs.len(), out);

@@ -238,8 +238,9 @@ impl Hall {
                 return;
             }
             if self.packs {
-                let idle = (0..self.seats.len()).filter(|&m| self.seats.idle(m));
-                let idle = idle.filter(|&m| job.train[problem.gpus[m]].is_finite());
+                let idle = (0..self.seats.len())
+                    .filter(|&m| self.seats.idle(m))
+                    .filter(|&m| job.train[problem.gpus[m]].is_finite());
                 let train = |m: usize| job.train[problem.gpus[m]];
                 let fastest = idle.min_by(|&a, &b| train(a).total_cmp(&train(b)));
                 let never = f64::INFINITY;
@@ -255,8 +256,10 @@ impl Hall {
                 self.begin(problem, n, gpu, (now, now + train(gpu), sync));
                 continue;
             }
-            let alone = self.seats.best_alone(problem, n, allowed, now);
-            let alone = alone.or_else(|| self.seats.best_alone(problem, n, u64::MAX, now));
+            let alone = self
+                .seats
+                .best_alone(problem, n, allowed, now)
+                .or_else(|| self.seats.best_alone(problem, n, u64::MAX, now));
             let Some((end, gpu)) = alone else { return };
             let class = problem.gpus[gpu];
             match self
@@ -341,8 +344,8 @@ impl Hall {
                 continue;
             }
             let classes = 0..job.train.len();
-            let own = classes.filter(|g| allowed >> g & 1 == 1);
-            let own = own
+            let own = classes
+                .filter(|g| allowed >> g & 1 == 1)
                 .map(|g| job.train[g] + job.sync[g])
                 .fold(f64::INFINITY, f64::min);
             while self.jobs[n].progress.started < job.tasks {

@@ -176,8 +176,10 @@ impl Queue {
             self.live.replan(now);
         }
         let decisions = self.live.decide(now);
-        let starts = decisions.iter().map(|d| self.start(d));
-        let starts = starts.collect::<Result<_, _>>()?;
+        let starts = decisions
+            .iter()
+            .map(|d| self.start(d))
+            .collect::<Result<_, _>>()?;
         let asked = event.what == QueueNews::Status;
         Ok(Taken {
             starts,
@@ -223,8 +225,12 @@ impl Queue {
     fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
         match what {
             QueueNews::Arrival(job) => {
-                let row = self.cluster.jobs.iter().position(|j| j.id == *job);
-                let row = row.ok_or_else(|| Refused::NotListed(job.to_string()))?;
+                let row = self
+                    .cluster
+                    .jobs
+                    .iter()
+                    .position(|j| j.id == *job)
+                    .ok_or_else(|| Refused::NotListed(job.to_string()))?;
                 self.arrive(&self.cluster.jobs[row].clone(), Some(row), now)?;
             }
             // The rates of a new job beside others are unknown, so it runs alone.
@@ -336,8 +342,8 @@ impl Queue {
 
     fn estimate(&mut self, job: &str, estimate: &QueueEstimate) -> Result<(), Refused> {
         let n = self.open(job)?;
-        let train = document::times_by_class(&self.cluster, &self.representatives, &estimate.train);
-        let train = train.map_err(Refused::UnknownType)?;
+        let train = document::times_by_class(&self.cluster, &self.representatives, &estimate.train)
+            .map_err(Refused::UnknownType)?;
         let known = &self.live.problem().jobs[n];
         // Rounds are numbered in 32 bits.
         let most = u32::MAX as usize - self.live.round(n);

@@ -62,8 +62,9 @@ impl Federation {
         let devices = self.devices();
         let count = devices.len();
         let waiting: f64 = devices.iter().map(|d| self.waiting_s(d)).sum();
-        let fairness = self.fairness();
-        let fairness = fairness.map_or(String::new(), |f| format!(", P/S {f:.3} on average"));
+        let fairness = self
+            .fairness()
+            .map_or(String::new(), |f| format!(", P/S {f:.3} on average"));
         let mut all = vec![format!(
             "the round of {count} devices ends after {:.3} s with {}; the others wait {:.3} s on \
              average; the whole trains {:.1} samples/s{fairness}",

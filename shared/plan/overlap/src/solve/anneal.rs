@@ -40,8 +40,7 @@ impl Search<'_, '_> {
         let mut budget = Budget::new(self.options.plays, self.deadline);
         let mut player = HeldPlayer::new(self.instance, self.rates, self.options.single_order);
         let (seed, values) = (self.options.seed, (self.best_s, enough));
-        let found = anneal(&mut player, &start, values, seed, &mut budget);
-        let found = found.map(|(_, round)| {
+        let found = anneal(&mut player, &start, values, seed, &mut budget).map(|(_, round)| {
             player.play(&round, f64::INFINITY);
             (player.order(&round), round.holds())
         });

@@ -69,8 +69,9 @@ impl Search<'_, '_> {
         let limit = ALTERNATING_PLAYS.min(self.options.plays);
         let mut budget = Budget::new(limit, self.deadline);
         let mut player = Player::new(&half, self.rates, self.options.single_order);
-        let starts = seeds(&mut player, &floor.compute).into_iter();
-        let starts = starts.map(|s| (player.value(&s), s));
+        let starts = seeds(&mut player, &floor.compute)
+            .into_iter()
+            .map(|s| (player.value(&s), s));
         let Some((value, mut sequence)) = starts.min_by(|a, b| a.0.total_cmp(&b.0)) else {
             return;
         };

@@ -53,8 +53,11 @@ impl Goal {
             expected_above(self.value(rates, solo) - best, square.sum::<f64>().sqrt())
         };
         let least = |weight: &dyn Fn(usize) -> f64| {
-            let each = rates.iter().zip(errors).enumerate();
-            let each = each.map(|(i, (rate, error))| (weight(i) * rate, weight(i) * error));
+            let each = rates
+                .iter()
+                .zip(errors)
+                .enumerate()
+                .map(|(i, (rate, error))| (weight(i) * rate, weight(i) * error));
             of_least(&each.collect::<Vec<_>>(), best)
         };
         match self {
@@ -86,8 +89,10 @@ const TAIL: f64 = 5.0;
 /// `E max(0, min_i X_i - best)` of normal `X_i` with the given means and standard deviations: the integral of `prod_i
 /// P(X_i > t)` from `best`.
 fn of_least(each: &[(f64, f64)], best: f64) -> f64 {
-    let top = each.iter().map(|(m, s)| m + TAIL * s);
-    let top = top.fold(f64::INFINITY, f64::min);
+    let top = each
+        .iter()
+        .map(|(m, s)| m + TAIL * s)
+        .fold(f64::INFINITY, f64::min);
     if top <= best {
         return 0.0;
     }

@@ -139,8 +139,8 @@ impl Checks {
             (Kind::Within, &self.left),
             (Kind::Share, &self.levels),
             (Kind::Crowd, &self.crowd),
-        ];
-        let kinds = kinds.map(|(kind, left)| validation::kind_error(kind, left, self.method));
+        ]
+        .map(|(kind, left)| validation::kind_error(kind, left, self.method));
         let (inside, all) = known.fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
         FitReport {
             folds: self.folds,

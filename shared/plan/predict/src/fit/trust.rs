@@ -27,8 +27,10 @@ pub(super) fn trust_of_all(
         .collect();
     let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
     let scale = |left: &[HeldOut]| validation::scale_of(left, &spreads, checks.method);
-    let far = [scale(&checks.levels), scale(&checks.crowd)];
-    let far = far.into_iter().flatten().reduce(f64::max);
+    let far = [scale(&checks.levels), scale(&checks.crowd)]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max);
     for t in &mut trust {
         t.far_scale = far;
     }

@@ -225,8 +225,11 @@ fn leave_all_out(
     method: Method,
     hyper: &Hyper,
 ) -> Option<Vec<Vec<HeldOutRate>>> {
-    let left = in_parallel(parts, |p| leave_out(data, p, known, method, hyper));
-    let left: Vec<Vec<HeldOutRate>> = left.into_iter().flatten().collect();
+    let left: Vec<Vec<HeldOutRate>> =
+        in_parallel(parts, |p| leave_out(data, p, known, method, hyper))
+            .into_iter()
+            .flatten()
+            .collect();
     (left.len() >= LEAST_PARTS).then_some(left)
 }
 

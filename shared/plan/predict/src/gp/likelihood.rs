@@ -18,8 +18,12 @@ const SLIGHT: f64 = 1e-5;
 fn weighted_gaps(w: &[f64], x: &[f64], at: f64) -> f64 {
     let mut acc = [0.0; 8];
     let (cw, cx) = (w.chunks_exact(8), x.chunks_exact(8));
-    let rest = cw.remainder().iter().zip(cx.remainder());
-    let rest: f64 = rest.map(|(w, x)| w * (at - x) * (at - x)).sum();
+    let rest: f64 = cw
+        .remainder()
+        .iter()
+        .zip(cx.remainder())
+        .map(|(w, x)| w * (at - x) * (at - x))
+        .sum();
     for (w, x) in cw.zip(cx) {
         for k in 0..8 {
             acc[k] += w[k] * (at - x[k]) * (at - x[k]);

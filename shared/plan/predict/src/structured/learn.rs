@@ -205,8 +205,10 @@ impl Row<'_> {
     /// Residual of `ln step`; the task's own exponent is applied to all co-runners.
     fn error(&self, law: &Law) -> f64 {
         let m = self.meeting;
-        let weights = self.others.iter();
-        let weights = weights.map(|(o, _)| (o.task, o.weight(law.pace.exponent)));
+        let weights = self
+            .others
+            .iter()
+            .map(|(o, _)| (o.task, o.weight(law.pace.exponent)));
         (m.step / law.step(m.batch, m.share, self.crowd, weights)).ln()
     }
 }
@@ -272,8 +274,10 @@ pub(crate) fn refit(
 
 /// Gives all laws the median exponent of the tasks that had co-runners.
 fn one_exponent(laws: &mut [Option<Law>], met: &[Vec<bool>]) {
-    let own = laws.iter().zip(met).filter(|(_, m)| m.contains(&true));
-    let own: Vec<f64> = own
+    let own: Vec<f64> = laws
+        .iter()
+        .zip(met)
+        .filter(|(_, m)| m.contains(&true))
         .filter_map(|(l, _)| Some(l.as_ref()?.pace.exponent))
         .collect();
     let usual = stats::median(&own).unwrap_or(USUAL_EXPONENT);

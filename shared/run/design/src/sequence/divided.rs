@@ -146,8 +146,11 @@ impl Adaptive {
         };
         let drawn = (0..DRAWS).filter_map(|_| draw());
         // If only recorded co-runs can be measured, choose among these, because few random draws would be recorded.
-        let recorded = self.only.iter().flatten();
-        let recorded = recorded.filter(|runs| runs.len() <= most && self.is_new(runs));
+        let recorded = self
+            .only
+            .iter()
+            .flatten()
+            .filter(|runs| runs.len() <= most && self.is_new(runs));
         let strangers = |runs: &Configuration| pairs(runs).filter(|p| !met.contains(p)).count();
         let mut best: Option<(usize, Configuration)> = None;
         for runs in drawn.chain(recorded.cloned()) {

@@ -89,10 +89,12 @@ impl Adaptive {
     /// Rounds or times to target of the measured co-runs, of equal shares, and of the best choices by the model, best
     /// first.
     fn of_rounds(&self, means: &Means) -> Vec<Standing> {
-        let known = means.iter().map(|(runs, mean)| {
-            MeasuredConfig::new(runs.clone(), mean.rates.clone(), mean.errors.clone())
-        });
-        let known: Vec<MeasuredConfig> = known.collect();
+        let known: Vec<MeasuredConfig> = means
+            .iter()
+            .map(|(runs, mean)| {
+                MeasuredConfig::new(runs.clone(), mean.rates.clone(), mean.errors.clone())
+            })
+            .collect();
         let everyone: Vec<usize> = (0..self.space.task_count()).collect();
         let equal = schemes(&self.space, &everyone, &self.scheme_sizes());
         let plan = &self.wanted.plan;
@@ -155,8 +157,10 @@ fn worth_again(standings: &[Standing], means: &Means) -> Option<(f64, Configurat
         let gain = knowledge_gradient(gap, standing.error, times(set));
         Some((gain, set.clone()))
     };
-    let gains = complete.iter().enumerate();
-    let gains = gains.filter_map(|(place, standing)| gain(place, standing));
+    let gains = complete
+        .iter()
+        .enumerate()
+        .filter_map(|(place, standing)| gain(place, standing));
     let most = gains.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (most.0 > LEAST_GAIN * best.value.abs()).then_some(most)
 }

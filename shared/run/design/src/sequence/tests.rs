@@ -121,8 +121,7 @@ fn co_runs_have_the_batch_sizes_of_the_plan_that_they_serve() {
         };
         let (all, _) = all(Sequence::designed(workload, &settings, conditions(false)).unwrap());
         // In solo runs, each task runs at each of its sizes in any case.
-        let sizes = workload.tasks.iter().map(|t| t.batch_sizes.len());
-        let sizes: usize = sizes.sum();
+        let sizes: usize = workload.tasks.iter().map(|t| t.batch_sizes.len()).sum();
         assert!(all[..sizes].iter().all(|runs| runs.len() == 1));
         let reference = |run: &Setting| run.batch == workload.tasks[run.task].reference();
         all[sizes..].iter().flatten().all(reference)

@@ -113,8 +113,10 @@ const LONGEST: usize = 40;
 
 /// A name for a template, made of its words without their folders.
 fn name(template: &str) -> String {
-    let words = template.split_whitespace();
-    let words: Vec<&str> = words.filter_map(|w| w.rsplit('/').next()).collect();
+    let words: Vec<&str> = template
+        .split_whitespace()
+        .filter_map(|w| w.rsplit('/').next())
+        .collect();
     let text = words.join("-").to_ascii_lowercase();
     let mut name = String::new();
     for c in text.chars() {

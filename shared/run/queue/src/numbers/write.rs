@@ -24,8 +24,11 @@ pub(super) fn table(all: &[Found]) -> String {
     let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
     let mut text = String::new();
     for row in &rows {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<String> = cells.map(|(cell, &w)| format!("{cell:<w$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &w)| format!("{cell:<w$}"))
+            .collect();
         text += cells.join("  ").trim_end();
         text.push('\n');
     }

@@ -129,8 +129,12 @@ impl Keeper {
     /// Adds up the memory of each job over all of its GPUs.
     fn count_gpu_memory(&mut self) {
         let mut held: BTreeMap<Id, u64> = BTreeMap::new();
-        let gpus = self.place.devices.iter().zip(&self.sights);
-        let gpus = gpus.filter(|(device, _)| device.cores.is_none());
+        let gpus = self
+            .place
+            .devices
+            .iter()
+            .zip(&self.sights)
+            .filter(|(device, _)| device.cores.is_none());
         for (id, bytes) in gpus.flat_map(|(_, sight)| sight.iter().flat_map(|s| &s.used)) {
             *held.entry(*id).or_default() += bytes;
         }
@@ -141,8 +145,11 @@ impl Keeper {
 
     /// The devices, for reports.
     pub(crate) fn devices(&self) -> Vec<DeviceStatus> {
-        let spots = self.book.running().map(|entry| (entry, self.spot(entry)));
-        let spots: Vec<_> = spots.collect();
+        let spots: Vec<_> = self
+            .book
+            .running()
+            .map(|entry| (entry, self.spot(entry)))
+            .collect();
         let all = self.place.devices.iter().zip(&self.sights).enumerate();
         let status = |(at, (device, sight)): (usize, (&crate::devices::Device, &Option<Sight>))| {
             let here = spots.iter().filter(|(_, spot)| spot.devices.contains(&at));

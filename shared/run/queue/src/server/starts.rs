@@ -121,8 +121,11 @@ impl Keeper {
             }
         };
         self.mark_start(entry, &spec.log);
-        let timeout = self.book.asked(entry).and_then(|demand| demand.timeout_ms);
-        let timeout = timeout.map(Duration::from_millis);
+        let timeout = self
+            .book
+            .asked(entry)
+            .and_then(|demand| demand.timeout_ms)
+            .map(Duration::from_millis);
         let until = timeout.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         let limits = Limits {
             until,
