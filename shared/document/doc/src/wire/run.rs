@@ -280,8 +280,9 @@ impl EventKind {
 /// What a launch that learns its shares from its rounds reports about one round.
 ///
 /// All times are durations of a round, from its start to the end of its last phase. Expected and estimated times come
-/// from a Gaussian process over the 48 newest rounds that can be learnt from, which are those in which every task
-/// finished at its first try.
+/// from a Gaussian process over the 100 newest rounds that can be learnt from, which are those in which every task
+/// finished at its first try. They include noise: tasks that end at about the same time end later together than each
+/// alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Learning {
@@ -317,7 +318,7 @@ pub enum ShareChoice {
     First,
     /// The shares are the best so far.
     Best,
-    /// The shares were not tried before. The savings in the remaining rounds are expected to repay the trial.
+    /// Other shares, new or tried before. The savings in the remaining rounds are expected to repay the trial.
     Trial,
 }
 

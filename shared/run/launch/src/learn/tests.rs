@@ -45,6 +45,44 @@ fn rounds_that_learn_are_shorter_and_a_single_one_has_the_prior() {
 }
 
 #[test]
+fn shares_that_may_have_been_unlucky_are_tried_again() {
+    let mut again = 0;
+    for phase in 0..4u32 {
+        let mut learner = Learner::new(prior(2), 60);
+        let mut tried: Vec<Vec<Share>> = Vec::new();
+        for k in 0..40 {
+            let choice = learner.choose();
+            let mut round = observed(&choice.shares);
+            for (i, seconds) in (0..).zip(&mut round.seconds) {
+                // Up to 15 % of noise, without a pattern.
+                *seconds *= 1.0 + 0.15 * f64::from(7 * k + 5 * i + phase).sin();
+            }
+            again += usize::from(choice.why == Why::Trial && tried.contains(&choice.shares));
+            tried.push(choice.shares);
+            learner.observe(round);
+        }
+    }
+    assert!(again > 0);
+}
+
+#[test]
+fn shares_under_which_all_end_together_are_later_by_the_noise() {
+    let mut belief = Belief::new(2);
+    belief.learn(Observed {
+        shares: prior(2),
+        seconds: vec![100.0, 100.0],
+        transfers: vec![0.0; 2],
+    });
+    let (noise, _) = belief.noise_and_drift();
+    let both = belief.longest([(100.0, 0.0), (100.0, 0.0)].into_iter());
+    // The mean of the larger of two standard normal variables is 1/sqrt(pi).
+    let expected = 100.0 * (1.0 + noise / std::f64::consts::PI.sqrt());
+    assert!((both - expected).abs() < 1e-4, "{both} {expected}");
+    let one = belief.longest([(100.0, 0.0), (30.0, 0.0)].into_iter());
+    assert!((one - 100.0).abs() < 1e-9, "{one}");
+}
+
+#[test]
 fn in_the_last_round_nothing_is_tried_that_is_not_expected_to_be_shorter() {
     let mut learner = Learner::new(prior(2), 3);
     for _ in 0..2 {

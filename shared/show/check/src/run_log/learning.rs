@@ -9,7 +9,7 @@ use doc::{EventPayload, Learning, PhaseKind, Plan, RunEvent, ShareChoice, TaskSu
 use units::{Seconds, Share, TaskId};
 
 use super::event::{at_event, plan_of};
-use crate::judge::{Judge, shown};
+use crate::judge::{Judge, ROUNDING, shown};
 use estimate::{Estimate, Taught};
 
 /// Tolerance for expected times: two solutions of the same ill-conditioned equations differ by more than rounding.
@@ -202,12 +202,18 @@ impl<'a> Pupil<'a> {
     fn choice(&self, told: &Learning, shares: &[f64], alone: bool, j: &mut Judge) {
         let known = self.estimate.knows(shares);
         let nothing = alone && self.estimate.is_empty();
+        let others = self.estimate.best_but(shares);
+        let here = self.estimate.next_under(shares);
+        let ahead = |a: f64, b: f64| a < b * (1.0 - DIGITS * ROUNDING);
         let truth = match told.choice {
             _ if nothing => ShareChoice::First,
             ShareChoice::First => ShareChoice::Best,
-            // Shares that an earlier launch has tried are not new.
-            ShareChoice::Best if alone && !known => ShareChoice::Trial,
-            ShareChoice::Trial if known => ShareChoice::Best,
+            // What an earlier launch has tried is not known here.
+            choice if !alone => choice,
+            _ if !known => ShareChoice::Trial,
+            ShareChoice::Best if others.is_some_and(|s| ahead(s, here)) => ShareChoice::Trial,
+            // What was tried may be tried again, but not what is the best.
+            ShareChoice::Trial if others.is_none_or(|s| ahead(here, s)) => ShareChoice::Best,
             choice => choice,
         };
         j.same("choice", told.choice.name(), truth.name());
