@@ -99,7 +99,7 @@ regret: #- Measure what plans are worth, on mixes that nothing was tuned on and 
 
 rounds: #- Learn the shares of 5, 20 and 100 rounds on simulated mixes, beside the best fixed shares in hindsight
 	$(MAKE) -s build EXAMPLE=rounds
-	$(RELEASE)/examples/rounds --seed $(or $(SEED),31415) --summary shared/run/launch/examples/rounds/summary.json
+	$(RELEASE)/examples/rounds --seed $(or $(SEED),16180) --summary shared/run/launch/examples/rounds/summary.json
 
 try-errors: build #- Try TRIALS short scripts (108 if absent) whose truth is known, quiet and beside neighbours, and count false answers
 	PATH="$(RELEASE):$$PATH" python3 examples/scripts/errors.py $(or $(TRIALS),108)
