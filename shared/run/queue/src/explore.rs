@@ -329,6 +329,11 @@ impl Explorer {
         runner.is_some_and(|runner| !Self::is_starting(runner, now))
     }
 
+    /// Whether a running job has reported progress, or runs where none is asked for.
+    pub(crate) fn reports(&self, id: Id) -> bool {
+        self.processors.is_some() || self.runners.get(&id).is_some_and(|runner| runner.begun)
+    }
+
     /// Template of a running job.
     pub(crate) fn template(&self, id: Id) -> Option<&str> {
         self.runners.get(&id).map(|runner| &*runner.template)

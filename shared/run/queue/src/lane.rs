@@ -42,6 +42,10 @@ pub(crate) const SLACK: f64 = 1e-9;
 /// Seconds without growth after which the memory of a running job counts as its peak. A training allocates in its first
 /// steps; memory that an evaluation adds later is recorded when it happens.
 const FLAT: f64 = 3.0;
+/// The same for a job that reports nothing yet: it may still import its framework or read its data, which takes up to
+/// half a minute. With three seconds, a job that had used no memory during a start-up of 20 s counted as one that needs
+/// none.
+const FLAT_SILENT: f64 = 30.0;
 /// Growth by up to this factor does not count.
 const GROWTH: f64 = 1.02;
 /// Factor on the peak of ended jobs, and on a peak that was only observed while a job ran: jobs of a sweep differ in
@@ -148,8 +152,12 @@ impl Lane {
             }
             held.0 = held.0.max(*used);
             let (peak, since) = *held;
+            let patience = match explorer.reports(*id) {
+                true => FLAT,
+                false => FLAT_SILENT,
+            };
             let learnt = explorer.learnt_mut(&template);
-            let flat = now - since >= FLAT;
+            let flat = now - since >= patience;
             if learnt.peak.map_or(flat, |known| peak > known) {
                 learnt.peak = Some(peak);
             }

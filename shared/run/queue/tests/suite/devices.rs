@@ -154,6 +154,19 @@ fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
     assert_eq!(run(&mut policy, &mut book, 5.0), [(2, vec![1])]);
 }
 
+/// It imports its framework for 20 s, and uses no memory until then.
+#[test]
+fn a_start_up_without_memory_is_not_what_a_job_needs() {
+    let only = on("GPU-b");
+    let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
+    for now in 0..20 {
+        let now = f64::from(now);
+        sees(&mut policy, [24, 80], &[], now);
+        let started = run(&mut policy, &mut book, now).len();
+        assert_eq!(started, usize::from(now < 1.0), "at {now}");
+    }
+}
+
 #[test]
 fn a_job_keeps_to_the_devices_that_it_may_use_and_hears_that_they_are_lost() {
     let only = on("GPU-b");
