@@ -598,7 +598,7 @@ impl Explorer {
 
 /// Without measurements, throughput is assumed to grow as this power of the number of jobs: two jobs give 1.6 times the
 /// throughput of one.
-const USUAL: f64 = 0.7;
+pub(crate) const USUAL: f64 = 0.7;
 
 /// The trials with their results, for display and for the store.
 fn tried(table: &Table) -> Vec<Tried> {

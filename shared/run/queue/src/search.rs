@@ -34,8 +34,9 @@ const SURE: f64 = 0.6;
 const FEW: f64 = 0.2;
 /// The last jobs of a sweep may run together if that costs at most this factor of throughput.
 const FLAT: f64 = 1.05;
-/// Caps that are tried at the best number, relative to its first cap.
-const FACTORS: [f64; 2] = [0.6, 1.7];
+/// Caps that are tried at the best number, relative to its first cap. The higher one comes first: too low a cap costs a
+/// job that fills the device more than too high a cap costs its neighbours.
+const FACTORS: [f64; 2] = [1.7, 0.6];
 /// Seconds of measurement per job until a number counts as measured.
 const ENOUGH: f64 = 2.5;
 

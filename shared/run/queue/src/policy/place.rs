@@ -6,11 +6,17 @@ use super::Policy;
 use super::choose::Rooms;
 use crate::book::Demand;
 use crate::devices::Spot;
+use crate::explore::USUAL;
 use crate::index::Kind;
 use crate::lane::Wait;
 
 /// A device counts as faster if its jobs progress by this factor faster.
 const FASTER: f64 = 1.15;
+
+/// Slowdown of a job among `number` jobs on a device relative to alone, without measurements.
+fn usual(number: usize) -> f64 {
+    (number.max(1) as f64).powf(1.0 - USUAL)
+}
 
 impl Policy {
     /// Devices and share with which a job can start beside the running ones; otherwise the reason why it must wait.
@@ -54,9 +60,12 @@ impl Policy {
             (1, None) => {
                 let explorer = self.explorer(best);
                 let most = self.lanes[best].holds(&rooms.lanes[best], kind, explorer);
-                // A cap does not help a job that has the device to itself either.
-                let most = most.min(rooms.lanes[best].jobs + rooms.waiting.max(1));
-                explorer.cap(best, &kind.template, most) * 100
+                // Nor does a cap help a job that will have the device to itself. When half of its own work is done, half
+                // of the jobs that run now have ended, and its device has got its part of the waiting ones.
+                let places = self.allowed(only).count().max(1);
+                let follow = rooms.waiting.saturating_sub(1).div_ceil(places);
+                let beside = (rooms.lanes[best].jobs + 1).div_ceil(2) + follow;
+                explorer.cap(best, &kind.template, most.min(beside)) * 100
             }
             _ => Share::FULL.hundredths(),
         };
@@ -69,32 +78,23 @@ impl Policy {
     /// Throughput that a job adds on a device, relative to a job alone on the fastest device.
     fn gain(&self, at: usize, rooms: &Rooms, template: &str) -> f64 {
         let explorer = self.explorer(at);
-        let rates = (0..self.kinds.len()).filter_map(|kind| self.rate(kind, template));
-        let fastest = rates.fold(0.0, f64::max);
+        let own = self.lanes[at].kind;
+        let faster = (0..self.kinds.len()).filter_map(|kind| self.ratio(kind, own, template));
         // A kind without measurements counts as the fastest until it has been measured.
-        let speed = match self.rate(self.lanes[at].kind, template) {
-            Some(rate) if fastest > 0.0 => rate / fastest,
-            _ => 1.0,
-        };
+        let speed = 1.0 / faster.fold(1.0, f64::max);
         speed * explorer.gain(rooms.lanes[at].jobs, &explorer.mix(at, Some(template)))
     }
 
-    /// Work per second of a job of a template on a kind of device. If the template did not run there, estimated from
-    /// other templates that ran on this kind and on another one.
-    fn rate(&self, kind: usize, template: &str) -> Option<f64> {
-        let own = &self.kinds[kind].1;
-        let known = own.rate(template);
-        known.or_else(|| {
-            let guesses = self.kinds.iter().filter_map(|(_, other)| {
-                let ratios = other
-                    .learnt()
-                    .iter()
-                    .filter_map(|(mix, learnt)| Some((own.rate(mix)? / learnt.rate?).ln()));
-                let ratios: Vec<f64> = ratios.collect();
-                let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-                (!ratios.is_empty()).then_some(other.rate(template)? * mean.exp())
-            });
-            guesses.reduce(f64::max)
+    /// Rate of a job of a template on one kind of device relative to its rate on another kind. If the template did not
+    /// run on both, the geometric mean over the templates that did.
+    fn ratio(&self, kind: usize, other: usize, template: &str) -> Option<f64> {
+        let (this, that) = (&self.kinds[kind].1, &self.kinds[other].1);
+        let of = |template: &str| Some(this.rate(template)? / that.rate(template)?);
+        of(template).or_else(|| {
+            let all = this.learnt().keys();
+            let all: Vec<f64> = all.filter_map(|mix| Some(of(mix)?.ln())).collect();
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            (!all.is_empty()).then(|| mean.exp())
         })
     }
 
@@ -102,29 +102,36 @@ impl Policy {
     /// last jobs of a sweep must not start on the slowest device of the machine. With `k` places on devices where a job
     /// takes `t`, `w` waiting jobs have all started there after `t w / k`.
     fn is_late(&self, at: usize, rooms: &Rooms, only: Option<&[String]>, template: &str) -> bool {
-        let rate = |at: usize, number: usize| {
-            let explorer = self.explorer(at);
-            let mix = explorer.mix(at, Some(template));
-            let known = explorer.rate_in(&mix, number, template);
-            known.or_else(|| self.rate(self.lanes[at].kind, template))
+        let own = self.lanes[at].kind;
+        let rate = |other: usize, number: usize| {
+            let explorer = self.explorer(other);
+            let mix = explorer.mix(other, Some(template));
+            explorer.rate_in(&mix, number, template)
         };
-        let Some(here) = rate(at, rooms.lanes[at].jobs + 1) else {
-            return false;
+        // Rates relative to a job of the template on this device.
+        let here = rate(at, rooms.lanes[at].jobs + 1);
+        let faster = |other: usize| {
+            let jobs = rooms.lanes[other].jobs;
+            if let (Some(there), Some(here)) = (rate(other, jobs), here) {
+                return Some(there / here);
+            }
+            let beside = usual(rooms.lanes[at].jobs + 1) / usual(jobs);
+            Some(self.ratio(self.lanes[other].kind, own, template)? * beside)
         };
-        let (mut places, mut there) = (0.0, here);
+        let (mut places, mut there) = (0.0, 1.0_f64);
         for other in self.allowed(only).filter(|other| *other != at) {
             let jobs = rooms.lanes[other].jobs;
             let is_used = jobs > 0 && self.lanes[other].lost().is_none();
-            let rate = rate(other, jobs).filter(|rate| is_used && *rate > here * FASTER);
-            if let Some(rate) = rate {
+            let times = is_used.then(|| faster(other)).flatten();
+            if let Some(times) = times.filter(|times| *times > FASTER) {
                 let outlook = self.explorer(other).outlook(other, template);
-                places += jobs.max(outlook) as f64 * rate;
-                there = there.max(rate);
+                places += jobs.max(outlook) as f64 * times;
+                there = there.max(times);
             }
         }
         // In units of the time that a job takes on the fastest of these devices.
         let begun = rooms.waiting as f64 * there / places;
-        places > 0.0 && begun + 1.0 < there / here
+        places > 0.0 && begun + 1.0 < there
     }
 
     /// Whether no job at all could be started beside the running ones, and why.
