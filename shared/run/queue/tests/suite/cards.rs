@@ -393,3 +393,23 @@ pub fn draw(source: &Source, seed: u64) -> Sweep {
         strangers,
     }
 }
+
+/// 200 jobs of three templates on a card of 24 GB and one of 80 GB, of which a stranger holds half at first.
+pub fn beside_a_stranger(source: &Source, seed: u64) -> Sweep {
+    let mut draws = (0..).map(|n| draw(source, seed + 1000 * n));
+    let drawn = draws.find(|sweep| sweep.templates.len() == 3);
+    let mut sweep = drawn.expect("a third of the draws have three templates");
+    let job = |at: usize| {
+        let mut of = sweep.jobs.iter().filter(|job| job.template == at % 3);
+        let count = of.clone().count();
+        let phase = (at as f64 * 7.3) % 100.0;
+        of.nth(at / 3 % count).map(|job| Todo {
+            phase,
+            ..job.clone()
+        })
+    };
+    sweep.jobs = (0..200).filter_map(job).collect();
+    sweep.cards = vec![(1, 24e9), (0, 80e9)];
+    sweep.strangers = vec![(0.0, 0.0), (40e9, 1500.0)];
+    sweep
+}
