@@ -19,6 +19,7 @@ mod noise;
 mod phases;
 mod plan;
 mod problem;
+mod rival;
 mod rule;
 mod run_event;
 mod settings;
