@@ -83,7 +83,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     let all_ms = 1e3 * started.elapsed().as_secs_f64();
     // With the planned size first, in the order of mt-overlap.
     let choices = vec![vec![sizes[1], sizes[0], sizes[2]]; 3];
-    let search = |single_order| -> Outcome<(overlap::Outcome, f64)> {
+    let search = |single_order| -> Outcome<(overlap::SolvedRound, f64)> {
         let options = OrderOptions {
             single_order,
             waits: false,
@@ -107,7 +107,7 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
         .map(|&i| plan.tasks[i].id.as_str())
         .collect();
     let batches: Vec<String> = all.batches.iter().map(Batch::to_string).collect();
-    let proven = |o: &overlap::Outcome| {
+    let proven = |o: &overlap::SolvedRound| {
         if o.certificate.is_proof() {
             "yes"
         } else {

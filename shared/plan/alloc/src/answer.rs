@@ -79,7 +79,7 @@ pub struct Report {
 /// The answer to a problem.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub struct Outcome {
+pub struct SearchOutcome {
     /// The best choices, best first; empty if none is feasible.
     pub solutions: Vec<Solution>,
     /// How they were found.

@@ -5,7 +5,7 @@ use doc::{Plan, Workload};
 use predict::Predictor;
 use units::corun::Setting;
 
-use crate::answer::{Outcome, SearchOptions};
+use crate::answer::{SearchOptions, SearchOutcome};
 use crate::error::AllocError;
 use crate::measured::{MeasuredConfig, Standing};
 use crate::partition::{Partition, solve_partition};
@@ -23,7 +23,7 @@ pub fn solve_by_model(
     model: &Predictor,
     problem: &Problem,
     options: &SearchOptions,
-) -> Result<Outcome, AllocError> {
+) -> Result<SearchOutcome, AllocError> {
     solve(model, problem, options)
 }
 

@@ -1,7 +1,7 @@
 //! The time until a federation reaches its targets, and the fastest treatment of its late devices.
 //!
 //! A device `k` that trains on a fraction `p` of its samples `D_ki` of task `i` at batch size `B` contributes `p
-//! D_ki E_ki(B)` ([`Progress::efficiency`]). Averages are weighted by samples; with all samples at the reference
+//! D_ki E_ki(B)` ([`TaskProgress::efficiency`]). Averages are weighted by samples; with all samples at the reference
 //! size, the task reaches its target after `N_ki` rounds. So one round covers this fraction of the way to the
 //! target:
 //!
@@ -17,7 +17,7 @@ use doc::{ObjectiveKind, Plan, Workload};
 use overlap::{Replanned, Shortened};
 use units::{Batch, Samples, TaskId, Weight};
 
-use crate::progress::Progress;
+use crate::progress::TaskProgress;
 
 /// Maximum number of combinations of ways that are all evaluated, in some milliseconds: those of 7 late devices
 /// with 4 ways each. If there are more, a descent changes the way of one device at a time.
@@ -36,7 +36,7 @@ struct Own {
     id: TaskId,
     samples: f64,
     weight: f64,
-    progress: Progress,
+    progress: TaskProgress,
 }
 
 /// One way for a device to take part in a round, and its contribution.
@@ -72,7 +72,7 @@ impl Worth {
                 id: task.id.clone(),
                 samples: samples.map(Samples::as_f64)?,
                 weight: known.weight.map_or(1.0, Weight::get),
-                progress: Progress::of_task(known),
+                progress: TaskProgress::of_task(known),
             })
         };
         Some(Self {

@@ -48,7 +48,7 @@ mod target;
 mod tie;
 mod tolerance;
 
-pub use answer::{Effort, Outcome, Report, SearchOptions, Solution};
+pub use answer::{Effort, Report, SearchOptions, SearchOutcome, Solution};
 pub use by_model::{partition_by_model, plan_by_model, solve_by_model, standings_by_model};
 pub use damping::damped_load;
 pub use error::AllocError;
@@ -61,7 +61,7 @@ pub use partition::{Partition, solve_partition};
 pub use pipeline::plan_workload;
 pub use planner::{Planner, PlannerError};
 pub use problem::{Limits, Problem, Task};
-pub use progress::Progress;
+pub use progress::TaskProgress;
 pub use rates::Subset;
 pub use replan::{replan, ways};
 pub use request::{Asked, Request, default_policy};

@@ -19,7 +19,7 @@ use crate::progress::active;
 use crate::round::Round;
 use crate::tolerance::{INTERVAL, TOLERANCE};
 use config::MeasuredOver;
-use overlap::Outcome;
+use overlap::SolvedRound;
 
 pub use config::MeasuredConfig;
 
@@ -157,7 +157,7 @@ fn played_as_measured<C: Throughput + ?Sized>(
 ) -> Option<(f64, f64)> {
     let round = problem.round.as_ref()?;
     let settings = &whole.settings;
-    let known = |round: &Round, settings: &[Setting]| -> Option<Outcome> {
+    let known = |round: &Round, settings: &[Setting]| -> Option<SolvedRound> {
         let played = round.played(rates, settings).ok()?;
         let met = round.met(&played, settings, LEAST_PART);
         let known = met.iter().all(|set| rates.known(set).is_some());
@@ -393,7 +393,7 @@ fn ends<C: Throughput + ?Sized>(
     rates: &C,
     round: &Round,
     settings: &[Setting],
-    order: &Outcome,
+    order: &SolvedRound,
 ) -> (f64, f64) {
     let value = -order.schedule.makespan_s;
     let low = round.shifted(rates, settings, order, -JOINT_SIGMA);

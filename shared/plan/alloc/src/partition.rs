@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Outcome, Report, SearchOptions, Solution};
+use crate::answer::{Effort, Report, SearchOptions, SearchOutcome, Solution};
 use crate::error::AllocError;
 use crate::problem::Problem;
 use crate::rates::{Remembered, Subset};
@@ -89,7 +89,7 @@ impl<C: Throughput + ?Sized> Subsets<'_, C> {
         }
         let members = members(set);
         let part = self.problem.restricted(&members);
-        let outcome: Outcome = solve_subset(self.rates, &part, &members, &self.options)?;
+        let outcome: SearchOutcome = solve_subset(self.rates, &part, &members, &self.options)?;
         self.points += outcome.report.points;
         self.proven &= outcome.report.proof != Proof::NotProven;
         let best = outcome.solutions.into_iter().next();
@@ -131,9 +131,9 @@ fn solve_subset<C: Throughput + ?Sized>(
     part: &Problem,
     members: &[usize],
     options: &SearchOptions,
-) -> Result<Outcome, AllocError> {
+) -> Result<SearchOutcome, AllocError> {
     let (solutions, report) = search(&Subset::new(rates, members), part, options)?;
-    Ok(Outcome {
+    Ok(SearchOutcome {
         solutions,
         report,
         infeasible: Vec::new(),
@@ -279,7 +279,7 @@ fn round_robin(n: usize, gpus: usize) -> Vec<u64> {
 /// Solves each GPU of a partition, reusing the outcomes in `solved`.
 fn finish<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
-    solved: &mut HashMap<u64, Outcome>,
+    solved: &mut HashMap<u64, SearchOutcome>,
     groups: Vec<u64>,
     exact: bool,
     options: &SearchOptions,

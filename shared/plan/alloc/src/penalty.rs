@@ -203,7 +203,7 @@ mod tests {
             weight: units::Weight::new(1.0).unwrap(),
             memory: None,
             work_per_sample: None,
-            progress: crate::Progress::default(),
+            progress: crate::TaskProgress::default(),
         };
         let problem = Problem {
             tasks: vec![one; 2],

@@ -4,7 +4,7 @@ use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 use units::corun::{MAX_TASKS, Setting, Throughput};
 
 use crate::error::AllocError;
-use crate::progress::Progress;
+use crate::progress::TaskProgress;
 use crate::round::Round;
 
 /// One task as the search sees it.
@@ -21,7 +21,7 @@ pub struct Task {
     /// Work of one sample (any unit, the same for all tasks), for the balance `workload`.
     pub work_per_sample: Option<f64>,
     /// Value of its samples, and distance to its target.
-    pub progress: Progress,
+    pub progress: TaskProgress,
 }
 
 impl Task {
@@ -321,9 +321,9 @@ impl Problem {
                     weight: t.weight.or(one.as_ref().ok().copied())?,
                     memory: t.memory,
                     work_per_sample: work_per_sample(rates, i, &t.batch_sizes),
-                    progress: Progress {
+                    progress: TaskProgress {
                         part: weight(t) / weights,
-                        ..Progress::of_task(t)
+                        ..TaskProgress::of_task(t)
                     },
                 })
             })

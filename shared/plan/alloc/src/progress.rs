@@ -11,7 +11,7 @@ use units::corun::Setting;
 
 /// Sample efficiency of a task, and the rounds to its target.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct TaskProgress {
     /// Value of a sample at each batch size; absent: the same at all.
     pub law: Option<Law>,
     /// Rounds to the target at the reference batch size, above 0.
@@ -22,7 +22,7 @@ pub struct Progress {
     pub reference: Option<Batch>,
 }
 
-impl Default for Progress {
+impl Default for TaskProgress {
     fn default() -> Self {
         Self {
             law: None,
@@ -33,7 +33,7 @@ impl Default for Progress {
     }
 }
 
-impl Progress {
+impl TaskProgress {
     /// What the workload declares for a task; its weight is that of the only task.
     #[must_use]
     pub fn of_task(task: &doc::Task) -> Self {

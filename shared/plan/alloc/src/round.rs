@@ -2,8 +2,8 @@
 
 use doc::{DeviceKind, PhaseKind, Workload};
 use overlap::{
-    Instance, ModelRates, Outcome, OverlapError, Phase, PlanError, QuickBound, one_after_another,
-    simulate_held,
+    Instance, ModelRates, OverlapError, Phase, PlanError, QuickBound, SolvedRound,
+    one_after_another, simulate_held,
 };
 use units::corun::{Setting, Throughput};
 use units::{Batch, Share};
@@ -368,7 +368,7 @@ impl Round {
         &self,
         rates: &C,
         settings: &[Setting],
-    ) -> Result<Outcome, OverlapError> {
+    ) -> Result<SolvedRound, OverlapError> {
         let n = settings.len();
         // Square, because a play of `n` tasks contains about `2 n` sets, and each takes the prediction of up to `n`
         // rates.
@@ -401,7 +401,7 @@ impl Round {
         &self,
         rates: &C,
         settings: &[Setting],
-        played: &Outcome,
+        played: &SolvedRound,
         deviations: f64,
     ) -> Result<f64, OverlapError> {
         let shifted = Shifted {
@@ -417,7 +417,7 @@ impl Round {
     /// The co-runs that last for at least the fraction `least` of the time in which any task computes, longest first.
     pub(crate) fn met(
         &self,
-        played: &Outcome,
+        played: &SolvedRound,
         settings: &[Setting],
         least: f64,
     ) -> Vec<Vec<Setting>> {

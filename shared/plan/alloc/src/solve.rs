@@ -1,7 +1,7 @@
 use doc::ObjectiveKind;
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Outcome, SearchOptions, Solution};
+use crate::answer::{Effort, SearchOptions, SearchOutcome, Solution};
 use crate::error::AllocError;
 use crate::infeasible::explain_infeasible;
 use crate::instance::Instance;
@@ -17,7 +17,7 @@ pub fn solve<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &SearchOptions,
-) -> Result<Outcome, AllocError> {
+) -> Result<SearchOutcome, AllocError> {
     if options.effort == Effort::Exact
         && let Some(refusal) = refuse_exact(&Instance::new(rates, problem)?)
     {
@@ -38,7 +38,7 @@ pub fn solve<C: Throughput + ?Sized>(
     } else {
         Vec::new()
     };
-    Ok(Outcome {
+    Ok(SearchOutcome {
         solutions,
         report,
         infeasible,

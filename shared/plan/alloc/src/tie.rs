@@ -131,7 +131,7 @@ mod tests {
             weight: Weight::new(1.0).unwrap(),
             memory: None,
             work_per_sample: None,
-            progress: crate::Progress::default(),
+            progress: crate::TaskProgress::default(),
         };
         let problem = |objective| Problem {
             tasks: vec![of(sizes(&[32])), of(sizes(&[16, 128]))],

@@ -11,8 +11,8 @@ use crate::lane::Lane;
 use crate::live::Live;
 use crate::outlook::{Names, Outlook};
 use crate::search::{Budget, Decoder, Search, player};
-use crate::state::{Priorities, State, share};
-use crate::{Assignment, Place, Problem, Schedule};
+use crate::state::{ClusterState, Priorities, share};
+use crate::{Assignment, Problem, Schedule, TaskPlace};
 
 pub use merged::followed;
 
@@ -25,7 +25,7 @@ pub struct Lanes {
     /// Tasks that have not started, in planned order, by GPU.
     queues: Vec<Lane>,
     /// For a task that is planned to join another on its GPU: the task that it joins.
-    beside: BTreeMap<Place, Place>,
+    beside: BTreeMap<TaskPlace, TaskPlace>,
     seed: u64,
     /// Task starts that a replan may simulate: its search budget.
     effort: u64,
@@ -53,14 +53,14 @@ impl Agenda {
     /// Resumes an interrupted schedule. `done` has the end, in seconds, of every task that was
     /// completed before: all tasks of a job's complete rounds, and possibly some tasks of the round
     /// after them.
-    pub fn resume(&mut self, done: &BTreeMap<Place, f64>, now: f64) {
+    pub fn resume(&mut self, done: &BTreeMap<TaskPlace, f64>, now: f64) {
         if done.is_empty() {
             return;
         }
         for queue in &mut self.next.queues {
             queue.remove_done(|place| done.contains_key(place));
         }
-        let mut ends: Vec<(Place, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
+        let mut ends: Vec<(TaskPlace, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
         // A round is ready when the last task of the previous one has ended.
         ends.sort_by(|(p, a), (q, b)| (p.job, p.round).cmp(&(q.job, q.round)).then(a.total_cmp(b)));
         for (place, at) in ends {
@@ -77,12 +77,12 @@ impl Agenda {
         }
         self.next.beside.clear();
         // Tasks in training on each GPU, with the ends of their training.
-        let mut there: Vec<Vec<(Place, f64)>> = vec![Vec::new(); self.next.queues.len()];
+        let mut there: Vec<Vec<(TaskPlace, f64)>> = vec![Vec::new(); self.next.queues.len()];
         for r in self.running.iter().filter(|r| r.training) {
             there[r.gpu].push((self.place(r), r.trained));
         }
         for (a, task) in tasks {
-            let place = Place { task, ..a.place() };
+            let place = TaskPlace { task, ..a.place() };
             self.next.queues[a.gpu].push(&a, task);
             if self.problem.shares() {
                 let there = &mut there[a.gpu];
@@ -98,7 +98,7 @@ impl Agenda {
 
     /// Whether the task at the head of a GPU's queue may start there: the GPU is idle, or trains
     /// only the task that this one is planned to join.
-    fn open_to(&self, gpu: usize, place: Place) -> bool {
+    fn open_to(&self, gpu: usize, place: TaskPlace) -> bool {
         let mut there = self.training_on(gpu);
         match (there.next(), there.next()) {
             (None, _) => true,
@@ -110,7 +110,7 @@ impl Agenda {
     /// Tasks that may start now, with their GPUs. The head of a queue may start if its round is
     /// ready and its GPU is idle or trains only the task that it is planned to join.
     #[must_use]
-    pub fn startable(&self, now: f64) -> Vec<(Place, usize)> {
+    pub fn startable(&self, now: f64) -> Vec<(TaskPlace, usize)> {
         let usable = (0..self.next.queues.len()).filter(|&gpu| self.usable[gpu]);
         let next = usable.filter_map(|gpu| {
             let place = self.next.queues[gpu].front()?;
@@ -118,13 +118,13 @@ impl Agenda {
             let ready = job.round == place.round && job.ready <= now;
             (ready && self.open_to(gpu, place)).then_some((place, gpu))
         });
-        let next: Vec<(Place, usize)> = next.collect();
+        let next: Vec<(TaskPlace, usize)> = next.collect();
         // A gang starts when all its tasks can.
-        let whole = |place: Place| {
+        let whole = |place: TaskPlace| {
             let beside = next.iter().filter(|(p, _)| p.job == place.job).count();
             beside == self.problem.jobs[place.job].tasks
         };
-        let gang = |place: Place| self.problem.jobs[place.job].gang.is_some();
+        let gang = |place: TaskPlace| self.problem.jobs[place.job].gang.is_some();
         let all = next.iter().copied();
         all.filter(|&(p, _)| !gang(p) || whole(p)).collect()
     }
@@ -132,7 +132,7 @@ impl Agenda {
     /// The GPUs of a gang that is being started, in order of its task numbers; `None` if the job is
     /// not a gang.
     #[must_use]
-    pub fn peers(&self, place: Place) -> Option<Vec<usize>> {
+    pub fn peers(&self, place: TaskPlace) -> Option<Vec<usize>> {
         let job = &self.jobs[place.job];
         let planned = (0..self.next.queues.len()).filter_map(|gpu| {
             let p = self.next.queues[gpu].front()?;
@@ -163,7 +163,7 @@ impl Agenda {
 
     /// Records that a task has failed. It becomes the next task on its GPU again, or on another GPU
     /// if its own is out of use. A gang repeats the whole round, even the tasks that have ended.
-    pub fn failed(&mut self, place: Place, now: f64) {
+    pub fn failed(&mut self, place: TaskPlace, now: f64) {
         let trained = self.underway(place).is_some_and(|r| !r.training);
         let again = self.take_back(place);
         // A task that trained beside it now has the GPU to itself.
@@ -195,7 +195,7 @@ impl Agenda {
     /// Moves a task that waits for a GPU to the head of another GPU's queue: of the GPUs that can
     /// run it, the one that is expected to complete it first. Returns whether there is such a GPU.
     /// Does not move a task of a gang, which has to start together with the others.
-    pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
+    pub fn elsewhere(&mut self, place: TaskPlace, gpu: usize, now: f64) -> bool {
         if self.is_gang(place.job) {
             return false;
         }
@@ -244,7 +244,7 @@ impl Agenda {
     }
 
     /// Forecast of the remaining schedule from the task times that are known now.
-    fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
+    fn ahead(&self, state: &ClusterState, now: f64) -> Vec<Assignment> {
         let decoder = Decoder::of(&self.problem, state);
         if self.problem.shares() || decoder == Decoder::Blocks {
             let mut out = Vec::new();
@@ -258,7 +258,7 @@ impl Agenda {
     /// Plays the queues from a state on, one task at a time on each GPU. Returns the assignments,
     /// and for each GPU the place in its queue at which the play stopped because nothing more could
     /// start.
-    fn in_order(&self, state: &State, now: f64) -> (Vec<Assignment>, Vec<usize>) {
+    fn in_order(&self, state: &ClusterState, now: f64) -> (Vec<Assignment>, Vec<usize>) {
         let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
         let mut jobs = state.jobs.clone();
         let mut heads = vec![0; self.next.queues.len()];
@@ -271,14 +271,14 @@ impl Agenda {
                 let can = job.round == place.round && start.is_finite();
                 can.then_some((start, place, gpu))
             });
-            let next: Vec<(f64, Place, usize)> = next.collect();
+            let next: Vec<(f64, TaskPlace, usize)> = next.collect();
             // A gang can start only if all its tasks are at the heads of their queues; it starts
             // when the last of its GPUs is free.
             let seats = |n: usize| next.iter().filter(move |s| s.1.job == n);
-            let whole = |s: &&(f64, Place, usize)| {
+            let whole = |s: &&(f64, TaskPlace, usize)| {
                 !self.is_gang(s.1.job) || seats(s.1.job).count() == self.problem.jobs[s.1.job].tasks
             };
-            let start = |s: &(f64, Place, usize)| match self.is_gang(s.1.job) {
+            let start = |s: &(f64, TaskPlace, usize)| match self.is_gang(s.1.job) {
                 true => seats(s.1.job).map(|s| s.0).fold(0.0, f64::max),
                 false => s.0,
             };
@@ -290,7 +290,7 @@ impl Agenda {
                 return (out, heads);
             };
             let (start, n) = (start(first), first.1.job);
-            let begun: Vec<(Place, usize)> = match self.is_gang(n) {
+            let begun: Vec<(TaskPlace, usize)> = match self.is_gang(n) {
                 true => seats(n).map(|s| (s.1, s.2)).collect(),
                 false => vec![(first.1, first.2)],
             };
@@ -369,7 +369,7 @@ impl Agenda {
     /// # Errors
     /// Names the task at which the simulation gets stuck.
     pub fn plays_out(&self) -> Result<(), String> {
-        let (played, heads) = self.in_order(&State::new(&self.problem), 0.0);
+        let (played, heads) = self.in_order(&ClusterState::new(&self.problem), 0.0);
         let mut done = BTreeSet::new();
         let twice = |a: &&Assignment| !done.insert((a.job, a.round, a.task));
         if let Some(a) = played.iter().find(twice) {

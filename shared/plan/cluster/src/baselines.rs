@@ -13,7 +13,7 @@ use doc::Gang;
 
 use crate::list::{Choice, Fill, place};
 use crate::problem::total;
-use crate::{Assignment, Place, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TaskPlace};
 
 /// Sched_Homo of Hare's evaluation: it uses weights and the parallelism within and between jobs,
 /// but ignores GPU types. Sorts jobs by Smith's ratio of the *mean* training time and puts every
@@ -36,7 +36,7 @@ pub fn homo(problem: &Problem) -> Schedule {
 /// Whenever a GPU is idle, the most urgent ready task goes to the GPU that has been idle longest.
 fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
     let mut free = vec![0.0_f64; problem.gpus.len()];
-    let mut jobs = crate::state::State::new(problem).jobs;
+    let mut jobs = crate::state::ClusterState::new(problem).jobs;
     let mut assignments = Vec::with_capacity(problem.volume());
     let mut now = 0.0;
     loop {
@@ -104,7 +104,7 @@ fn start_gang(
     let trained = now + train;
     for (task, &gpu) in gpus.iter().enumerate() {
         free[gpu] = trained;
-        let place = Place {
+        let place = TaskPlace {
             job: n,
             round,
             task,

@@ -18,7 +18,7 @@ use pool::{Moment, Pool, arrive};
 use shared::Hall;
 use together::Floor;
 
-use crate::state::{Priorities, Progress, Start, State};
+use crate::state::{ClusterState, JobProgress, Priorities, Start};
 use crate::{Assignment, Problem, Schedule, merged};
 
 /// Simulates the event-driven placement; reuses its memory from play to play.
@@ -31,7 +31,7 @@ pub struct Player<'p> {
     /// Whether some job may not use every class.
     restricted: bool,
     pools: Vec<Pool>,
-    jobs: Vec<Progress>,
+    jobs: Vec<JobProgress>,
     /// Jobs with tasks to start, by rank.
     ready: Vec<usize>,
     events: BinaryHeap<Reverse<(Moment, usize)>>,
@@ -55,7 +55,12 @@ pub fn packed(problem: &Problem) -> Schedule {
     player.hall = Some(Hall::packing());
     let order = problem.jobs_by(|n| problem.jobs[n].arrival);
     let mut out = Vec::with_capacity(problem.volume());
-    player.record(&State::new(problem), 0.0, &Priorities::new(order), &mut out);
+    player.record(
+        &ClusterState::new(problem),
+        0.0,
+        &Priorities::new(order),
+        &mut out,
+    );
     Schedule::new(problem.jobs.len(), out)
 }
 
@@ -96,7 +101,7 @@ impl<'p> Player<'p> {
 
     /// A player that gives a job its GPUs for many rounds at once, from `state` on. It serves
     /// problems with too many tasks to simulate each one. GPUs are not shared.
-    pub fn in_blocks(problem: &'p Problem, state: &State) -> Self {
+    pub fn in_blocks(problem: &'p Problem, state: &ClusterState) -> Self {
         Self {
             floor: Some(Floor::default()),
             hall: None,
@@ -110,7 +115,7 @@ impl<'p> Player<'p> {
         &self.tasks[n * classes..(n + 1) * classes]
     }
 
-    fn set(&mut self, state: &State, now: f64, priorities: &Priorities) {
+    fn set(&mut self, state: &ClusterState, now: f64, priorities: &Priorities) {
         for (rank, &n) in priorities.order.iter().enumerate() {
             self.rank[n] = rank;
         }
@@ -144,7 +149,7 @@ impl<'p> Player<'p> {
     }
 
     /// Tasks that should start now, with their GPUs; does not change `state`.
-    pub fn decide(&mut self, state: &State, now: f64, priorities: &Priorities) -> &[Start] {
+    pub fn decide(&mut self, state: &ClusterState, now: f64, priorities: &Priorities) -> &[Start] {
         if let Some(ref mut hall) = self.hall {
             return hall.decide(self.problem, state, now, priorities);
         }
@@ -156,14 +161,20 @@ impl<'p> Player<'p> {
 
     /// Cost `sum w C` of playing on from `state` at `now`, or infinity as soon as it is certain
     /// to reach `cutoff`.
-    pub fn cost(&mut self, state: &State, now: f64, priorities: &Priorities, cutoff: f64) -> f64 {
+    pub fn cost(
+        &mut self,
+        state: &ClusterState,
+        now: f64,
+        priorities: &Priorities,
+        cutoff: f64,
+    ) -> f64 {
         self.play(state, now, priorities, cutoff, |_| {})
     }
 
     /// Like [`Player::cost`] without cut-off; appends the assignments to `out`.
     pub fn record(
         &mut self,
-        state: &State,
+        state: &ClusterState,
         now: f64,
         priorities: &Priorities,
         out: &mut Vec<Assignment>,
@@ -179,7 +190,7 @@ impl<'p> Player<'p> {
 
     fn play(
         &mut self,
-        state: &State,
+        state: &ClusterState,
         mut now: f64,
         priorities: &Priorities,
         cutoff: f64,
@@ -448,7 +459,7 @@ impl<'p> Player<'p> {
             return (0.0, false);
         }
         self.ready.remove(i);
-        let next = Progress {
+        let next = JobProgress {
             round: progress.round + rounds,
             started: 0,
             ready: progress.synced,

@@ -12,7 +12,7 @@ use std::time::Instant;
 use doc::Gang;
 
 use crate::problem::total;
-use crate::state::Progress;
+use crate::state::JobProgress;
 use crate::{Assignment, Problem, Schedule};
 
 /// Result of the search.
@@ -55,7 +55,7 @@ pub fn exact(
         kinds: (0..problem.gpus.len()).map(first).collect(),
         smith,
         free: vec![0.0; problem.gpus.len()],
-        jobs: crate::state::State::new(problem).jobs,
+        jobs: crate::state::ClusterState::new(problem).jobs,
         path: Vec::new(),
         best: incumbent,
         found: None,
@@ -82,7 +82,7 @@ struct Search<'p> {
     kinds: Vec<usize>,
     smith: Vec<usize>,
     free: Vec<f64>,
-    jobs: Vec<Progress>,
+    jobs: Vec<JobProgress>,
     path: Vec<Assignment>,
     best: f64,
     found: Option<Vec<Assignment>>,
@@ -272,7 +272,7 @@ impl Search<'_> {
     }
 
     /// Earliest end of a job: the rest of its round on the GPUs as they are, then its chain.
-    fn chain_end(&self, job: &crate::TrainingJob, p: &Progress, now: f64) -> f64 {
+    fn chain_end(&self, job: &crate::TrainingJob, p: &JobProgress, now: f64) -> f64 {
         let left = (job.rounds - p.round) as f64;
         if left == 0.0 {
             return p.ready;

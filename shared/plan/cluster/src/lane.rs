@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::{Assignment, Place};
+use crate::{Assignment, TaskPlace};
 
 /// A task and the equal rounds after it, with the planned start of the first.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    place: Place,
+    place: TaskPlace,
     start: f64,
     rounds: usize,
     period: f64,
@@ -26,7 +26,7 @@ impl Lane {
     /// Appends an assignment as the task number `task` of its round.
     pub fn push(&mut self, a: &Assignment, task: usize) {
         self.0.push_back(Entry {
-            place: Place { task, ..a.place() },
+            place: TaskPlace { task, ..a.place() },
             start: a.start,
             rounds: a.rounds,
             period: a.period,
@@ -34,7 +34,7 @@ impl Lane {
     }
 
     /// Puts a task before all others.
-    pub fn push_front(&mut self, place: Place, start: f64) {
+    pub fn push_front(&mut self, place: TaskPlace, start: f64) {
         self.0.push_front(Entry {
             place,
             start,
@@ -44,24 +44,24 @@ impl Lane {
     }
 
     /// The next task.
-    pub fn front(&self) -> Option<Place> {
+    pub fn front(&self) -> Option<TaskPlace> {
         self.get(0)
     }
 
-    pub fn get(&self, at: usize) -> Option<Place> {
+    pub fn get(&self, at: usize) -> Option<TaskPlace> {
         self.0.get(at).map(|e| e.place)
     }
 
     /// Takes the next task.
-    pub fn pop(&mut self) -> Option<Place> {
+    pub fn pop(&mut self) -> Option<TaskPlace> {
         self.take(0)
     }
 
-    fn take(&mut self, at: usize) -> Option<Place> {
+    fn take(&mut self, at: usize) -> Option<TaskPlace> {
         let entry = self.0.remove(at)?;
         if entry.rounds > 1 {
             let rest = Entry {
-                place: Place {
+                place: TaskPlace {
                     round: entry.place.round + 1,
                     ..entry.place
                 },
@@ -76,7 +76,7 @@ impl Lane {
     }
 
     /// Removes a task, which must be the first of its entry.
-    pub fn remove(&mut self, place: Place) {
+    pub fn remove(&mut self, place: TaskPlace) {
         if let Some(at) = self.0.iter().position(|e| e.place == place) {
             self.take(at);
         }
@@ -87,15 +87,15 @@ impl Lane {
     }
 
     /// Removes entries whose last round is done.
-    pub fn remove_done(&mut self, done: impl Fn(&Place) -> bool) {
+    pub fn remove_done(&mut self, done: impl Fn(&TaskPlace) -> bool) {
         self.0.retain(|e| {
             let round = e.place.round + e.rounds - 1;
-            !done(&Place { round, ..e.place })
+            !done(&TaskPlace { round, ..e.place })
         });
     }
 
     /// The first task of each entry with its planned start.
-    pub fn iter(&self) -> impl Iterator<Item = (Place, f64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (TaskPlace, f64)> {
         self.0.iter().map(|e| (e.place, e.start))
     }
 }

@@ -53,7 +53,7 @@ pub use online::{
 pub use outlook::Names;
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Problem, TrainingJob};
-pub use schedule::{Assignment, Place, Schedule};
+pub use schedule::{Assignment, Schedule, TaskPlace};
 pub use search::{Budget, Decoder, Search, decode, player, shortest_chain, smith};
 pub use sharing::CoRates;
-pub use state::{Priorities, Progress, Resident, Start, State, Underway};
+pub use state::{ClusterState, JobProgress, Priorities, Resident, Start, Underway};

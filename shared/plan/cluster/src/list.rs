@@ -1,8 +1,8 @@
 //! List placements: tasks one after another, each on the GPU where it is synchronised earliest.
 
 use crate::gang::Together;
-use crate::state::{Progress, State};
-use crate::{Assignment, Place, Problem, Schedule, TrainingJob};
+use crate::state::{ClusterState, JobProgress};
+use crate::{Assignment, Problem, Schedule, TaskPlace, TrainingJob};
 
 /// Where a task of a list may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn place(problem: &Problem, order: &[(usize, usize)], fill: Fill, choice: Ch
     let mut assignments = Vec::with_capacity(problem.volume());
     let list = List {
         problem,
-        state: &State::new(problem),
+        state: &ClusterState::new(problem),
         now: 0.0,
         fill,
         choice,
@@ -44,7 +44,7 @@ pub struct List<'a> {
     /// The problem to schedule.
     pub problem: &'a Problem,
     /// Progress of its jobs and GPUs.
-    pub state: &'a State,
+    pub state: &'a ClusterState,
     /// Tasks start at this moment or later.
     pub now: f64,
     /// Where tasks may go.
@@ -80,7 +80,7 @@ impl List<'_> {
         let mut jobs = self.state.jobs.clone();
         // A lower bound that rises to the cost: each job counts with its chain after the rounds
         // placed so far.
-        let cost = |(job, p): (&TrainingJob, &Progress)| job.cost_at(p.chain_end(job));
+        let cost = |(job, p): (&TrainingJob, &JobProgress)| job.cost_at(p.chain_end(job));
         let mut bound: f64 = problem.jobs.iter().zip(&jobs).map(cost).sum();
         for (n, round) in order {
             let (job, progress) = (&problem.jobs[n], jobs[n]);
@@ -90,7 +90,7 @@ impl List<'_> {
             let Some(synced) = self.round(n, progress, &mut lanes, &mut note) else {
                 continue;
             };
-            jobs[n] = Progress {
+            jobs[n] = JobProgress {
                 round: round + 1,
                 started: 0,
                 ready: synced,
@@ -108,7 +108,7 @@ impl List<'_> {
     fn round(
         &self,
         n: usize,
-        progress: Progress,
+        progress: JobProgress,
         lanes: &mut [Lane],
         mut note: impl FnMut(Assignment),
     ) -> Option<f64> {
@@ -116,7 +116,7 @@ impl List<'_> {
         let ready = progress.ready.max(self.now);
         let mut start = |task, gpu: usize, (start, trained, synced), lanes: &mut [Lane]| {
             lanes[gpu].insert(start, trained);
-            let place = Place {
+            let place = TaskPlace {
                 task,
                 ..progress.next_task(n)
             };

@@ -6,8 +6,8 @@
 
 use std::fmt::Debug;
 
-use crate::state::{Standing, State, Underway, retime, share};
-use crate::{Place, Problem, TrainingJob};
+use crate::state::{ClusterState, Standing, Underway, retime, share};
+use crate::{Problem, TaskPlace, TrainingJob};
 
 /// Progress of a live job.
 #[derive(Debug, Clone)]
@@ -110,14 +110,14 @@ impl<N> Live<N> {
         &self.problem
     }
 
-    fn find(&self, place: Place) -> Option<usize> {
+    fn find(&self, place: TaskPlace) -> Option<usize> {
         // Only the present round of a job is under way.
         let own = |r: &Underway| (r.job, r.task) == (place.job, place.task);
         self.running.iter().position(own)
     }
 
     /// A task of a job's present round that has been started and is not synchronised.
-    pub fn underway(&self, place: Place) -> Option<&Underway> {
+    pub fn underway(&self, place: TaskPlace) -> Option<&Underway> {
         self.find(place).map(|i| &self.running[i])
     }
 
@@ -148,8 +148,8 @@ impl<N> Live<N> {
     }
 
     /// Job, round and task number of a task under way.
-    pub fn place(&self, task: &Underway) -> Place {
-        Place {
+    pub fn place(&self, task: &Underway) -> TaskPlace {
+        TaskPlace {
             job: task.job,
             round: self.jobs[task.job].round,
             task: task.task,
@@ -158,7 +158,7 @@ impl<N> Live<N> {
 
     /// Starts a task of its job's present round on a GPU; returns `false` if it has been started
     /// already.
-    pub(crate) fn begin(&mut self, place: Place, gpu: usize, now: f64) -> bool {
+    pub(crate) fn begin(&mut self, place: TaskPlace, gpu: usize, now: f64) -> bool {
         let job = &mut self.jobs[place.job];
         let Some(at) = job.left.iter().rposition(|&t| t == place.task) else {
             return false;
@@ -180,7 +180,7 @@ impl<N> Live<N> {
 
     /// Records that the training of a task has ended, so its GPU is free. Returns its duration
     /// divided by the planned one; `None` if the task is not in training.
-    pub fn trained(&mut self, place: Place, now: f64) -> Option<f64> {
+    pub fn trained(&mut self, place: TaskPlace, now: f64) -> Option<f64> {
         let at = self.find(place).filter(|&i| self.running[i].training)?;
         let r = &mut self.running[at];
         self.deviations.note(r, now);
@@ -200,7 +200,7 @@ impl<N> Live<N> {
     }
 
     /// Records that a task has been synchronised; returns whether its job is complete.
-    pub fn synced(&mut self, place: Place, now: f64) -> bool {
+    pub fn synced(&mut self, place: TaskPlace, now: f64) -> bool {
         let Some(i) = self.find(place) else {
             return false;
         };
@@ -234,7 +234,7 @@ impl<N> Live<N> {
     /// Takes back a failed task, which is then no longer under way. Of a gang it takes back all
     /// tasks, because the others cannot continue without the failed one. Returns the tasks that
     /// must start again, with the GPUs on which they were.
-    pub(crate) fn take_back(&mut self, place: Place) -> Vec<(Place, usize)> {
+    pub(crate) fn take_back(&mut self, place: TaskPlace) -> Vec<(TaskPlace, usize)> {
         let Some(i) = self.find(place) else {
             return Vec::new();
         };
@@ -251,7 +251,7 @@ impl<N> Live<N> {
             return Vec::new();
         }
         job.left.extend(again.iter().map(|s| s.0));
-        let named = |(task, gpu)| (Place { task, ..place }, gpu);
+        let named = |(task, gpu)| (TaskPlace { task, ..place }, gpu);
         again.into_iter().map(named).collect()
     }
 
@@ -348,7 +348,7 @@ impl<N> Live<N> {
     }
 
     /// The expected state, from which plans start.
-    pub(crate) fn expected(&self, now: f64) -> State {
+    pub(crate) fn expected(&self, now: f64) -> ClusterState {
         let standing = self
             .jobs
             .iter()
@@ -358,6 +358,6 @@ impl<N> Live<N> {
                 started: job.tasks.saturating_sub(live.left.len()),
                 ready: live.ready,
             });
-        State::expected(&self.problem, &self.usable, &self.running, standing, now)
+        ClusterState::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::state::State;
+use crate::state::ClusterState;
 use crate::{Problem, TrainingJob};
 
 /// Up to this many open tasks every round is simulated.
@@ -20,7 +20,7 @@ pub struct Rest<'p> {
     /// The jobs, with neighbouring rounds merged where there are too many.
     pub problem: Cow<'p, Problem>,
     /// Progress of the jobs; present rounds have the numbers of the cluster's rounds.
-    pub state: State,
+    pub state: ClusterState,
 }
 
 /// The remaining problem of a cluster with the expected state `state`.
@@ -29,7 +29,7 @@ pub struct Rest<'p> {
 /// they have about [`MERGED`] tasks. A merged round takes as long as the rounds that it stands for,
 /// so the remaining work and the job's least time alone stay the same. Only the moments at which a
 /// GPU can be handed over become fewer.
-pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
+pub fn rest(problem: &Problem, state: ClusterState) -> Rest<'_> {
     let Some(few) = few(problem, &state) else {
         return Rest {
             problem: Cow::Borrowed(problem),
@@ -55,7 +55,7 @@ pub fn rest(problem: &Problem, state: State) -> Rest<'_> {
 
 /// The number of rounds of each job that a plan places at once; a job then has at most as many
 /// entries as it has merged rounds in [`rest`].
-pub fn strides(problem: &Problem, state: &State) -> Vec<usize> {
+pub fn strides(problem: &Problem, state: &ClusterState) -> Vec<usize> {
     let few = few(problem, state).unwrap_or(usize::MAX);
     let each = problem.jobs.iter().zip(&state.jobs);
     each.map(|(job, p)| left(job, p.round).div_ceil(few).max(1))
@@ -63,7 +63,7 @@ pub fn strides(problem: &Problem, state: &State) -> Vec<usize> {
 }
 
 /// The most rounds that a job keeps if there are too many tasks; `None` if there are not.
-fn few(problem: &Problem, state: &State) -> Option<usize> {
+fn few(problem: &Problem, state: &ClusterState) -> Option<usize> {
     let left = |n: usize| left(&problem.jobs[n], state.jobs[n].round);
     let with = |most: usize| {
         let each = (0..problem.jobs.len()).map(|n| left(n).min(most) * problem.jobs[n].tasks);
@@ -117,14 +117,14 @@ mod tests {
     #[test]
     fn few_tasks_stay_as_they_are() {
         let problem = problem(&[(2_500, 2), (5_000, 1)]);
-        let rest = rest(&problem, State::new(&problem));
+        let rest = rest(&problem, ClusterState::new(&problem));
         assert!(matches!(rest.problem, Cow::Borrowed(_)));
     }
 
     #[test]
     fn many_rounds_are_fewer_longer_ones_of_as_much_work() {
         let problem = problem(&[(4_000_000_000, 4), (1_000_000, 1), (7, 3)]);
-        let mut state = State::new(&problem);
+        let mut state = ClusterState::new(&problem);
         state.jobs[0].round = 1_000;
         state.jobs[0].started = 3;
         let rest = rest(&problem, state.clone());
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn every_job_keeps_a_round() {
         let problem = problem(&[(3, 9_000), (4, 9_000)]);
-        let rest = rest(&problem, State::new(&problem));
+        let rest = rest(&problem, ClusterState::new(&problem));
         assert_eq!(rest.problem.jobs[0].rounds, 1);
         assert_eq!(rest.problem.volume(), 18_000);
     }

@@ -14,7 +14,7 @@ use crate::live::{Live, LiveJob};
 use crate::merged::rest;
 use crate::outlook::{Names, Outlook};
 use crate::state::Priorities;
-use crate::{Class, CoRates, Place, Problem, TrainingJob};
+use crate::{Class, CoRates, Problem, TaskPlace, TrainingJob};
 
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};
@@ -23,7 +23,7 @@ pub use queue::{Queue, Refused, Taken};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The task; jobs are numbered in order of their arrival.
-    pub place: Place,
+    pub place: TaskPlace,
     /// GPU.
     pub gpu: usize,
 }
@@ -155,14 +155,14 @@ impl Online {
     }
 
     /// Records that a task has failed and must be started again; for a gang, the whole round.
-    pub fn failed(&mut self, place: Place) {
+    pub fn failed(&mut self, place: TaskPlace) {
         self.take_back(place);
     }
 
     /// Records that a task was really started on this GPU; its times count from now. The task may
     /// have been decided for this GPU or another one, or not by this scheduler at all. Returns
     /// whether it could be started.
-    pub fn started(&mut self, place: Place, gpu: usize, now: f64) -> bool {
+    pub fn started(&mut self, place: TaskPlace, gpu: usize, now: f64) -> bool {
         let own = (place.job, place.task);
         if let Some(i) = self.running.iter().position(|r| (r.job, r.task) == own) {
             self.running.swap_remove(i);
@@ -181,9 +181,9 @@ impl Online {
 
     /// Takes a GPU out of use; its running tasks must start again elsewhere, because a dead node
     /// reports no end. Returns the tasks that must start again, with those of their gangs.
-    pub fn lose(&mut self, gpu: usize) -> Vec<Place> {
+    pub fn lose(&mut self, gpu: usize) -> Vec<TaskPlace> {
         self.use_gpu(gpu, false);
-        let lost: Vec<Place> = self.training_on(gpu).map(|r| self.place(r)).collect();
+        let lost: Vec<TaskPlace> = self.training_on(gpu).map(|r| self.place(r)).collect();
         let again = lost.into_iter().flat_map(|place| self.take_back(place));
         again.map(|(place, _)| place).collect()
     }

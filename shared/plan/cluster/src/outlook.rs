@@ -4,7 +4,7 @@ use doc::{ExpectedEnd, JobState, JobStatus, TaskStatus};
 use units::{Seconds, TaskId, UnitError, Weight};
 
 use crate::live::Live;
-use crate::state::{State, Underway};
+use crate::state::{ClusterState, Underway};
 use crate::{Assignment, Problem};
 
 /// The names of jobs and GPUs, by their numbers.
@@ -20,7 +20,7 @@ pub struct Names<'a> {
 pub(crate) struct Outlook<'a, N> {
     pub live: &'a Live<N>,
     /// Forecast of the running tasks.
-    pub state: &'a State,
+    pub state: &'a ClusterState,
     /// The jobs as they are planned: rounds may be merged.
     pub planned: &'a Problem,
     /// The assignments expected from now on.

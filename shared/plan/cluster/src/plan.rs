@@ -7,7 +7,7 @@ use crate::dispatch::Player;
 use crate::exact::exact;
 use crate::migrate::migrating;
 use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith};
-use crate::state::{Priorities, State};
+use crate::state::{ClusterState, Priorities};
 use crate::{Problem, Schedule, baselines, sequence};
 
 /// The scheduler.
@@ -183,7 +183,7 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
         deadline: options.deadline,
     };
     for &decoder in decoders(problem) {
-        let state = State::new(problem);
+        let state = ClusterState::new(problem);
         let budget = Budget {
             starts: budget.starts / decoders(problem).len() as u64,
             ..budget
@@ -306,7 +306,7 @@ pub(crate) fn is_merged(problem: &Problem) -> bool {
 
 /// A plan in which a job gets its GPUs for many rounds at once. GPUs are not shared.
 fn plan_merged(problem: &Problem, options: &PlanOptions) -> Planned {
-    let state = State::new(problem);
+    let state = ClusterState::new(problem);
     let mut player = Player::in_blocks(problem, &state);
     let orders = [smith(problem), shortest_chain(problem)];
     let starts = orders.map(Priorities::new).map(|p| {
@@ -339,7 +339,7 @@ fn plan_shared(problem: &Problem, options: &PlanOptions) -> Planned {
         ..*options
     };
     let apart = plan(&problem.apart(), &hurried);
-    let state = State::new(problem);
+    let state = ClusterState::new(problem);
     let mut player = Player::new(problem);
     // A restriction to a class that is good without sharing may be bad with it.
     let suggested = search::suggested(problem, &apart.schedule);

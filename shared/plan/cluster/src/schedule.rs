@@ -6,7 +6,7 @@ use crate::{Problem, TrainingJob};
 
 /// A task: its job, its round, and which of the round's tasks it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct TaskPlace {
     /// Number of the job.
     pub job: usize,
     /// Round, from 0.
@@ -43,7 +43,7 @@ pub struct Assignment {
 impl Assignment {
     /// A task on a GPU with its start, its end of training and its end of synchronisation, without
     /// switching.
-    pub fn new(place: Place, gpu: usize, start: f64, trained: f64, synced: f64) -> Self {
+    pub fn new(place: TaskPlace, gpu: usize, start: f64, trained: f64, synced: f64) -> Self {
         Self {
             job: place.job,
             round: place.round,
@@ -59,8 +59,8 @@ impl Assignment {
     }
 
     /// The task, in the first of its rounds.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> TaskPlace {
+        TaskPlace {
             job: self.job,
             round: self.round,
             task: self.task,

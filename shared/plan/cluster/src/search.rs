@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use crate::dispatch::Player;
 use crate::list::{Choice, Fill, List};
 use crate::problem::total;
-use crate::state::{Priorities, State};
+use crate::state::{ClusterState, Priorities};
 use crate::{Assignment, Problem, Schedule, merged};
 
 /// Limits of the search.
@@ -41,7 +41,7 @@ pub enum Decoder {
 impl Decoder {
     /// [`Decoder::Blocks`] if more tasks are left than a schedule can list one by one, else
     /// [`Decoder::Events`].
-    pub fn of(problem: &Problem, state: &State) -> Self {
+    pub fn of(problem: &Problem, state: &ClusterState) -> Self {
         let jobs = problem.jobs.iter().zip(&state.jobs);
         let left = jobs.map(|(job, p)| job.rounds.saturating_sub(p.round) * job.tasks);
         match left.sum::<usize>() as u64 > doc::Schedule::MOST_TASKS {
@@ -65,7 +65,7 @@ pub fn shortest_chain(problem: &Problem) -> Vec<usize> {
 }
 
 /// The player of a decoder, from a state on.
-pub fn player<'p>(problem: &'p Problem, state: &State, decoder: Decoder) -> Player<'p> {
+pub fn player<'p>(problem: &'p Problem, state: &ClusterState, decoder: Decoder) -> Player<'p> {
     match decoder {
         Decoder::Blocks => Player::in_blocks(problem, state),
         Decoder::Events | Decoder::Holes => Player::new(problem),
@@ -75,7 +75,7 @@ pub fn player<'p>(problem: &'p Problem, state: &State, decoder: Decoder) -> Play
 /// The schedule that a decoder makes of priorities, from time 0 on.
 pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> Schedule {
     let mut out = Vec::new();
-    let state = State::new(problem);
+    let state = ClusterState::new(problem);
     match decoder {
         Decoder::Events | Decoder::Blocks => {
             player(problem, &state, decoder).record(&state, 0.0, priorities, &mut out);
@@ -91,7 +91,7 @@ pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> S
 /// [`Decoder::Holes`] from a state on; returns the same as [`List::play`].
 pub fn fill_holes(
     problem: &Problem,
-    state: &State,
+    state: &ClusterState,
     now: f64,
     order: &[usize],
     cutoff: f64,
@@ -113,7 +113,7 @@ pub struct Search<'a> {
     /// The problem to schedule.
     pub problem: &'a Problem,
     /// Progress of its jobs and GPUs.
-    pub state: &'a State,
+    pub state: &'a ClusterState,
     /// Tasks start at this moment or later.
     pub now: f64,
     /// How priorities become a schedule.
@@ -157,7 +157,7 @@ impl Search<'_> {
             _ => vec![1; self.problem.jobs.len()],
         };
         let jobs = self.problem.jobs.iter().zip(&self.state.jobs).zip(strides);
-        let left = |((job, p), stride): ((&crate::TrainingJob, &crate::Progress), usize)| {
+        let left = |((job, p), stride): ((&crate::TrainingJob, &crate::JobProgress), usize)| {
             let rounds = job.rounds.saturating_sub(p.round).div_ceil(stride);
             (rounds * job.tasks).saturating_sub(p.started)
         };

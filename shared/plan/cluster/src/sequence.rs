@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::search::Budget;
-use crate::{Assignment, Place, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TaskPlace};
 
 /// Puts the next task of a job on a GPU; "next" means the first that the sequence has not named
 /// yet.
@@ -73,7 +73,7 @@ impl<'p> Player<'p> {
             let trained = start + job.train[class];
             let synced = trained + job.sync[class];
             self.free[gpu] = trained;
-            let place = Place {
+            let place = TaskPlace {
                 job: n,
                 round: own.round,
                 task: own.started,

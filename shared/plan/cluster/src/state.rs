@@ -1,6 +1,6 @@
 //! What is known of a cluster at a given time.
 
-use crate::{Place, Problem, TrainingJob};
+use crate::{Problem, TaskPlace, TrainingJob};
 
 /// Priority among ready tasks.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ impl Priorities {
 
 /// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
+pub struct JobProgress {
     /// Present round.
     pub round: usize,
     /// Tasks of the present round that have been started.
@@ -45,11 +45,11 @@ pub struct Progress {
     pub synced: f64,
 }
 
-impl Progress {
+impl JobProgress {
     /// The next task of the present round.
     #[must_use]
-    pub const fn next_task(&self, job: usize) -> Place {
-        Place {
+    pub const fn next_task(&self, job: usize) -> TaskPlace {
+        TaskPlace {
             job,
             round: self.round,
             task: self.started,
@@ -89,11 +89,11 @@ pub struct Start {
 
 /// The cluster at one moment.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct ClusterState {
     /// When each GPU is expected to be free.
     pub free: Vec<f64>,
     /// Progress of each job.
-    pub jobs: Vec<Progress>,
+    pub jobs: Vec<JobProgress>,
     /// Tasks in training, if jobs may share GPUs: their ends depend on what starts beside them.
     pub residents: Vec<Resident>,
 }
@@ -111,10 +111,10 @@ pub struct Resident {
     pub sync: f64,
 }
 
-impl State {
+impl ClusterState {
     /// The state before anything has started.
     pub fn new(problem: &Problem) -> Self {
-        let fresh = |arrival| Progress {
+        let fresh = |arrival| JobProgress {
             round: 0,
             started: 0,
             ready: arrival,
@@ -251,7 +251,7 @@ pub struct Standing {
 /// for it.
 const OVERDUE: f64 = 0.05;
 
-impl State {
+impl ClusterState {
     /// Forecast of a live cluster, in which nothing ends before `now`; a GPU that is not `usable`
     /// never becomes free, although its running task may still end.
     pub fn expected(
@@ -297,7 +297,7 @@ impl State {
             let open = round < job.rounds;
             // With sharing, the ends of tasks in training are not known yet.
             let whole = open && started == job.tasks && !training;
-            Progress {
+            JobProgress {
                 // If the whole round has started, the next event is the next round.
                 round: round + usize::from(whole),
                 started: if open && !whole { started } else { 0 },

@@ -16,7 +16,7 @@ use cluster::bounds::{self, Effort};
 use cluster::generate::{Recipe, generate};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Decoder, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State,
+    Class, ClusterState, Decoder, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem,
     TrainingJob, decode, document, exact, migrating, plan, play, smith,
 };
 use common::plain::{self, Placed};
@@ -429,7 +429,12 @@ fn switching_keeps_a_schedule_feasible() {
 }
 
 /// What the fast placement does, in the order of the slow one.
-fn placed(problem: &Problem, state: &State, now: f64, priorities: &Priorities) -> Vec<Placed> {
+fn placed(
+    problem: &Problem,
+    state: &ClusterState,
+    now: f64,
+    priorities: &Priorities,
+) -> Vec<Placed> {
     let mut out = Vec::new();
     Player::new(problem).record(state, now, priorities, &mut out);
     let row = |a: cluster::Assignment| (a.job, a.round, a.task, problem.gpus[a.gpu], a.start);
@@ -485,7 +490,7 @@ proptest! {
         let mut order: Vec<usize> = (0..jobs).collect();
         order.rotate_left(rotation % jobs);
         let priorities = Priorities { allowed: masks[..jobs].to_vec(), ..Priorities::new(order) };
-        let mut state = State::new(&problem);
+        let mut state = ClusterState::new(&problem);
         state.free = busy.iter().map(|&t| on_grid(t)).collect();
         // One GPU stays that can run everything, so that everything ends.
         state.free[0] = 0.0;

@@ -55,7 +55,7 @@ impl Step {
 }
 
 /// A round in which some of the transfers are decided.
-pub(crate) trait State: Copy {
+pub(crate) trait SearchState: Copy {
     /// States with the same key have the same open decisions.
     type Key: Eq + Hash;
 
@@ -90,7 +90,7 @@ pub(crate) trait State: Copy {
 }
 
 /// Depth-first branch and bound with dominance.
-pub(crate) struct BranchAndBound<'a, 'r, S: State> {
+pub(crate) struct BranchAndBound<'a, 'r, S: SearchState> {
     context: SearchContext<'a, 'r>,
     seen: Option<HashMap<S::Key, Vec<S>>>,
     path: Vec<Step>,
@@ -100,7 +100,7 @@ pub(crate) struct BranchAndBound<'a, 'r, S: State> {
     pub best: Vec<Step>,
 }
 
-impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
+impl<'a, 'r, S: SearchState> BranchAndBound<'a, 'r, S> {
     /// Searches for orders that end before `best_s`.
     pub fn new(
         instance: &'a Instance,

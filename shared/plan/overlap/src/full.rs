@@ -1,4 +1,4 @@
-use crate::branch::{SearchContext, State, Step};
+use crate::branch::{SearchContext, SearchState, Step};
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::instance::members;
@@ -156,7 +156,7 @@ impl FullState {
     }
 }
 
-impl State for FullState {
+impl SearchState for FullState {
     type Key = Set;
 
     fn step(

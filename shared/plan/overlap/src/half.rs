@@ -1,4 +1,4 @@
-use crate::branch::{SearchContext, State, Step};
+use crate::branch::{SearchContext, SearchState, Step};
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::instance::members;
@@ -68,7 +68,7 @@ impl HalfRound {
 /// `single`, uploads keep the order of the downloads.
 ///
 /// Dominance as for the full-duplex link, among states that have made the same transfers by the same time.
-impl State for HalfRound {
+impl SearchState for HalfRound {
     type Key = (Set, Set);
 
     fn step(

@@ -61,7 +61,7 @@ pub use serial::one_after_another;
 pub use set::{MAX_TASKS, Set};
 pub use shares::divided;
 pub use solve::{
-    Estimate, OrderOptions, Outcome, Schedules, estimate, estimate_along, may_end_before, solve,
+    Estimate, OrderOptions, Schedules, SolvedRound, estimate, estimate_along, may_end_before, solve,
 };
 pub use units::search::Stop;
 pub use variation::BATCH_PERCENT;

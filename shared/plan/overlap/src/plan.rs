@@ -9,8 +9,8 @@ use crate::error::{LONGEST_ROUND_S, PlanError, missing};
 use crate::renew::renewed;
 use crate::variation::{Variation, planned_batches};
 use crate::{
-    AllActive, FixedRates, Instance, Link, ModelRates, Order, OrderOptions, Outcome, OverlapError,
-    Rates, RoundTask, Schedules, Set, TableRates, solve,
+    AllActive, FixedRates, Instance, Link, ModelRates, Order, OrderOptions, OverlapError, Rates,
+    RoundTask, Schedules, Set, SolvedRound, TableRates, solve,
 };
 
 /// Inputs for ordering a plan.
@@ -247,7 +247,7 @@ fn timeline(
     plan: Plan,
     kind: RatesKind,
     single_order: bool,
-    outcome: &Outcome,
+    outcome: &SolvedRound,
 ) -> Result<Timeline, PlanError> {
     let seconds = |s: f64| match Seconds::new(s) {
         Ok(time) if s <= LONGEST_ROUND_S => Ok(time),

@@ -24,7 +24,7 @@ use crate::round::{ComputeHolds, Holds, Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 pub use estimate::{Estimate, estimate, estimate_along};
-pub use outcome::{Outcome, Schedules};
+pub use outcome::{Schedules, SolvedRound};
 pub use prune::may_end_before;
 
 /// What to search for, and how hard.
@@ -85,7 +85,7 @@ pub fn solve(
     instance: &Instance,
     rates: &dyn Rates,
     options: &OrderOptions,
-) -> Result<Outcome, OverlapError> {
+) -> Result<SolvedRound, OverlapError> {
     for (task, choices) in options.batches.iter().enumerate() {
         if !(1..=3).contains(&choices.len()) {
             let count = choices.len();
@@ -111,7 +111,7 @@ fn search(
     instance: &Instance,
     rates: &dyn Rates,
     options: &OrderOptions,
-) -> Result<Outcome, OverlapError> {
+) -> Result<SolvedRound, OverlapError> {
     let mut cache = RateCache::new(rates, instance.len(), &options.batches);
     let mut search = Search::new(instance, &mut cache, options);
     let counts: Vec<usize> = options.batches.iter().map(Vec::len).collect();

@@ -56,15 +56,15 @@ pub enum Step {
         /// Why.
         why: Why,
         /// State of the design; absent before the first fit.
-        state: Option<Progress>,
+        state: Option<DesignState>,
     },
     /// No remaining configuration is worth measuring.
-    Stop(Progress),
+    Stop(DesignState),
 }
 
 /// State of a sequential design.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct DesignState {
     /// The best configuration according to the model.
     pub best: Vec<Setting>,
     /// Its predicted value. If it violates the floor, the value is minus the amount by which it does.
@@ -166,7 +166,7 @@ impl Design<'_> {
         ordered.sort();
         let ranked = self.ranked(model, &ordered, rng);
         let Some((value, best)) = ranked.first().cloned() else {
-            return Ok(Step::Stop(Progress {
+            return Ok(Step::Stop(DesignState {
                 best: Vec::new(),
                 value: 0.0,
                 expected_gain: 0.0,
@@ -200,7 +200,7 @@ impl Design<'_> {
                 .take(coruns_per_fit(self.batches.len()) - 1)
                 .collect()
         };
-        let progress = |gain: f64| Progress {
+        let progress = |gain: f64| DesignState {
             best: best.clone(),
             value,
             expected_gain: if best_measured > 0.0 {

@@ -6,7 +6,7 @@ use cli::{Console, Failure, Output};
 use design::{DesignError, Record, SessionError, Sink, describe_progress};
 use doc::Workload;
 use indicatif::ProgressBar;
-use predict::design::Progress;
+use predict::design::DesignState;
 
 use crate::interrupt::Signals;
 
@@ -129,7 +129,7 @@ impl<'a> Written<'a> {
         self.bar.set_message(lines.collect::<Vec<_>>().join("\n"));
     }
 
-    fn best(&self, design: Option<&Progress>) -> Option<String> {
+    fn best(&self, design: Option<&DesignState>) -> Option<String> {
         Some(describe_progress(self.workload.as_ref()?, design?))
     }
 }
@@ -160,7 +160,7 @@ impl Sink for Written<'_> {
         self.show();
     }
 
-    fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>) {
+    fn progress(&mut self, done: u64, length: u64, design: Option<&DesignState>) {
         self.bar.set_length(length);
         self.bar.set_position(done);
         if let Some(text) = self.pace.note(length.saturating_sub(done)) {
@@ -177,7 +177,7 @@ impl Sink for Written<'_> {
         self.show();
     }
 
-    fn ended(&mut self, design: Option<&Progress>) {
+    fn ended(&mut self, design: Option<&DesignState>) {
         self.bar.finish_and_clear();
         if let Some(best) = self.best(design).filter(|_| self.console.is_terminal()) {
             self.console.note(&best);

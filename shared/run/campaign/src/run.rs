@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cli::{Console, Existing, Exit, Failure, Output};
-use design::Outcome;
+use design::SessionResult;
 use design::import::Import;
 use design::sequence::{Conditions, Configuration, Sequence};
 use design::session::{self, Session};
@@ -280,7 +280,7 @@ impl<'a> Context<'a> {
         earlier: Option<Profile>,
         signals: &Signals,
         out: &mut Output,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<SessionResult, Failure> {
         let Prepared { mut opened, job } = prepared;
         if let Some(note) = &opened.note {
             self.console.note(note);

@@ -24,6 +24,6 @@ pub mod worth;
 pub use ask::{Predicted, RowForm, ask, rows_text};
 pub use error::DesignError;
 pub use sequence::{Configuration, Sequence};
-pub use session::{Outcome, SessionError, describe_progress};
+pub use session::{SessionError, SessionResult, describe_progress};
 pub use settings::{DesignSettings, Strategy, WindowSettings};
 pub use sink::{Record, Sink};

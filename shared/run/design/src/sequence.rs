@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use allocation::Limits;
 use device::Rate;
 use doc::{DesignKind, StopReason, Workload};
-use predict::design::Progress;
+use predict::design::DesignState;
 use predict::{Predictor, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -312,7 +312,7 @@ impl Sequence {
     }
 
     /// State of an adaptive design.
-    pub fn progress(&self) -> Option<&Progress> {
+    pub fn progress(&self) -> Option<&DesignState> {
         match &self.chooser {
             Chooser::Adaptive(adaptive) => adaptive.progress.as_ref(),
             Chooser::Nothing(_) | Chooser::Random(_) => None,

@@ -10,7 +10,7 @@ use doc::{
     Sample, StopReason, Workload,
 };
 use efficiency::{Moments, NoiseScale};
-use predict::design::Progress;
+use predict::design::DesignState;
 use units::Seconds;
 use units::corun::Setting;
 
@@ -45,7 +45,7 @@ pub struct Session<'a> {
 
 /// Result of a session.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct SessionResult {
     /// The first configuration of the largest number of tasks; `None` if nothing could be measured.
     pub widest: Option<Configuration>,
     /// The failure of a solo run that ended the session.
@@ -73,7 +73,7 @@ struct Totals {
     measured: u64,
     failed: u64,
     cost_s: f64,
-    outcome: Outcome,
+    outcome: SessionResult,
     drift: Drift,
     /// How often each configuration was measured.
     times: BTreeMap<Configuration, u32>,
@@ -139,7 +139,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`SessionError`]; every finished record is written before it returns.
-    pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<Outcome, SessionError<S::Error>> {
+    pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<SessionResult, SessionError<S::Error>> {
         let result = self.records(sink);
         sink.ended(self.sequence.progress().filter(|_| result.is_ok()));
         let totals = result?;
@@ -371,7 +371,7 @@ pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
 
 /// State of an adaptive design, for users.
 #[must_use]
-pub fn describe_progress(workload: &Workload, progress: &Progress) -> String {
+pub fn describe_progress(workload: &Workload, progress: &DesignState) -> String {
     if progress.value < 0.0 {
         return format!(
             "no co-run so far is known to keep the floor; the nearest lacks {:.1} % of the \

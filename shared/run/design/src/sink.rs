@@ -1,7 +1,7 @@
 //! Destination of a session's measurements, progress and messages.
 
 use doc::{Failure, Header, ProfileEnd, Sample};
-use predict::design::Progress;
+use predict::design::DesignState;
 
 /// One record of a profile, in this order: a header, samples and failures, an end.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +38,10 @@ pub trait Sink {
 
     /// Reports that `done` of about `length` configurations are finished, and the state of an
     /// adaptive design.
-    fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>);
+    fn progress(&mut self, done: u64, length: u64, design: Option<&DesignState>);
 
     /// Called after the last configuration, whether the session succeeded or failed.
-    fn ended(&mut self, design: Option<&Progress>);
+    fn ended(&mut self, design: Option<&DesignState>);
 
     /// A note for the user.
     fn note(&mut self, text: &str);

@@ -1,10 +1,10 @@
 //! Decides whether another co-run is worth its time, given the number of coming rounds.
 //!
-//! A co-run is expected to shorten the rounds by some fraction ([`Progress::expected_gain`], for the plan's
+//! A co-run is expected to shorten the rounds by some fraction ([`DesignState::expected_gain`], for the plan's
 //! objective). If that fraction of the time of all rounds is less than the time of a measurement, it is better to
 //! begin the rounds at once with the best configuration so far, often equal shares.
 //!
-//! [`Progress::expected_gain`]: predict::design::Progress::expected_gain
+//! [`DesignState::expected_gain`]: predict::design::Progress::expected_gain
 
 use doc::Workload;
 use units::Samples;

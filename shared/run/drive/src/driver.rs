@@ -14,7 +14,7 @@ use crate::journal::{Past, TaskJournal};
 use crate::orders::Orders;
 use crate::seats::{Seats, Who};
 use crate::view::View;
-use crate::{Agenda, Place, Settings};
+use crate::{Agenda, Settings, TaskPlace};
 
 /// Identifies a process of a schedule by a number that is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,11 +45,11 @@ pub(crate) struct Driver<'a> {
     /// For each GPU, the time before which no task starts there.
     pub pauses: Vec<Instant>,
     /// Deadlines of started tasks, if there is a limit.
-    pub due: BTreeMap<Place, Instant>,
+    pub due: BTreeMap<TaskPlace, Instant>,
     /// For each GPU, the jobs that have failed there since the last success.
     pub failures: Vec<BTreeSet<usize>>,
     /// Tasks that were moved, with the GPU from which they were moved.
-    pub moved: BTreeMap<Place, usize>,
+    pub moved: BTreeMap<TaskPlace, usize>,
     /// Whether nothing is started any more.
     pub stopped: bool,
     /// Time of the last new plan.
@@ -79,7 +79,7 @@ pub(crate) struct Parked {
 /// A process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
-    pub place: Place,
+    pub place: TaskPlace,
     pub gpu: usize,
     /// Its number among the processes on the GPU.
     pub slot: usize,
@@ -111,7 +111,7 @@ pub(crate) struct Lane {
 pub(crate) struct Told {
     pub lanes: Vec<Lane>,
     /// Number of failures of each failed task.
-    pub attempts: BTreeMap<Place, u32>,
+    pub attempts: BTreeMap<TaskPlace, u32>,
     pub given_up: bool,
     /// Mean ratio of measured to planned training times in the current round, and the number of tasks in it.
     pub drift: (f64, u32),
@@ -129,7 +129,7 @@ impl Told {
 
 impl Driver<'_> {
     /// Name of a task in events: the name of its job, followed by its number if a round has several tasks.
-    pub fn name(&self, place: Place) -> TaskId {
+    pub fn name(&self, place: TaskPlace) -> TaskId {
         let job = &self.cluster.jobs[place.job];
         if job.tasks == 1 {
             return job.id.clone();
@@ -160,7 +160,7 @@ impl Driver<'_> {
     }
 
     /// A task has trained and synchronised: writes this to disk first, and then announces it.
-    pub fn confirm(&mut self, run: &mut Run<'_>, place: Place) {
+    pub fn confirm(&mut self, run: &mut Run<'_>, place: TaskPlace) {
         let written = self.kept.done(self.cluster, place, now(run));
         look_at_journal(run, written);
     }
@@ -175,7 +175,7 @@ impl Driver<'_> {
         let jobs = startable.iter().map(|(p, _)| p.job);
         let gangs: BTreeSet<usize> = jobs.filter(|&n| self.agenda.is_gang(n)).collect();
         // If a task must wait, its whole gang is held back; a task without a gang only holds back its GPU.
-        let key = |place: Place, gpu: usize| match gangs.contains(&place.job) {
+        let key = |place: TaskPlace, gpu: usize| match gangs.contains(&place.job) {
             true => (place.job, None),
             false => (place.job, Some(gpu)),
         };
@@ -207,7 +207,7 @@ impl Driver<'_> {
     fn begin(
         &mut self,
         run: &mut Run<'_>,
-        place: Place,
+        place: TaskPlace,
         gpu: usize,
     ) -> Result<(Key, Running), String> {
         if let (Some(limit), false) = (self.settings.limits.total, self.due.contains_key(&place)) {
@@ -253,7 +253,7 @@ impl Driver<'_> {
         });
     }
 
-    fn limits(&self, place: Place) -> Limits {
+    fn limits(&self, place: TaskPlace) -> Limits {
         let limits = &self.settings.limits;
         let progress = self.cluster.jobs[place.job].job.as_ref();
         let progress = progress.map(|job| &job.progress);
@@ -276,7 +276,7 @@ impl Driver<'_> {
         &mut self,
         run: &mut Run<'_>,
         key: Key,
-        place: Place,
+        place: TaskPlace,
         (gpu, slot): (usize, usize),
     ) -> Result<(), String> {
         let job = &self.cluster.jobs[place.job];
@@ -354,7 +354,7 @@ impl Driver<'_> {
                 last_loss: lane.last_loss,
                 restarts: lane.restarts,
                 end: lane.end,
-                ..TaskSummary::new(self.name(Place {
+                ..TaskSummary::new(self.name(TaskPlace {
                     job,
                     round: 0,
                     task,

@@ -11,7 +11,7 @@ use doc::Cluster;
 use jobs::{Records, RecordsError, RunDir, process};
 use serde::{Deserialize, Serialize};
 
-use crate::Place;
+use crate::TaskPlace;
 
 /// The properties by which the journal identifies a job: another schedule of the same jobs can continue the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +66,9 @@ enum Record {
 pub(crate) struct Past {
     opened: Option<Opened>,
     /// Tasks that have been started, done or not.
-    pub started: BTreeSet<Place>,
+    pub started: BTreeSet<TaskPlace>,
     /// Tasks that are done, with the time in seconds since the launch.
-    pub done: BTreeMap<Place, f64>,
+    pub done: BTreeMap<TaskPlace, f64>,
 }
 
 /// Why a journal cannot be used.
@@ -120,7 +120,7 @@ impl Past {
                 .copied()
                 .filter(|&n| t.round < jobs[n].rounds as usize && t.task < jobs[n].tasks as usize);
             let (round, task) = (t.round, t.task);
-            let place = job.map(|job| Place { job, round, task });
+            let place = job.map(|job| TaskPlace { job, round, task });
             place.ok_or_else(|| format!("no task {task} of round {round} of job {:?}", t.job))
         };
         match record {
@@ -134,7 +134,7 @@ impl Past {
                 let whole = before.is_none_or(|round| {
                     let mut own = 0..jobs[place.job].tasks as usize;
                     own.all(|task| {
-                        self.done.contains_key(&Place {
+                        self.done.contains_key(&TaskPlace {
                             round,
                             task,
                             ..place
@@ -167,7 +167,7 @@ impl Past {
         let Some(round) = own.map(|p| p.round).max() else {
             return;
         };
-        let of_round = |p: &Place| (p.job, p.round) == (job, round);
+        let of_round = |p: &TaskPlace| (p.job, p.round) == (job, round);
         if self.done.keys().filter(|p| of_round(p)).count() < tasks {
             self.done.retain(|p, _| !of_round(p));
         }
@@ -258,12 +258,17 @@ impl TaskJournal {
     }
 
     /// A task is about to be started.
-    pub fn started(&mut self, cluster: &Cluster, place: Place) -> Result<(), RecordsError> {
+    pub fn started(&mut self, cluster: &Cluster, place: TaskPlace) -> Result<(), RecordsError> {
         self.note(Record::Started(task(cluster, place)))
     }
 
     /// A task is done; `at_s`: seconds since the launch.
-    pub fn done(&mut self, cluster: &Cluster, place: Place, at_s: f64) -> Result<(), RecordsError> {
+    pub fn done(
+        &mut self,
+        cluster: &Cluster,
+        place: TaskPlace,
+        at_s: f64,
+    ) -> Result<(), RecordsError> {
         let task = task(cluster, place);
         self.note(Record::Done { task, at_s })
     }
@@ -291,7 +296,7 @@ impl TaskJournal {
     }
 }
 
-fn task(cluster: &Cluster, place: Place) -> Task {
+fn task(cluster: &Cluster, place: TaskPlace) -> Task {
     Task {
         job: cluster.jobs[place.job].id.to_string(),
         round: place.round,

@@ -24,7 +24,7 @@ mod task_events;
 mod user_events;
 mod view;
 
-pub use cluster::{Agenda, Place};
+pub use cluster::{Agenda, TaskPlace};
 pub use each::RunRequest;
 pub use live::live;
 pub use run::run;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jobs::Order;
 
 use crate::driver::{Driver, Key, Parked, Run, Running};
-use crate::{Place, Where};
+use crate::{TaskPlace, Where};
 
 /// Maximum number of parked processes on a GPU, for jobs with unknown memory: a CUDA context alone takes about 0.5 GB,
 /// so eight take 4 GB. If the cluster specifies memory, that limits the number as well.
@@ -24,7 +24,12 @@ impl Driver<'_> {
     }
 
     /// Wakes a process of the task's job that is parked on the GPU, if there is one; returns its key and its slot.
-    pub fn wake(&mut self, run: &mut Run<'_>, place: Place, gpu: usize) -> Option<(Key, usize)> {
+    pub fn wake(
+        &mut self,
+        run: &mut Run<'_>,
+        place: TaskPlace,
+        gpu: usize,
+    ) -> Option<(Key, usize)> {
         loop {
             let mut parked = self.parked.iter();
             let own = |p: &Parked| (p.job, p.gpu) == (place.job, gpu) && p.leaving.is_none();
@@ -38,7 +43,7 @@ impl Driver<'_> {
     }
 
     /// Gives a waiting process a task; false if it has gone.
-    pub fn order(&self, run: &mut Run<'_>, id: Key, place: Place) -> bool {
+    pub fn order(&self, run: &mut Run<'_>, id: Key, place: TaskPlace) -> bool {
         let task = Order::Task {
             round: place.round as u32,
             rank: place.task as u32,

@@ -7,7 +7,7 @@ use doc::{EventPayload, PhaseKind, ProcessEnd};
 use runner::{Ended, Happened, Policy, Row, RunState, Stop, Verdict, process_end};
 use units::{Seconds, TaskId};
 
-use crate::Place;
+use crate::TaskPlace;
 use crate::driver::{Driver, Key, Run, Running, look_at_journal, now};
 
 /// Relative deviation of a job's training times from the planned ones above which all tasks that
@@ -122,8 +122,8 @@ impl Policy for Driver<'_> {
 
     fn turned(&mut self, run: &mut Run<'_>) {
         let at = run.now();
-        let late = |(place, due): (&Place, &Instant)| (*due <= at).then_some(*place);
-        let late: Vec<Place> = self.due.iter().filter_map(late).collect();
+        let late = |(place, due): (&TaskPlace, &Instant)| (*due <= at).then_some(*place);
+        let late: Vec<TaskPlace> = self.due.iter().filter_map(late).collect();
         // A task that waits for a retry has no process whose limits could expire, so its deadline
         // is checked here.
         for place in late {
@@ -264,7 +264,13 @@ impl Driver<'_> {
         }
     }
 
-    fn tell_exit(&self, run: &mut Run<'_>, place: Place, end: ProcessEnd, reason: Option<String>) {
+    fn tell_exit(
+        &self,
+        run: &mut Run<'_>,
+        place: TaskPlace,
+        end: ProcessEnd,
+        reason: Option<String>,
+    ) {
         run.tell(EventPayload::Exit {
             round: place.round as u32,
             task: self.name(place),
@@ -320,7 +326,7 @@ impl Driver<'_> {
     }
 
     /// Retries a failed task, or gives up its job or its GPU.
-    pub fn try_again(&mut self, run: &mut Run<'_>, place: Place, gpu: usize, why: &str) {
+    pub fn try_again(&mut self, run: &mut Run<'_>, place: TaskPlace, gpu: usize, why: &str) {
         let at = now(run);
         self.agenda.failed(place, at);
         if self.agenda.is_gang(place.job) {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::book::{Book, Demand, Outcome};
+use crate::book::{Book, Demand, JobEnd};
 
 /// Whether a job may start, given the jobs that must come before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) fn turn(book: &Book, demand: &Demand) -> Turn {
         };
         match entry.outcome() {
             None => return Turn::Later,
-            Some(Outcome::Done | Outcome::Left) => {}
+            Some(JobEnd::Done | JobEnd::Left) => {}
             Some(_) if demand.after_any => {}
             Some(_) => {
                 return Turn::Never(format!(
@@ -40,7 +40,7 @@ pub(crate) fn turn(book: &Book, demand: &Demand) -> Turn {
 pub(crate) fn counts(book: &Book, demand: &Demand) -> [(OsString, OsString); 2] {
     let ended = demand.after.iter().filter_map(|id| book.entries.get(id));
     let (done, other): (Vec<_>, Vec<_>) =
-        ended.partition(|entry| entry.outcome() == Some(&Outcome::Done));
+        ended.partition(|entry| entry.outcome() == Some(&JobEnd::Done));
     [("MT_DONE", done.len()), ("MT_FAILED", other.len())]
         .map(|(name, count)| (name.into(), count.to_string().into()))
 }

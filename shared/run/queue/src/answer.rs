@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::book::{Demand, Group, Id, Outcome, QueuedJob, Record, State};
+use crate::book::{Demand, Group, Id, JobEnd, JobState, QueuedJob, Record};
 use crate::message::{Reply, Request, ServerStatus, Status};
 use crate::server::Keeper;
 
@@ -157,13 +157,13 @@ impl Keeper {
         let record = |id: &Id| {
             let entry = self.book.entries.get(id)?;
             match entry.state {
-                State::Waiting => Some(Record::Ended {
+                JobState::Waiting => Some(Record::Ended {
                     id: *id,
                     at_s,
-                    outcome: Outcome::Cancelled,
+                    outcome: JobEnd::Cancelled,
                 }),
-                State::Running(_) => Some(Record::Cancelled(*id)),
-                State::Ended { .. } => None,
+                JobState::Running(_) => Some(Record::Cancelled(*id)),
+                JobState::Ended { .. } => None,
             }
         };
         let ids: BTreeSet<&Id> = ids.iter().collect();
@@ -205,7 +205,7 @@ impl Keeper {
             self.book
                 .entries
                 .get(id)
-                .is_some_and(|e| e.state == State::Waiting)
+                .is_some_and(|e| e.state == JobState::Waiting)
         };
         let ids: BTreeSet<Id> = ids.into_iter().collect();
         let changed: Vec<Id> = ids.into_iter().filter(waits).collect();

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::Share;
 
 pub use crate::entry::{
-    Contradiction, Demand, Entry, Group, Id, On, Outcome, Placed, QueuedJob, Record, Snapshot,
-    State, Wishes,
+    Contradiction, Demand, Entry, Group, Id, JobEnd, JobState, On, Placed, QueuedJob, Record,
+    Snapshot, Wishes,
 };
 use crate::index::Index;
 
@@ -240,7 +240,7 @@ impl Book {
                 job: job.clone(),
                 group: number,
                 added_s: at_s,
-                state: State::Waiting,
+                state: JobState::Waiting,
                 starts: 0,
                 held: false,
                 cancelled: false,

@@ -119,7 +119,7 @@ pub struct QueuedJob {
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Outcome {
+pub enum JobEnd {
     /// Exit status 0.
     Done,
     /// Another exit status.
@@ -139,7 +139,7 @@ pub enum Outcome {
 /// State of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum State {
+pub enum JobState {
     /// It has not been started, or will be started again.
     Waiting,
     /// It was started at this second since 1970.
@@ -151,7 +151,7 @@ pub enum State {
         /// Seconds since 1970.
         at_s: f64,
         /// How.
-        outcome: Outcome,
+        outcome: JobEnd,
     },
 }
 
@@ -166,7 +166,7 @@ pub struct Entry {
     /// When it was added, seconds since 1970.
     pub added_s: f64,
     /// Its state.
-    pub state: State,
+    pub state: JobState,
     /// Number of starts.
     pub starts: u32,
     /// It is held until a user releases it.
@@ -315,7 +315,7 @@ pub enum Record {
         /// Seconds since 1970.
         at_s: f64,
         /// How.
-        outcome: Outcome,
+        outcome: JobEnd,
     },
     /// A user cancelled a running job, which has not ended yet.
     Cancelled(Id),
@@ -379,38 +379,38 @@ impl Entry {
     /// # Errors
     /// [`Contradiction`]; the job is then unchanged.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Contradiction> {
-        let waits = self.state == State::Waiting;
+        let waits = self.state == JobState::Waiting;
         match (record, &self.state) {
-            (Record::Started { at_s, placed, .. }, State::Waiting) => {
+            (Record::Started { at_s, placed, .. }, JobState::Waiting) => {
                 self.placed.clone_from(placed);
-                self.state = State::Running(*at_s);
+                self.state = JobState::Running(*at_s);
                 self.starts += 1;
             }
-            (Record::Unstarted(_), State::Running(_)) => {
-                self.state = State::Waiting;
+            (Record::Unstarted(_), JobState::Running(_)) => {
+                self.state = JobState::Waiting;
                 self.starts = self.starts.saturating_sub(1);
             }
-            (Record::Returned { alone, .. }, State::Running(_)) => {
-                self.state = State::Waiting;
+            (Record::Returned { alone, .. }, JobState::Running(_)) => {
+                self.state = JobState::Waiting;
                 self.alone |= *alone;
             }
-            (Record::Lost(_), State::Running(_)) => {
-                self.state = State::Waiting;
+            (Record::Lost(_), JobState::Running(_)) => {
+                self.state = JobState::Waiting;
                 self.lost += 1;
             }
             // A waiting job can only end with an outcome that needs no run.
             (Record::Ended { outcome, .. }, _)
-                if waits && !matches!(outcome, Outcome::Cancelled | Outcome::Skipped(_)) =>
+                if waits && !matches!(outcome, JobEnd::Cancelled | JobEnd::Skipped(_)) =>
             {
                 return Err(self.contradicts(record));
             }
-            (Record::Ended { at_s, outcome, .. }, State::Waiting | State::Running(_)) => {
+            (Record::Ended { at_s, outcome, .. }, JobState::Waiting | JobState::Running(_)) => {
                 self.end(*at_s, outcome);
             }
-            (Record::Cancelled(_), State::Running(_)) => self.cancelled = true,
-            (Record::Held { on, .. }, State::Waiting) => self.held = *on,
-            (Record::Retried(_), State::Ended { .. }) => {
-                self.state = State::Waiting;
+            (Record::Cancelled(_), JobState::Running(_)) => self.cancelled = true,
+            (Record::Held { on, .. }, JobState::Waiting) => self.held = *on,
+            (Record::Retried(_), JobState::Ended { .. }) => {
+                self.state = JobState::Waiting;
                 (self.held, self.cancelled, self.alone) = (false, false, false);
                 (self.lost, self.peak, self.slower) = (0, None, None);
             }
@@ -421,12 +421,12 @@ impl Entry {
         Ok(())
     }
 
-    fn end(&mut self, at_s: f64, outcome: &Outcome) {
+    fn end(&mut self, at_s: f64, outcome: &JobEnd) {
         let started_s = match self.state {
-            State::Running(at) => Some(at),
+            JobState::Running(at) => Some(at),
             _ => None,
         };
-        self.state = State::Ended {
+        self.state = JobState::Ended {
             started_s,
             at_s,
             outcome: outcome.clone(),
@@ -444,9 +444,9 @@ impl Entry {
             _ => "changes",
         };
         let state = match self.state {
-            State::Waiting => "waits",
-            State::Running(_) => "runs",
-            State::Ended { .. } => "has ended",
+            JobState::Waiting => "waits",
+            JobState::Running(_) => "runs",
+            JobState::Ended { .. } => "has ended",
         };
         Contradiction(format!("job {} {what}, but it {state}", self.job.id))
     }
@@ -454,20 +454,20 @@ impl Entry {
     /// Whether it runs.
     #[must_use]
     pub const fn is_running(&self) -> bool {
-        matches!(self.state, State::Running(_))
+        matches!(self.state, JobState::Running(_))
     }
 
     /// Whether it has ended.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
-        matches!(self.state, State::Ended { .. })
+        matches!(self.state, JobState::Ended { .. })
     }
 
     /// How it ended, if it did.
     #[must_use]
-    pub const fn outcome(&self) -> Option<&Outcome> {
+    pub const fn outcome(&self) -> Option<&JobEnd> {
         match &self.state {
-            State::Ended { outcome, .. } => Some(outcome),
+            JobState::Ended { outcome, .. } => Some(outcome),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Entry, Id, Outcome, State};
+use crate::book::{Book, Entry, Id, JobEnd, JobState};
 use crate::index::Kind;
 
 /// Number of failures of a template without a success after which its jobs are no longer started in their order.
@@ -53,18 +53,18 @@ impl Failures {
         self.0.remove(template);
     }
 
-    pub(crate) fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
+    pub(crate) fn ended(&mut self, entry: &Entry, outcome: &JobEnd, now: f64) {
         let failed = self.0.entry(entry.job.template.clone()).or_default();
         match outcome {
-            Outcome::Done => failed.works = true,
-            Outcome::Failed(_) | Outcome::Killed(_) => {
+            JobEnd::Done => failed.works = true,
+            JobEnd::Failed(_) | JobEnd::Killed(_) => {
                 failed.number += 1;
-                if let State::Running(at) = entry.state {
+                if let JobState::Running(at) = entry.state {
                     failed.longest_s = failed.longest_s.max(now - at);
                 }
             }
             // A timeout does not show a mistake in the command: other values may be faster.
-            Outcome::TimedOut | Outcome::Cancelled | Outcome::Skipped(_) | Outcome::Left => {}
+            JobEnd::TimedOut | JobEnd::Cancelled | JobEnd::Skipped(_) | JobEnd::Left => {}
         }
     }
 
@@ -78,7 +78,7 @@ impl Failures {
         let ages: Vec<f64> = (book.running())
             .filter(|entry| entry.job.template == kind.template)
             .filter_map(|entry| match entry.state {
-                State::Running(at) => Some(now - at),
+                JobState::Running(at) => Some(now - at),
                 _ => None,
             })
             .collect();

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
-use crate::entry::{Demand, Entry, Id, State};
+use crate::entry::{Demand, Entry, Id, JobState};
 
 /// Seconds of waiting that raise the priority by one, so that no job waits for ever behind later jobs.
 const AGE: f64 = 600.0;
@@ -93,9 +93,9 @@ impl Index {
     pub(crate) fn add(&mut self, entry: &Entry, demand: &Demand) {
         let id = entry.job.id;
         match entry.state {
-            State::Ended { .. } => return,
-            State::Running(_) => _ = self.running.insert(id),
-            State::Waiting => {
+            JobState::Ended { .. } => return,
+            JobState::Running(_) => _ = self.running.insert(id),
+            JobState::Waiting => {
                 self.waiting.insert(id);
                 if !entry.held {
                     let kind = Kind::of(entry, demand);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Book, Entry, Group, Id, Outcome, QueuedJob, State, Wishes};
+use crate::book::{Book, Entry, Group, Id, JobEnd, JobState, QueuedJob, Wishes};
 use crate::devices::Stranger;
 use crate::learnt::Learnt;
 use crate::policy::Wait;
@@ -76,7 +76,7 @@ pub enum Reply {
 /// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct ReportedProgress {
     /// Work done.
     pub done: f64,
     /// Total work, if the job reports it.
@@ -119,7 +119,7 @@ pub struct JobStatus {
     pub env: BTreeMap<String, String>,
     /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<ReportedProgress>,
     /// Unit of its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
@@ -188,16 +188,16 @@ pub enum Word {
 impl Word {
     const fn of(entry: &Entry) -> Self {
         match &entry.state {
-            State::Waiting => Self::Waiting,
-            State::Running(_) => Self::Running,
-            State::Ended { outcome, .. } => match outcome {
-                Outcome::Done => Self::Done,
-                Outcome::Failed(_) => Self::Failed,
-                Outcome::Killed(_) => Self::Killed,
-                Outcome::TimedOut => Self::TimedOut,
-                Outcome::Cancelled => Self::Cancelled,
-                Outcome::Skipped(_) => Self::Skipped,
-                Outcome::Left => Self::Left,
+            JobState::Waiting => Self::Waiting,
+            JobState::Running(_) => Self::Running,
+            JobState::Ended { outcome, .. } => match outcome {
+                JobEnd::Done => Self::Done,
+                JobEnd::Failed(_) => Self::Failed,
+                JobEnd::Killed(_) => Self::Killed,
+                JobEnd::TimedOut => Self::TimedOut,
+                JobEnd::Cancelled => Self::Cancelled,
+                JobEnd::Skipped(_) => Self::Skipped,
+                JobEnd::Left => Self::Left,
             },
         }
     }
@@ -338,7 +338,7 @@ impl Status {
             kinds[kind].push(entry);
         }
         let ended_s = |entry: &&Entry| match entry.state {
-            State::Ended { at_s, .. } => at_s,
+            JobState::Ended { at_s, .. } => at_s,
             _ => 0.0,
         };
         let [mut running, mut waiting, mut bad, mut good] = kinds;
@@ -383,9 +383,9 @@ impl JobStatus {
         let demand = book.demand(entry);
         let first = book.groups.get(&entry.group).and_then(|group| group.first);
         let (started_s, ended_s) = match &entry.state {
-            State::Waiting => (None, None),
-            State::Running(at) => (Some(*at), None),
-            State::Ended {
+            JobState::Waiting => (None, None),
+            JobState::Running(at) => (Some(*at), None),
+            JobState::Ended {
                 started_s, at_s, ..
             } => (*started_s, Some(*at_s)),
         };
@@ -420,9 +420,9 @@ impl JobStatus {
             ended_s,
         };
         match entry.outcome() {
-            Some(Outcome::Failed(code)) => job.code = Some(*code),
-            Some(Outcome::Killed(signal)) => job.signal = Some(*signal),
-            Some(Outcome::Skipped(why)) => job.why = Some(why.clone()),
+            Some(JobEnd::Failed(code)) => job.code = Some(*code),
+            Some(JobEnd::Killed(signal)) => job.signal = Some(*signal),
+            Some(JobEnd::Skipped(why)) => job.why = Some(why.clone()),
             _ => {}
         }
         job

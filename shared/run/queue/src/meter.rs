@@ -21,13 +21,13 @@ pub(crate) struct At {
 
 /// Progress of a job in one situation.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
+struct MeteredProgress {
     seconds: f64,
     work: f64,
     intervals: u32,
 }
 
-impl Progress {
+impl MeteredProgress {
     fn rate(&self) -> Option<f64> {
         let known = self.intervals >= INTERVALS && self.seconds >= WINDOW && self.work > 0.0;
         known.then(|| self.work / self.seconds)
@@ -39,8 +39,8 @@ impl Progress {
 pub(crate) struct Meter {
     /// Progress while no other job was starting (`quiet`), and while one was (`starting`): a starting job may already
     /// load the device before its first report.
-    quiet: BTreeMap<At, Progress>,
-    starting: BTreeMap<At, Progress>,
+    quiet: BTreeMap<At, MeteredProgress>,
+    starting: BTreeMap<At, MeteredProgress>,
     /// Time and work of the last report, if the situation has not changed since.
     last: Option<(f64, f64)>,
 }
@@ -76,7 +76,7 @@ impl Meter {
             if quiet.rate().is_some() {
                 return None;
             }
-            let both = Progress {
+            let both = MeteredProgress {
                 seconds: quiet.seconds + starting.seconds,
                 work: quiet.work + starting.work,
                 intervals: quiet.intervals + starting.intervals,

@@ -15,7 +15,7 @@ use crate::policy::Limits;
 
 /// The devices of a server.
 #[derive(Debug)]
-pub struct Place {
+pub struct ServerDevices {
     gpus: Vec<Gpu>,
     /// The GPUs, then the processors.
     pub devices: Vec<Device>,
@@ -29,7 +29,7 @@ pub struct Place {
 /// keep a processor busy four fifths of the time.
 const PER_CORE: usize = 16;
 
-impl Place {
+impl ServerDevices {
     /// Finds the processors and, unless `cpu` is set, the GPUs that MPS can share.
     #[must_use]
     pub fn find(cpu: bool) -> Self {

@@ -9,7 +9,7 @@ mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::book::{Book, Demand, Entry, Id, Outcome, Record};
+use crate::book::{Book, Demand, Entry, Id, JobEnd, Record};
 use crate::devices::{Device, Sight, Spot};
 use crate::explore::Explorer;
 use crate::failures::Failures;
@@ -56,7 +56,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: JobEnd,
     /// It ran out of memory.
     pub out_of_memory: bool,
     /// A fault of its device.
@@ -65,9 +65,9 @@ pub struct Gone {
     pub peak: Option<u64>,
 }
 
-impl From<Outcome> for Gone {
+impl From<JobEnd> for Gone {
     /// An end that was caused neither by a lack of memory nor by a fault.
-    fn from(outcome: Outcome) -> Self {
+    fn from(outcome: JobEnd) -> Self {
         Self {
             outcome,
             out_of_memory: false,
@@ -362,7 +362,7 @@ impl Policy {
             return Record::Returned { id, alone };
         }
         let outcome = match entry.cancelled {
-            true => Outcome::Cancelled,
+            true => JobEnd::Cancelled,
             false => gone.outcome,
         };
         self.ended(entry, &outcome, now);
@@ -416,8 +416,8 @@ impl Policy {
     }
 
     /// A job has ended.
-    pub fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
-        self.gone(entry, *outcome == Outcome::Done, now);
+    pub fn ended(&mut self, entry: &Entry, outcome: &JobEnd, now: f64) {
+        self.gone(entry, *outcome == JobEnd::Done, now);
         self.failures.ended(entry, outcome, now);
     }
 

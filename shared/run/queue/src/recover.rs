@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::book::{Book, Entry, Id, Outcome, Record, State};
+use crate::book::{Book, Entry, Id, JobEnd, JobState, Record};
 
 /// A job is given up after this many starts during which the server died: it may be the job that crashes the machine.
 pub const MOST_STARTS: u32 = 3;
@@ -26,12 +26,12 @@ impl Book {
                 Some(_) => Some(Record::Ended {
                     id,
                     at_s: now_s,
-                    outcome: Outcome::Left,
+                    outcome: JobEnd::Left,
                 }),
                 None if entry.lost + 1 >= MOST_STARTS && !entry.cancelled => Some(Record::Ended {
                     id,
                     at_s: now_s,
-                    outcome: Outcome::Skipped(format!(
+                    outcome: JobEnd::Skipped(format!(
                         "the server ended {MOST_STARTS} times while it ran"
                     )),
                 }),
@@ -58,8 +58,8 @@ impl Book {
     fn returned(&self, entry: &Entry, at_s: f64, again: Record) -> Record {
         let once = "the server ended while it ran, and --once forbids a second start";
         let outcome = match (entry.cancelled, self.demand(entry).once) {
-            (true, _) => Outcome::Cancelled,
-            (_, true) => Outcome::Skipped(once.to_owned()),
+            (true, _) => JobEnd::Cancelled,
+            (_, true) => JobEnd::Skipped(once.to_owned()),
             _ => return again,
         };
         Record::Ended {
@@ -81,7 +81,7 @@ impl Book {
             .filter(|entry| !needed.contains(&entry.job.id))
             .filter(|entry| !open.contains(&entry.group))
             .filter_map(|entry| match entry.state {
-                State::Ended { at_s, .. } => Some((at_s, entry.job.id)),
+                JobState::Ended { at_s, .. } => Some((at_s, entry.job.id)),
                 _ => None,
             })
             .collect();

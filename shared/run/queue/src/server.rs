@@ -42,7 +42,7 @@ use crate::learnt::Learnt;
 use crate::memory::Peaks;
 use crate::message::{self, DEVICE, LOCK, LOGS};
 use crate::others::{self, Others};
-use crate::place::Place;
+use crate::place::ServerDevices;
 use crate::policy::Policy;
 use crate::safe;
 use crate::socket::{Call, listen};
@@ -96,7 +96,7 @@ pub struct Server {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: PathBuf,
-    pub(crate) place: Place,
+    pub(crate) place: ServerDevices,
     lock: fs::File,
     journal: Records,
     pub(crate) book: Book,
@@ -186,7 +186,7 @@ impl Server {
             Some(name) => name == On::Cpu.name(),
             None => book.wishes.device == Some(On::Cpu),
         };
-        let place = Place::find(cpu);
+        let place = ServerDevices::find(cpu);
         let mut host = place.open(LOOK, run).map_err(failed)?;
         let lines = Lines::default();
         let taken = Rc::clone(&lines);
@@ -221,7 +221,7 @@ impl Keeper {
         folder: &Path,
         lock: fs::File,
         (journal, book): (Records, Book),
-        place: Place,
+        place: ServerDevices,
         (clock, lines, calls): (Clock, Lines, Receiver<Call>),
     ) -> Result<Self, ServerError> {
         let limits = place.limits(&book.wishes);
@@ -331,7 +331,7 @@ impl Keeper {
     }
 
     /// Progress of a job and its unit.
-    pub(crate) fn progress(&self, id: Id) -> Option<(message::Progress, &'static str)> {
+    pub(crate) fn progress(&self, id: Id) -> Option<(message::ReportedProgress, &'static str)> {
         let detector = &self.live.get(&id)?.detector;
         let best = detector.best()?;
         let (_, done) = best.marks.last()?;
@@ -340,7 +340,7 @@ impl Keeper {
         let left_s = of
             .zip(per_s)
             .map(|(of, per_s)| (of - done).max(0.0) / per_s);
-        let progress = message::Progress {
+        let progress = message::ReportedProgress {
             done,
             of,
             per_s,

@@ -295,7 +295,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
+    use crate::book::{Book, Demand, Group, JobEnd, QueuedJob, Record};
 
     #[test]
     fn three_hundred_jobs_are_a_screen() {
@@ -326,9 +326,9 @@ mod tests {
         let ends = (1..=100).flat_map(|n| {
             let id = crate::book::Id(n);
             let outcome = if n % 10 == 0 {
-                Outcome::Failed(2)
+                JobEnd::Failed(2)
             } else {
-                Outcome::Done
+                JobEnd::Done
             };
             [
                 Record::Started {

@@ -1,7 +1,8 @@
 //! Divisions of tasks over several GPUs against the best of all divisions and two rules that need no search.
 
 use allocation::{
-    Outcome, Partition, Problem, SearchOptions, Subset, partition_by_model, solve, solve_partition,
+    Partition, Problem, SearchOptions, SearchOutcome, Subset, partition_by_model, solve,
+    solve_partition,
 };
 use doc::ObjectiveKind;
 use predict::Predictor;
@@ -148,7 +149,7 @@ impl Rates<'_> {
     }
 
     /// The best of some tasks on one GPU.
-    fn solve(&self, problem: &Problem, members: &[usize]) -> Result<Outcome, BenchError> {
+    fn solve(&self, problem: &Problem, members: &[usize]) -> Result<SearchOutcome, BenchError> {
         let part = problem.restricted(members);
         let options = SearchOptions {
             reasons: false,

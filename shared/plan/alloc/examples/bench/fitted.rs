@@ -1,6 +1,6 @@
 //! Models as `mt-fit` makes them, of profiles as `mt-profile` measures them on a simulated GPU.
 
-use allocation::{Limits, Problem, Progress, Task};
+use allocation::{Limits, Problem, Task, TaskProgress};
 use doc::ObjectiveKind;
 use gpusim::{Gpu, Network, SimOptions, SimTask, Simulator};
 use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit_by_merit};
@@ -91,7 +91,7 @@ impl Mix {
                 weight: Weight::new(1.0)?,
                 memory: None,
                 work_per_sample: None,
-                progress: Progress::default(),
+                progress: TaskProgress::default(),
             })
         });
         let tasks = tasks.collect::<Result<_, UnitError>>()?;

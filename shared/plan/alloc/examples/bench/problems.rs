@@ -122,7 +122,7 @@ pub fn drawn(recipe: Recipe, seed: u64) -> Result<Case, UnitError> {
                 weight: Weight::new(1.0)?,
                 memory: None,
                 work_per_sample: None,
-                progress: allocation::Progress::default(),
+                progress: allocation::TaskProgress::default(),
             })
         })
         .collect();

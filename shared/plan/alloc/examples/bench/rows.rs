@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    Effort, Outcome, SearchOptions, Solution, Subset, mismatch_front, solve, solve_partition,
+    Effort, SearchOptions, SearchOutcome, Solution, Subset, mismatch_front, solve, solve_partition,
 };
 use doc::{ObjectiveKind, Proof};
 use rand::rngs::StdRng;
@@ -55,7 +55,7 @@ pub fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
     (times[times.len() / 2], last)
 }
 
-pub fn best(outcome: &Outcome) -> Result<&Solution, BenchError> {
+pub fn best(outcome: &SearchOutcome) -> Result<&Solution, BenchError> {
     let none = || format!("nothing is feasible: {:?}", outcome.infeasible);
     Ok(outcome.solutions.first().ok_or_else(none)?)
 }

@@ -15,7 +15,7 @@ fn worth(tasks: &[(&str, f64)], last: bool) -> Worth {
         id: TaskId::new(id).unwrap(),
         samples,
         weight: 1.0,
-        progress: Progress::default(),
+        progress: TaskProgress::default(),
     };
     Worth {
         tasks: tasks.iter().map(own).collect(),

@@ -4,7 +4,7 @@ use units::{Samples, Weight};
 
 use super::*;
 use crate::law::{InterferenceLaw, TaskLaw};
-use crate::{Limits, Progress, Task};
+use crate::{Limits, Task, TaskProgress};
 
 fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
     let batches = [16, 64].map(|b| Batch::new(b).unwrap());
@@ -14,7 +14,7 @@ fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
         weight: Weight::new(1.0).unwrap(),
         memory: None,
         work_per_sample: None,
-        progress: Progress::default(),
+        progress: TaskProgress::default(),
     };
     Problem {
         tasks: vec![task; tasks],

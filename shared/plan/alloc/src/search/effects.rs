@@ -179,7 +179,7 @@ mod tests {
             weight: Weight::new(1.0).unwrap(),
             memory: None,
             work_per_sample: None,
-            progress: crate::Progress::default(),
+            progress: crate::TaskProgress::default(),
         };
         for objective in [ObjectiveKind::MaxMin, ObjectiveKind::Fairness] {
             let problem = Problem {

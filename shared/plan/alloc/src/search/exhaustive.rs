@@ -274,7 +274,7 @@ mod tests {
             weight: Weight::new(1.0).unwrap(),
             memory: None,
             work_per_sample: None,
-            progress: crate::Progress::default(),
+            progress: crate::TaskProgress::default(),
         };
         let problem = Problem {
             tasks: vec![task; n],

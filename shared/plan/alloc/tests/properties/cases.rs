@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
 use crate::law::{InterferenceLaw, TaskLaw};
-use allocation::{Limits, Problem, Progress, Task};
+use allocation::{Limits, Problem, Task, TaskProgress};
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
 use efficiency::Law;
 use proptest::prelude::*;
@@ -71,8 +71,8 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
 }
 
 /// A noise scale, rounds to the target, and a weight in the mean.
-fn progress() -> impl Strategy<Value = Progress> {
-    (1.0..500.0_f64, 1.0..50.0_f64, 0.1..1.0_f64).prop_map(|(scale, rounds, part)| Progress {
+fn progress() -> impl Strategy<Value = TaskProgress> {
+    (1.0..500.0_f64, 1.0..50.0_f64, 0.1..1.0_f64).prop_map(|(scale, rounds, part)| TaskProgress {
         law: Some(Law::of_noise_scale(scale, Batch::new(16).unwrap())),
         rounds,
         part,

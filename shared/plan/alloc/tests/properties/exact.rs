@@ -1,6 +1,6 @@
 //! The searches against the slow twin.
 
-use allocation::{Effort, Limits, Outcome, Problem, SearchOptions, solve};
+use allocation::{Effort, Limits, Problem, SearchOptions, SearchOutcome, solve};
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 
@@ -90,7 +90,7 @@ proptest! {
         let options = SearchOptions::default();
         let a = solve(&law, &problem, &options).unwrap();
         let b = solve(&fast, &problem, &options).unwrap();
-        let key = |o: &Outcome| o.solutions.first().map(|s| s.settings.clone());
+        let key = |o: &SearchOutcome| o.solutions.first().map(|s| s.settings.clone());
         prop_assert_eq!(key(&a), key(&b));
     }
 
@@ -126,7 +126,7 @@ fn local_search_mostly_reaches_the_optimum() {
             continue;
         };
         feasible += 1;
-        let hit = |o: Outcome| {
+        let hit = |o: SearchOutcome| {
             let best = o.solutions.first().map(|s| s.objective);
             i32::from(best.is_some_and(|b| close(b, value)))
         };

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use cluster::generate::{Recipe, generate};
 use cluster::{
-    OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, Schedule, State, document,
-    plan, play, smith,
+    ClusterState, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, Schedule,
+    document, plan, play, smith,
 };
 use testkit::bench::{self, Row};
 
@@ -97,7 +97,7 @@ fn backlog(problem: &Problem) -> Row {
 
 fn placement(problem: &Problem) -> Row {
     let priorities = Priorities::new(smith(problem));
-    let state = State::new(problem);
+    let state = ClusterState::new(problem);
     let mut player = Player::new(problem);
     let (fast, _) = least(5, || player.cost(&state, 0.0, &priorities, f64::INFINITY));
     let (slow, _) = least(1, || plain::play(problem, &state, 0.0, &priorities));

@@ -1,7 +1,7 @@
 //! The trivial rival of scheduling online: the job with the least remaining work over its weight first, each task
 //! where it is synchronised first.
 
-use cluster::{Assignment, Place, Problem, Schedule};
+use cluster::{Assignment, Problem, Schedule, TaskPlace};
 
 /// How far a job is.
 struct Job {
@@ -49,7 +49,7 @@ pub fn urgent_first(problem: &Problem) -> Schedule {
                 if start > now {
                     continue;
                 }
-                let place = Place {
+                let place = TaskPlace {
                     job: n,
                     round: own.round,
                     task: own.started,

@@ -35,7 +35,7 @@ fn run_as_planned(agenda: &mut Agenda) {
             return;
         }
         for r in agenda.running.clone().iter().filter(|r| next(r) <= now) {
-            let place = Place {
+            let place = TaskPlace {
                 job: r.job,
                 round: agenda.jobs[r.job].round,
                 task: r.task,
@@ -129,9 +129,9 @@ fn merged_rounds_that_alternate_on_a_gpu_are_refused() {
 /// Follows an agenda with given deviations: every task takes its time multiplied by the next
 /// factor, a task fails at every seventh step, and the GPU `lose` is lost once two tasks are
 /// complete. Returns the completed tasks in order.
-fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<Place> {
+fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<TaskPlace> {
     let mut now = 0.0;
-    let mut ends: Vec<(f64, Place)> = Vec::new();
+    let mut ends: Vec<(f64, TaskPlace)> = Vec::new();
     let mut complete = Vec::new();
     let mut step = 0;
     while !agenda.done() {
@@ -291,7 +291,7 @@ fn no_task_joins_one_beside_which_it_was_not_planned() {
     assert_eq!(agenda.startable(1.0), []);
     assert_eq!(
         agenda.trained(
-            Place {
+            TaskPlace {
                 job: 0,
                 round: 0,
                 task: 0
@@ -304,7 +304,7 @@ fn no_task_joins_one_beside_which_it_was_not_planned() {
 }
 
 /// Two jobs on the first GPU, as planned from the start on.
-fn pair() -> (Agenda, [Place; 2]) {
+fn pair() -> (Agenda, [TaskPlace; 2]) {
     let problem = sharing(problem(&[(1, 1, 4.0), (1, 1, 4.0)]));
     let mut schedule = planned(&problem);
     for a in &mut schedule.assignments {
@@ -313,7 +313,7 @@ fn pair() -> (Agenda, [Place; 2]) {
     let mut agenda = Agenda::new(problem, &schedule, 1);
     agenda.start(0, 0.0);
     agenda.start(0, 0.0);
-    let place = |job| Place {
+    let place = |job| TaskPlace {
         job,
         round: 0,
         task: 0,

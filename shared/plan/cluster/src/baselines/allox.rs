@@ -4,7 +4,7 @@
 
 use super::matching::assign;
 use crate::problem::total;
-use crate::{Assignment, Place, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TaskPlace};
 
 /// Seconds of a whole job on one GPU: in each round the tasks run one after another, then
 /// synchronise.
@@ -124,7 +124,7 @@ pub fn train_round(
     let mut at = now;
     for task in 0..job.tasks {
         let trained = at + job.train[class];
-        let place = Place {
+        let place = TaskPlace {
             job: n,
             round,
             task,

@@ -1,7 +1,7 @@
 //! Schedulers that give a job all its GPUs at once.
 
 use crate::problem::total;
-use crate::{Assignment, Place, Problem, Schedule, TrainingJob};
+use crate::{Assignment, Problem, Schedule, TaskPlace, TrainingJob};
 
 /// GPUs that a job requests at once: one per task, or all that it can use if there are fewer.
 fn gang(problem: &Problem, job: &TrainingJob) -> usize {
@@ -43,7 +43,7 @@ fn run_round(
     out: &mut Vec<Assignment>,
 ) -> f64 {
     let job = &problem.jobs[n];
-    let place = |task| Place {
+    let place = |task| TaskPlace {
         job: n,
         round,
         task,

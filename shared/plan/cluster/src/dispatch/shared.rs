@@ -13,14 +13,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pool::{Moment, arrive};
-use crate::state::{Priorities, Progress, Start, State};
-use crate::{Assignment, Place, Problem};
+use crate::state::{ClusterState, JobProgress, Priorities, Start};
+use crate::{Assignment, Problem, TaskPlace};
 use seats::{Seats, Trains};
 
 /// A job during a play.
 #[derive(Debug, Clone, Copy)]
 struct Going {
-    progress: Progress,
+    progress: JobProgress,
     /// Tasks of the present round that are in training.
     training: usize,
     /// The lower bound on the job's completion that is counted in the cost so far.
@@ -57,7 +57,7 @@ impl Hall {
     pub fn decide(
         &mut self,
         problem: &Problem,
-        state: &State,
+        state: &ClusterState,
         now: f64,
         priorities: &Priorities,
     ) -> &[Start] {
@@ -70,7 +70,7 @@ impl Hall {
     pub fn play(
         &mut self,
         problem: &Problem,
-        state: &State,
+        state: &ClusterState,
         mut now: f64,
         priorities: &Priorities,
         cutoff: f64,
@@ -96,7 +96,7 @@ impl Hall {
         }
     }
 
-    fn set(&mut self, problem: &Problem, state: &State, now: f64, priorities: &Priorities) {
+    fn set(&mut self, problem: &Problem, state: &ClusterState, now: f64, priorities: &Priorities) {
         self.rank.resize(problem.jobs.len(), 0);
         for (rank, &n) in priorities.order.iter().enumerate() {
             self.rank[n] = rank;
@@ -116,7 +116,7 @@ impl Hall {
         for r in &state.residents {
             self.jobs[r.job].training += 1;
             let trains = Trains {
-                place: Place {
+                place: TaskPlace {
                     job: r.job,
                     round: 0,
                     task: 0,
@@ -171,7 +171,7 @@ impl Hall {
         if going.training > 0 || p.started < job.tasks {
             return;
         }
-        *p = Progress {
+        *p = JobProgress {
             round: p.round + 1,
             started: 0,
             ready: p.synced,
@@ -321,7 +321,7 @@ impl Hall {
         let own = self.seats.trains().filter(|t| t.place.job == n);
         let ends = own.map(|t| now + (t.end - now) * t.rate + t.sync);
         let p = self.jobs[n].progress;
-        let next = Progress {
+        let next = JobProgress {
             round: p.round + 1,
             ready: ends.fold(p.synced, f64::max),
             ..p

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 
 use super::{Decision, Online, OnlineSettings};
 use crate::state::{Underway, share};
-use crate::{Assignment, Place, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TaskPlace};
 
 /// Result of a simulated online run.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +112,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
         let mut again = false;
         let started = Instant::now();
         while let Some((_, event)) = truth.events.pop_if(|e| e.0 <= now) {
-            let known = |live: &Online, n: usize, task| Place {
+            let known = |live: &Online, n: usize, task| TaskPlace {
                 job: theirs[n],
                 round: live.round(theirs[n]),
                 task,
@@ -156,7 +156,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
             };
             gang = Some((n, (train, sync)));
             let trained = now + train;
-            let place = Place { job: n, ..d.place };
+            let place = TaskPlace { job: n, ..d.place };
             let started = Assignment::new(place, d.gpu, now, trained, trained + sync);
             truth.start(problem, started, train, sync);
         }

@@ -8,7 +8,7 @@ use doc::{
 use units::{Seconds, UnitError};
 
 use super::{Decision, Online, OnlineSettings};
-use crate::Place;
+use crate::TaskPlace;
 use crate::document;
 use crate::outlook::Names;
 use crate::state::Underway;
@@ -136,7 +136,7 @@ pub struct Queue {
     names: Vec<units::TaskId>,
     numbers: BTreeMap<String, usize>,
     /// Tasks of present rounds whose start was reported.
-    confirmed: BTreeSet<Place>,
+    confirmed: BTreeSet<TaskPlace>,
     now: f64,
 }
 
@@ -380,7 +380,7 @@ impl Queue {
     }
 
     /// The place of a task of its job's present round.
-    fn present(&self, task: &QueueTask) -> Result<Place, Refused> {
+    fn present(&self, task: &QueueTask) -> Result<TaskPlace, Refused> {
         let n = self.open(task.job.as_str())?;
         let present = self.live.round(n);
         let tasks = self.live.problem().jobs[n].tasks;
@@ -388,7 +388,7 @@ impl Queue {
             let task = shown(task);
             return Err(Refused::OtherRound { task, present });
         }
-        Ok(Place {
+        Ok(TaskPlace {
             job: n,
             round: present,
             task: task.task as usize,
@@ -396,7 +396,7 @@ impl Queue {
     }
 
     /// The place of a task that trains or synchronises.
-    fn running(&self, task: &QueueTask) -> Result<Place, Refused> {
+    fn running(&self, task: &QueueTask) -> Result<TaskPlace, Refused> {
         let place = self.present(task)?;
         match self.live.underway(place) {
             Some(_) => Ok(place),

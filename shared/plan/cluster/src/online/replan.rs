@@ -5,8 +5,8 @@ use crate::dispatch::Player;
 use crate::merged::{Rest, rest};
 use crate::plan::{MATCHING_WORK, fills_holes};
 use crate::search::{Budget, Decoder, Search, fill_holes, suggested};
-use crate::state::{Priorities, Start, State, share};
-use crate::{Assignment, Place, Problem, baselines};
+use crate::state::{ClusterState, Priorities, Start, share};
+use crate::{Assignment, Problem, TaskPlace, baselines};
 
 /// Limits of the task starts that a search may simulate if the settings do not give a number. The
 /// least is what every search had before, about 40 ms. The most is an eighth of a plan's budget,
@@ -45,7 +45,7 @@ impl Online {
     /// Number of starts that a search may simulate. It grows with the number of open jobs, since
     /// there are more orders, but is limited by the time until the next event: a decision holds
     /// only until then.
-    fn effort(&self, state: &State, now: f64) -> u64 {
+    fn effort(&self, state: &ClusterState, now: f64) -> u64 {
         if let Some(given) = self.next.settings.effort {
             return given;
         }
@@ -227,7 +227,7 @@ impl Online {
     /// The event-driven placement keeps a GPU idle only for a task that is already waiting for it,
     /// so a short job of low priority may delay the next round of an urgent one. The placement job
     /// by job keeps the GPU for that round, and starts the short job only where it ends before.
-    fn filled(&self, state: &State, now: f64) -> Option<Vec<Assignment>> {
+    fn filled(&self, state: &ClusterState, now: f64) -> Option<Vec<Assignment>> {
         if !self.fills_holes() {
             return None;
         }
@@ -273,7 +273,7 @@ impl Online {
                 continue;
             };
             let round = job.round;
-            let place = Place {
+            let place = TaskPlace {
                 job: n,
                 round,
                 task,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Class, Decision, Online, OnlineSettings, Place, TrainingJob};
+use crate::{Class, Decision, Online, OnlineSettings, TaskPlace, TrainingJob};
 
 /// Two GPUs, and a job of two rounds of two tasks that train for 4 s and synchronise for 1 s.
 fn problem() -> Problem {
@@ -25,8 +25,13 @@ fn job() -> TrainingJob {
     }
 }
 
-fn expected(usable: [bool; 2], underway: &[Underway], standing: Standing, now: f64) -> State {
-    State::expected(&problem(), &usable, underway, [standing].into_iter(), now)
+fn expected(
+    usable: [bool; 2],
+    underway: &[Underway],
+    standing: Standing,
+    now: f64,
+) -> ClusterState {
+    ClusterState::expected(&problem(), &usable, underway, [standing].into_iter(), now)
 }
 
 const FIRST: Standing = Standing {
@@ -121,7 +126,7 @@ fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
     // No failure of the task is reported: a dead node cannot report one.
     let lost = first.iter().find(|d| d.gpu == 0).unwrap().place;
     assert_eq!(live.lose(0), [lost]);
-    let other = Place {
+    let other = TaskPlace {
         task: 1 - lost.task,
         ..lost
     };

@@ -1,13 +1,18 @@
 //! The placement job by job that fills holes, from any moment on.
 
 use cluster::list::{Choice, Fill, List};
-use cluster::{Assignment, Problem, Progress, State};
+use cluster::{Assignment, ClusterState, JobProgress, Problem};
 use proptest::prelude::*;
 
 use crate::common::{Size, random};
 use crate::{dyadic, on_grid};
 
-fn placed(problem: &Problem, state: &State, now: f64, order: &[usize]) -> (f64, Vec<Assignment>) {
+fn placed(
+    problem: &Problem,
+    state: &ClusterState,
+    now: f64,
+    order: &[usize],
+) -> (f64, Vec<Assignment>) {
     let list = List {
         problem,
         state,
@@ -21,8 +26,8 @@ fn placed(problem: &Problem, state: &State, now: f64, order: &[usize]) -> (f64, 
 }
 
 /// How far the problem is when all that starts before `now` has been started.
-fn state_at(problem: &Problem, placed: &[Assignment], now: f64) -> State {
-    let mut state = State::new(problem);
+fn state_at(problem: &Problem, placed: &[Assignment], now: f64) -> ClusterState {
+    let mut state = ClusterState::new(problem);
     let mut begun: Vec<&Assignment> = placed.iter().filter(|a| a.start < now).collect();
     begun.sort_by_key(|a| a.round);
     for a in begun {
@@ -31,7 +36,7 @@ fn state_at(problem: &Problem, placed: &[Assignment], now: f64) -> State {
         p.started += 1;
         p.synced = p.synced.max(a.synced);
         if p.started == problem.jobs[a.job].tasks {
-            *p = Progress {
+            *p = JobProgress {
                 round: p.round + 1,
                 started: 0,
                 ready: p.synced,
@@ -64,7 +69,7 @@ proptest! {
         let problem = dyadic(&random(seed, &size));
         let mut order: Vec<usize> = (0..jobs).collect();
         order.rotate_left(rotation % jobs);
-        let (cost, whole) = placed(&problem, &State::new(&problem), 0.0, &order);
+        let (cost, whole) = placed(&problem, &ClusterState::new(&problem), 0.0, &order);
         let end = whole.iter().map(|a| a.synced).fold(0.0, f64::max);
         let now = on_grid(part * end);
         let (again, later) = placed(&problem, &state_at(&problem, &whole, now), now, &order);

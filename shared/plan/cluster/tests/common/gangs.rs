@@ -3,8 +3,8 @@
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, TrainingJob,
-    exact, plan, play, smith,
+    Class, ClusterState, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem,
+    TrainingJob, exact, plan, play, smith,
 };
 use doc::Gang;
 use proptest::prelude::*;
@@ -251,10 +251,10 @@ proptest! {
         let problem = larger(seed, jobs);
         let mut priorities = Priorities::new(smith(&problem));
         priorities.allowed = masks[..jobs].to_vec();
-        let state = State::new(&problem);
+        let state = ClusterState::new(&problem);
         let record = |problem: &Problem, priorities: &Priorities| {
             let mut out = Vec::new();
-            Player::new(problem).record(&State::new(problem), 0.0, priorities, &mut out);
+            Player::new(problem).record(&ClusterState::new(problem), 0.0, priorities, &mut out);
             cluster::Schedule::new(problem.jobs.len(), out)
         };
         let schedule = record(&problem, &priorities);

@@ -1,7 +1,7 @@
 //! The slow twin of the event-driven placement: every moment looks at every waiting task again, and
 //! every task at every GPU.
 
-use cluster::{Priorities, Problem, State};
+use cluster::{ClusterState, Priorities, Problem};
 
 /// A started task: job, round, task, class of the GPU, and when.
 pub type Placed = (usize, usize, usize, usize, f64);
@@ -9,7 +9,7 @@ pub type Placed = (usize, usize, usize, usize, f64);
 /// Plays from `state` at `now` to the end.
 pub fn play(
     problem: &Problem,
-    state: &State,
+    state: &ClusterState,
     mut now: f64,
     priorities: &Priorities,
 ) -> Vec<Placed> {
@@ -39,7 +39,7 @@ pub fn play(
 
 fn look(
     problem: &Problem,
-    state: &mut State,
+    state: &mut ClusterState,
     now: f64,
     priorities: &Priorities,
     out: &mut Vec<Placed>,
@@ -100,7 +100,7 @@ fn best(problem: &Problem, n: usize, available: &[f64], allowed: u64) -> Option<
 /// Idle GPUs that nobody took go to tasks that may not use them and would not be slower there.
 fn spare(
     problem: &Problem,
-    state: &mut State,
+    state: &mut ClusterState,
     now: f64,
     priorities: &Priorities,
     out: &mut Vec<Placed>,
@@ -131,7 +131,7 @@ fn spare(
 
 fn start(
     problem: &Problem,
-    state: &mut State,
+    state: &mut ClusterState,
     n: usize,
     gpu: usize,
     now: f64,

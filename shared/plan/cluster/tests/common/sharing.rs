@@ -1,8 +1,8 @@
 //! Two tasks on one GPU: feasible everywhere, never worse than without, and against every decision there is.
 
 use cluster::{
-    CoRates, OnlineSettings, PlanOptions, Player, Priorities, Problem, Schedule, State, plan, play,
-    smith,
+    ClusterState, CoRates, OnlineSettings, PlanOptions, Player, Priorities, Problem, Schedule,
+    plan, play, smith,
 };
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
@@ -291,7 +291,7 @@ proptest! {
         let problem = larger(seed, 0.3..1.0);
         let mut priorities = Priorities::new(smith(&problem));
         (priorities.allowed, priorities.alone) = (masks, alone);
-        let state = State::new(&problem);
+        let state = ClusterState::new(&problem);
         let mut player = Player::new(&problem);
         let mut out = Vec::new();
         let cost = player.record(&state, 0.0, &priorities, &mut out);

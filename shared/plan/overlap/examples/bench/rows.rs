@@ -62,7 +62,7 @@ fn milliseconds<T>(f: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, f64)
     Ok((value, start.elapsed().as_secs_f64() * 1e3))
 }
 
-fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, BenchError> {
+fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::SolvedRound, BenchError> {
     Ok(solve(instance, rates, &OrderOptions::default())?)
 }
 

@@ -23,7 +23,7 @@ pub enum Schedules {
 
 /// The best round found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct SolvedRound {
     /// Batch size of each task; empty if not known.
     pub batches: Vec<Batch>,
     /// Order of the transfers.
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub points: u64,
 }
 
-impl Outcome {
+impl SolvedRound {
     /// `makespan / lower bound - 1`; 0 for a round that takes no time.
     #[must_use]
     pub fn gap(&self) -> f64 {

@@ -2,12 +2,12 @@
 
 use units::search::{Certificate, SAME, Stop};
 
-use super::outcome::{Outcome, Schedules};
+use super::outcome::{Schedules, SolvedRound};
 use super::{Search, meets};
 use crate::bounds::Floor;
 use crate::round::{Holds, Order, overlap_off_cached, play};
 
-impl Outcome {
+impl SolvedRound {
     /// This outcome, or the round of `other` if that is shorter. `other` searched some of the same batch sizes, so
     /// the bound and the proof are still those of this outcome.
     pub(super) fn or_shorter(self, other: Self) -> Self {
@@ -49,7 +49,7 @@ fn compared(stop: Stop, class: Schedules, holds: &Holds) -> Stop {
 
 impl Search<'_, '_> {
     /// The best round found and its certificate.
-    pub(super) fn outcome(self) -> Outcome {
+    pub(super) fn outcome(self) -> SolvedRound {
         let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
         self.rates.set_levels(&levels);
         let schedule = play(self.instance, self.rates, &order, &self.holds);
@@ -82,7 +82,7 @@ impl Search<'_, '_> {
         } else {
             lower_bound_s
         };
-        Outcome {
+        SolvedRound {
             batches: self.rates.batches().to_vec(),
             overlap_off_s: overlap_off_cached(self.instance, self.rates),
             order,

@@ -25,7 +25,11 @@ fn hurting_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     table
 }
 
-fn seconds(instance: &Instance, rates: &TableRates, options: &OrderOptions) -> overlap::Outcome {
+fn seconds(
+    instance: &Instance,
+    rates: &TableRates,
+    options: &OrderOptions,
+) -> overlap::SolvedRound {
     let found = solve(instance, rates, options).expect("a valid round");
     let replay =
         simulate_held(instance, rates, &[], &found.order, &found.holds).expect("a valid round");

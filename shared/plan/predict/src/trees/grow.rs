@@ -34,12 +34,12 @@ pub(super) struct Column {
     feature: usize,
     /// The distinct values, ascending.
     values: Vec<f64>,
-    places: Vec<Place>,
+    places: Vec<RankedRow>,
 }
 
 /// A row and the rank of its value among the distinct ones.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct RankedRow {
     row: u32,
     rank: u32,
 }
@@ -61,7 +61,7 @@ impl Column {
             if values.last().is_none_or(|last| value(i) > *last) {
                 values.push(value(i));
             }
-            Place {
+            RankedRow {
                 row: i as u32,
                 rank: values.len() as u32 - 1,
             }
@@ -77,12 +77,12 @@ impl Column {
     /// Interleaves the columns, for the rows in `part`: the first place of every column, then the second of every
     /// column, and so on. A pass then follows all columns at once, so the processor does not wait for the sums of a
     /// single column.
-    pub fn side_by_side(columns: &[Column], part: &[bool], order: &mut Vec<Place>) {
+    pub fn side_by_side(columns: &[Column], part: &[bool], order: &mut Vec<RankedRow>) {
         let width = columns.len();
         order.clear();
         order.resize(
             width * part.iter().filter(|p| **p).count(),
-            Place::default(),
+            RankedRow::default(),
         );
         for (f, column) in columns.iter().enumerate() {
             let drawn = column.places.iter().filter(|p| part[p.row as usize]);
@@ -165,7 +165,7 @@ impl Growing {
     }
 
     /// Adds one tree fitted to the residual, and subtracts its predictions.
-    pub fn grow(&mut self, x: &[&[f64]], columns: &[Column], order: &[Place], part: &[bool]) {
+    pub fn grow(&mut self, x: &[&[f64]], columns: &[Column], order: &[RankedRow], part: &[bool]) {
         for c in &mut self.cells {
             c.node = 0;
         }
@@ -219,7 +219,7 @@ pub(super) fn best_splits(
     cells: &[Cell],
     part: &[bool],
     columns: &[Column],
-    order: &[Place],
+    order: &[RankedRow],
     first: usize,
     width: usize,
 ) -> Vec<Split> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use doc::StopReason;
-use predict::design::{Design, Goal, Progress, Step, coruns_per_fit, fit_so_far};
+use predict::design::{Design, DesignState, Goal, Step, coruns_per_fit, fit_so_far};
 use predict::{Dataset, Predictor, Sample, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -73,7 +73,7 @@ pub struct Adaptive {
     /// Whether the last co-run chosen by a model was the plan.
     planned_last: bool,
     /// State of the design when the last co-run was chosen.
-    pub progress: Option<Progress>,
+    pub progress: Option<DesignState>,
     /// Why the design has ended; `None` if it has not.
     pub stopped: Option<StopReason>,
 }

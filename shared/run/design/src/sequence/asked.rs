@@ -1,8 +1,8 @@
 //! The plan that the measurements serve, as the solver would choose it from the data so far.
 
 use allocation::{
-    Effort, Limits, MeasuredConfig, Partition, Problem, Progress, SearchOptions, Solution,
-    Standing, partition_by_model, solve_by_model, standings_by_model,
+    Effort, Limits, MeasuredConfig, Partition, Problem, SearchOptions, Solution, Standing,
+    TaskProgress, partition_by_model, solve_by_model, standings_by_model,
 };
 use doc::{ObjectiveKind, Workload};
 use predict::Predictor;
@@ -46,7 +46,7 @@ impl Asked {
         let each = active.iter().map(|setting| {
             let task = &tasks[setting.task];
             let weight = task.weight.map_or(1.0, units::Weight::get);
-            (weight, Progress::of_task(task).rounds_at(setting.batch))
+            (weight, TaskProgress::of_task(task).rounds_at(setting.batch))
         });
         match self.objective {
             ObjectiveKind::ProgressLast => each.map(|(_, n)| n).fold(0.0, f64::max),

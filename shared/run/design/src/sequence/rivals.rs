@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocation::{MeasuredConfig, Standing};
-use predict::design::{Progress, coruns_per_fit, expected_above};
+use predict::design::{DesignState, coruns_per_fit, expected_above};
 use units::corun::Setting;
 
 use super::adaptive::{Adaptive, STARTS, schemes};
@@ -58,7 +58,7 @@ impl Adaptive {
 
     /// Sets the progress of a design for rounds, with the expected gain of another co-run.
     fn stands(&mut self, standings: &[Standing], gain: f64) {
-        self.progress = standings.first().map(|best| Progress {
+        self.progress = standings.first().map(|best| DesignState {
             best: best.settings.clone(),
             // In rounds per second, the unit of the goal.
             value: -1.0 / best.value,

@@ -10,7 +10,7 @@ use runner::{Ended, Happened, Policy, Stop, Verdict};
 use units::TaskId;
 
 use super::{Keeper, Run};
-use crate::book::{Id, Outcome, Record};
+use crate::book::{Id, JobEnd, Record};
 use crate::policy::{Fault, Gone};
 
 /// A server without jobs ends after this time; the next client starts a new one.
@@ -61,10 +61,10 @@ impl Policy for Keeper {
         };
         let outcome = match (&ended.verdict, ended.exit) {
             // The runner ends jobs of a queue only for their time limit.
-            (Verdict::Ended, _) => Outcome::TimedOut,
-            (_, Exit::Code(0)) => Outcome::Done,
-            (_, Exit::Code(code)) => Outcome::Failed(code),
-            (_, Exit::Signal(signal)) => Outcome::Killed(signal),
+            (Verdict::Ended, _) => JobEnd::TimedOut,
+            (_, Exit::Code(0)) => JobEnd::Done,
+            (_, Exit::Code(code)) => JobEnd::Failed(code),
+            (_, Exit::Signal(signal)) => JobEnd::Killed(signal),
         };
         let out_of_memory = matches!(ended.verdict, Verdict::OutOfMemory(_));
         let fault = match (ended.culprit, &ended.verdict) {

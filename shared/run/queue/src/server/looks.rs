@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Keeper, Run};
-use crate::book::{Entry, Id, Outcome, Record, State};
+use crate::book::{Entry, Id, JobEnd, JobState, Record};
 
 /// How often to check whether processes that others started still exist.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(200);
@@ -26,7 +26,7 @@ impl Keeper {
     }
 
     /// A running job has ended: forgets its measurements.
-    pub(super) fn over(&mut self, entry: &Entry, outcome: Outcome) {
+    pub(super) fn over(&mut self, entry: &Entry, outcome: JobEnd) {
         let (id, at_s) = (entry.job.id, self.now());
         self.policy.ended(entry, &outcome, at_s);
         self.owed.push(Record::Ended { id, at_s, outcome });
@@ -54,12 +54,12 @@ impl Keeper {
             self.graces.remove(&id);
             self.lent.remove(&id);
             match (&entry.state, entry.cancelled) {
-                (State::Running(_), false) => self.over(&entry, Outcome::Left),
-                (State::Running(_), true) => self.over(&entry, Outcome::Cancelled),
+                (JobState::Running(_), false) => self.over(&entry, JobEnd::Left),
+                (JobState::Running(_), true) => self.over(&entry, JobEnd::Cancelled),
                 _ => self.owed.push(Record::Ended {
                     id,
                     at_s,
-                    outcome: Outcome::Cancelled,
+                    outcome: JobEnd::Cancelled,
                 }),
             }
         }
@@ -85,7 +85,7 @@ impl Keeper {
             return;
         }
         let jobs = self.book.running().filter_map(|entry| {
-            let State::Running(at) = entry.state else {
+            let JobState::Running(at) = entry.state else {
                 return None;
             };
             let (id, pid) = (entry.job.id, Self::pid(run, entry)?);

@@ -15,7 +15,7 @@ use units::{Share, TaskId};
 
 use super::{Keeper, Live, Run};
 use crate::after;
-use crate::book::{Entry, Id, Outcome, Placed, Record};
+use crate::book::{Entry, Id, JobEnd, Placed, Record};
 use crate::devices::Spot;
 use crate::message::START;
 use crate::others;
@@ -39,7 +39,7 @@ impl Keeper {
                 Decision::Skip(id, why) => self.owed.push(Record::Ended {
                     id,
                     at_s: self.now(),
-                    outcome: Outcome::Skipped(why),
+                    outcome: JobEnd::Skipped(why),
                 }),
                 Decision::Start(id, spot) => self.start(run, id, &spot),
             }
@@ -67,7 +67,7 @@ impl Keeper {
         match started {
             Ok(()) => {}
             Err(HostError::Spawn(error)) if !error.is_shortage() => {
-                self.over(&entry, Outcome::Skipped(error.to_string()));
+                self.over(&entry, JobEnd::Skipped(error.to_string()));
             }
             Err(error) => self.wait_for_room(&entry, &error.to_string()),
         }
@@ -116,7 +116,7 @@ impl Keeper {
         let spec = match self.spec(entry) {
             Ok(spec) => spec,
             Err(why) => {
-                self.over(entry, Outcome::Skipped(why));
+                self.over(entry, JobEnd::Skipped(why));
                 return Ok(());
             }
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Entry, Id, Outcome, Record};
+use queue::book::{Book, Demand, Entry, Id, JobEnd, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::policy::{Decision, Fault, Gone, Limits, Policy};
 
@@ -86,7 +86,7 @@ fn exits(policy: &mut Policy, book: &mut Book, id: u64, gone: Gone) -> Entry {
 }
 
 fn failed() -> Gone {
-    Gone::from(Outcome::Failed(1))
+    Gone::from(JobEnd::Failed(1))
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn whole_devices_are_given_to_those_that_ask_and_shared_with_nobody() {
     };
     let (mut policy, mut book) = (policy(), book(&[whole, Demand::default()]));
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0, 1])]);
-    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    exits(&mut policy, &mut book, 1, JobEnd::Done.into());
     assert_eq!(run(&mut policy, &mut book, 51.0).len(), 1);
 }
 
@@ -111,7 +111,7 @@ fn what_a_job_held_is_free_as_soon_as_it_has_gone() {
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![0])]);
     sees(&mut policy, [4, 80], &[(0, 1, 20)], 10.0);
     assert_eq!(run(&mut policy, &mut book, 10.0), []);
-    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    exits(&mut policy, &mut book, 1, JobEnd::Done.into());
     assert_eq!(run(&mut policy, &mut book, 50.0), [(2, vec![0])]);
 }
 
@@ -290,10 +290,10 @@ fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_r
     };
     let entry = exits(&mut policy, &mut book, 3, own);
     assert!(!entry.is_ended() && entry.alone, "{entry:?}");
-    exits(&mut policy, &mut book, 4, Outcome::Done.into());
+    exits(&mut policy, &mut book, 4, JobEnd::Done.into());
     sees(&mut policy, [24, 80], &[], 60.0);
     assert_eq!(run(&mut policy, &mut book, 60.0), [(1, vec![1])]);
-    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    exits(&mut policy, &mut book, 1, JobEnd::Done.into());
     assert_eq!(run(&mut policy, &mut book, 61.0), [(2, vec![1])]);
     // Alone it has nobody else to blame.
     assert!(exits(&mut policy, &mut book, 2, short).is_ended());
@@ -330,11 +330,11 @@ fn what_was_promised_keeps_others_away_until_it_is_measured() {
         most
     };
     assert_eq!(trains(&mut policy, &mut book, 1..60), 1);
-    exits(&mut policy, &mut book, 1, Outcome::Done.into());
+    exits(&mut policy, &mut book, 1, JobEnd::Done.into());
     assert_eq!(trains(&mut policy, &mut book, 60..120), 2);
     assert!(policy.slower(Id(2)).is_some_and(|percent| percent > 50.0));
-    exits(&mut policy, &mut book, 2, Outcome::Done.into());
-    exits(&mut policy, &mut book, 3, Outcome::Done.into());
+    exits(&mut policy, &mut book, 2, JobEnd::Done.into());
+    exits(&mut policy, &mut book, 3, JobEnd::Done.into());
     assert_eq!(run(&mut policy, &mut book, 121.0).len(), 1);
     let why = policy.why(&book, Id(5));
     assert!(why.contains("2 at once were slower by"), "{why}");

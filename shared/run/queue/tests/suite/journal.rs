@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use queue::book::{Book, Demand, Id, Outcome, Placed, Record, State};
+use queue::book::{Book, Demand, Id, JobEnd, JobState, Placed, Record};
 use queue::journal::{self, FILE};
 
 use crate::made::{group, job};
@@ -27,7 +27,7 @@ fn ended(id: u64, at_s: f64) -> Record {
     Record::Ended {
         id: Id(id),
         at_s,
-        outcome: Outcome::Done,
+        outcome: JobEnd::Done,
     }
 }
 
@@ -111,7 +111,7 @@ fn a_second_end_is_put_aside_and_the_first_stands() {
     records.insert(4, ended(1, 99.0));
     let (book, unreadable) = open(&(text(&records).join("\n") + "\n"));
     assert_eq!(unreadable, 1);
-    let State::Ended { at_s, .. } = book.entries[&Id(1)].state else {
+    let JobState::Ended { at_s, .. } = book.entries[&Id(1)].state else {
         panic!("it ended");
     };
     assert!((at_s - 3.0).abs() < 1e-9);
@@ -165,7 +165,7 @@ fn a_contradiction_changes_nothing_and_is_found_before_it_is_written() {
     let cancelled = |id| Record::Ended {
         id: Id(id),
         at_s: 2.0,
-        outcome: Outcome::Cancelled,
+        outcome: JobEnd::Cancelled,
     };
     let twice = [cancelled(1), cancelled(2), cancelled(1)];
     let wrong = book.rehearse(&twice).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Outcome, Record};
+use queue::book::{Book, Demand, Group, JobEnd, Record};
 use queue::failures::GIVEN_UP;
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Limits};
@@ -44,9 +44,9 @@ fn nothing_is_lost_and_nothing_is_done_twice() {
             // A job that ends by itself between its cancellation and the order to end counts as cancelled: its exit
             // status does not show whether all was done.
             let done_but_cancelled =
-                completions == 1 && entry.outcome() == Some(&Outcome::Cancelled);
+                completions == 1 && entry.outcome() == Some(&JobEnd::Cancelled);
             assert!(
-                completions == u32::from(entry.outcome() == Some(&Outcome::Done))
+                completions == u32::from(entry.outcome() == Some(&JobEnd::Done))
                     || done_but_cancelled,
                 "{seed} {id}: {completions} completions, {:?}",
                 entry.outcome()
@@ -59,8 +59,8 @@ fn nothing_is_lost_and_nothing_is_done_twice() {
                 assert!(starts <= 1, "{seed} {id}: started {starts} times");
             }
             match entry.outcome() {
-                Some(Outcome::Done) => done += 1,
-                Some(Outcome::Skipped(why)) => {
+                Some(JobEnd::Done) => done += 1,
+                Some(JobEnd::Skipped(why)) => {
                     assert!(!why.is_empty());
                     skipped += 1;
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use queue::book::{Book, Demand, Id, Outcome, Placed, Record};
+use queue::book::{Book, Demand, Id, JobEnd, Placed, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Gone, Limits, Policy};
@@ -188,8 +188,8 @@ impl Play<'_> {
             };
             let entry = self.book.entries[&id].clone();
             let outcome = match short {
-                true => Outcome::Failed(1),
-                false => Outcome::Done,
+                true => JobEnd::Failed(1),
+                false => JobEnd::Done,
             };
             self.played.shortages += usize::from(short);
             let gone = Gone {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Id, Outcome, Record, State};
+use queue::book::{Book, Demand, Id, JobEnd, JobState, Record};
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Gone, Limits, Policy};
 use queue::processors::Look;
@@ -276,7 +276,7 @@ impl World {
                 if entry.is_running() && !entry.cancelled {
                     self.note(Record::Cancelled(id));
                 } else if !entry.is_running() && !entry.is_ended() {
-                    self.end(id, Outcome::Cancelled);
+                    self.end(id, JobEnd::Cancelled);
                 }
             }
         }
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, id: Id, outcome: Outcome) {
+    fn end(&mut self, id: Id, outcome: JobEnd) {
         let entry = self.book.entries[&id].clone();
         let at_s = self.now;
         self.note(Record::Ended {
@@ -348,10 +348,10 @@ impl World {
             run.work += speed * self.step;
             let all = plan.seconds.1;
             if plan.fails.is_some_and(|part| run.work >= part * all) {
-                ends.push((*id, Some(Outcome::Failed(1))));
+                ends.push((*id, Some(JobEnd::Failed(1))));
             } else if run.work >= all - 1e-9 {
                 *self.completions.entry(*id).or_default() += 1;
-                ends.push((*id, Some(Outcome::Done)));
+                ends.push((*id, Some(JobEnd::Done)));
             } else if plan.tells {
                 self.policy.progress(*id, self.now, run.work);
             }
@@ -369,7 +369,7 @@ impl World {
             self.runs.remove(&id);
             let entry = self.book.entries[&id].clone();
             let short = outcome.is_none();
-            let outcome = outcome.unwrap_or(Outcome::Failed(1));
+            let outcome = outcome.unwrap_or(JobEnd::Failed(1));
             let gone = Gone {
                 out_of_memory: short,
                 ..Gone::from(outcome)
@@ -404,9 +404,9 @@ impl World {
             match decision {
                 Decision::Stop(id) => {
                     self.runs.remove(&id);
-                    self.end(id, Outcome::Cancelled);
+                    self.end(id, JobEnd::Cancelled);
                 }
-                Decision::Skip(id, why) => self.end(id, Outcome::Skipped(why)),
+                Decision::Skip(id, why) => self.end(id, JobEnd::Skipped(why)),
                 Decision::Start(id, spot) => {
                     let at_s = self.now;
                     let placed = None;
@@ -447,7 +447,7 @@ impl World {
             "a job that is held was started"
         );
         for entry in &running {
-            if let State::Running(at) = entry.state {
+            if let JobState::Running(at) = entry.state {
                 assert!(!paused || at < PAUSED.0, "started at {at}, in a pause");
             }
         }

@@ -2,12 +2,12 @@
 
 use crate::sharing::ends_together;
 use crate::state::Priorities;
-use crate::{Place, Problem};
+use crate::{Problem, TaskPlace};
 
 /// A task in training.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trains {
-    pub(super) place: Place,
+    pub(super) place: TaskPlace,
     pub(super) start: f64,
     /// End of its training at the present rate.
     pub(super) end: f64,
