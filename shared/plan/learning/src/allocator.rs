@@ -7,25 +7,13 @@ use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
 use units::{Seconds, TaskId};
 
 use crate::accuracy::{PRIOR, RateError};
-use crate::problem::{MOST_TASKS, Objective};
-use crate::rival::{Ahead, Machine, Rival};
+use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::settings::AllocatorSettings;
-use crate::snapshot::{Beside, Choice, Occasion, SCENARIOS, Snapshot};
+use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 use crate::speed::{ASSUMED_EXPONENT, POSSIBLE_EXPONENTS};
 use crate::stuck::Stuck;
 use crate::training::{Length, Training};
-
-/// A move is made if, in all but [`WORSE_SCENARIOS`] of the lengths that the trainings may have, they take at most this
-/// much longer than with equal shares, by what has been lost so far and by what the move may lose; a larger risk must
-/// fall by as much. With 0.015, power laws gained a third less.
-const MOST_RISK: f64 = 0.01;
-/// Of [`SCENARIOS`]. Of 160 draws of mixed trainings with 0 and 3 % noise (seeds 70,001 to 70,040) 4 were more than 2 %
-/// behind equal shares with 3, 11 with 5, and 7 without a limit.
-const WORSE_SCENARIOS: usize = 3;
-/// From this risk on equal shares are taken again, unless their pauses cost as much: well above what a move may risk, or
-/// it would be taken back for its own pauses.
-const TOO_MUCH_RISK: f64 = 0.03;
 
 /// Decides how many GPUs each training has.
 #[derive(Debug)]
@@ -45,8 +33,6 @@ pub struct Allocator {
     taken_back: u32,
     /// The direction of each training's last move at a window since then: more GPUs or fewer.
     moved: BTreeMap<TaskId, Ordering>,
-    /// The same trainings with equal shares.
-    rival: Rival,
 }
 
 /// An event that cannot be used; the allocator is then unchanged.
@@ -121,7 +107,6 @@ impl Allocator {
             rate_error: RateError::default(),
             taken_back: 0,
             moved: BTreeMap::new(),
-            rival: Rival::default(),
         }
     }
 
@@ -133,7 +118,6 @@ impl Allocator {
     pub fn take(&mut self, event: &TrainingEvent) -> Result<Option<Allocation>, Refused> {
         self.now = self.now.max(event.time.get());
         let now = self.now;
-        self.rival.advance(now, self.machine());
         let occasion = match &event.what {
             TrainingNews::Arrive(arrival) => {
                 self.arrive(arrival)?;
@@ -187,10 +171,6 @@ impl Allocator {
             }
             TrainingNews::Done { task } | TrainingNews::Failed { task, .. } => {
                 self.known(task)?;
-                match event.what {
-                    TrainingNews::Done { .. } => self.rival.end(now, task, self.machine()),
-                    _ => self.rival.fail(now, task, self.machine()),
-                }
                 self.trainings.remove(task);
                 self.given.remove(task);
                 Some(Occasion::End)
@@ -265,9 +245,6 @@ impl Allocator {
             });
         }
         let training = Training::new(arrival.clone(), self.settings.gpus);
-        let job = training.job(Length::Doubtful, self.usable(), ASSUMED_EXPONENT);
-        let machine = self.machine();
-        self.rival.arrive(self.now, &arrival.task, job, machine);
         self.trainings.insert(arrival.task.clone(), training);
         Ok(())
     }
@@ -291,85 +268,11 @@ impl Allocator {
         }
         let snapshot = self.snapshot(lengths);
         let held: u32 = self.given.values().sum();
-        for (id, job) in self.trainings.keys().zip(&snapshot.jobs) {
-            self.rival.learn(id, job);
-        }
         let choice = snapshot.decide(occasion, all_measured);
-        let choice = match all_measured {
-            true => self.within_bounds(&snapshot, occasion, choice),
-            false => choice,
-        };
         // A lost GPU must be taken away, whatever a move costs.
         let choice = choice.or_else(|| (held > self.usable()).then(|| snapshot.cut()))?;
         self.remember(occasion, &choice.gpus);
         self.publish(&snapshot, choice)
-    }
-
-    /// Replaces a choice that risks too much against equal shares by one that risks less. Only with sums of times can
-    /// the trainings be compared with equal shares one by one.
-    fn within_bounds(
-        &self,
-        snapshot: &Snapshot,
-        occasion: Occasion,
-        choice: Option<Choice>,
-    ) -> Option<Choice> {
-        let (policy, objective) = (self.settings.policy, self.settings.objective);
-        if policy != Policy::Ours || objective == Objective::Makespan {
-            return choice;
-        }
-        let risk = |gpus: &[u32]| self.risk(snapshot, gpus);
-        let stays = risk(&snapshot.given);
-        let wanted = choice.as_ref().map_or(&snapshot.given, |c| &c.gpus);
-        if *wanted != snapshot.given && risk(wanted) <= MOST_RISK.max(stays - MOST_RISK) {
-            return choice;
-        }
-        if occasion == Occasion::Window {
-            let equal = snapshot.beside(Snapshot::first)?;
-            let back = stays > TOO_MUCH_RISK && risk(&equal.gpus) + MOST_RISK < stays;
-            return back.then_some(equal);
-        }
-        let level = snapshot.beside(Snapshot::level);
-        let equal = snapshot.beside(Snapshot::first);
-        let gpus = |c: &Option<Choice>| {
-            c.as_ref()
-                .map_or(snapshot.given.clone(), |c| c.gpus.clone())
-        };
-        let each = [choice, level, equal].into_iter();
-        let least = each.min_by(|a, b| risk(&gpus(a)).total_cmp(&risk(&gpus(b))));
-        least.flatten().filter(|c| c.gpus != snapshot.given)
-    }
-
-    /// The fraction by which the trainings may take longer than with equal shares if they keep `gpus`, over the
-    /// lengths that they may have.
-    fn risk(&self, snapshot: &Snapshot, gpus: &[u32]) -> f64 {
-        let open = || {
-            self.trainings
-                .keys()
-                .enumerate()
-                .filter(|(i, _)| !snapshot.reached(*i))
-        };
-        let over = |s: u32| {
-            let ahead = open().map(|(i, id)| {
-                let ends = snapshot.stuck[i].is_none();
-                let ahead = Ahead {
-                    gpus: gpus[i],
-                    pauses: snapshot.pauses(i, gpus),
-                    left: ends.then(|| snapshot.scenario(i, s)),
-                };
-                (id, ahead)
-            });
-            self.rival.over(self.machine(), self.now, &ahead.collect())
-        };
-        let mut all: Vec<f64> = (0..SCENARIOS).filter_map(over).collect();
-        all.sort_by(|a, b| b.total_cmp(a));
-        all.get(WORSE_SCENARIOS).copied().unwrap_or(0.0)
-    }
-
-    fn machine(&self) -> Machine {
-        Machine {
-            gpus: self.usable(),
-            pause_s: self.pause.0,
-        }
     }
 
     /// Counts a move at a window that gives a training GPUs which an earlier move took from it, or
@@ -487,12 +390,6 @@ impl Allocator {
         })
     }
 
-    fn rival_takes(&mut self, given: &BTreeMap<TaskId, u32>) {
-        for (id, &gpus) in given {
-            self.rival.given(self.now, id, gpus, self.pause.0);
-        }
-    }
-
     /// Numbers and records a choice; `None` if it equals the current allocation.
     fn publish(&mut self, snapshot: &Snapshot, choice: Choice) -> Option<Allocation> {
         let mut trainings = BTreeMap::new();
@@ -514,14 +411,12 @@ impl Allocator {
             trainings.insert(id.clone(), allotment);
         }
         if given == self.given || trainings.is_empty() {
-            self.rival_takes(&given);
             self.given = given;
             return None;
         }
         for (id, training) in &mut self.trainings {
             training.expect(given[id]);
         }
-        self.rival_takes(&given);
         self.given = given;
         self.seq += 1;
         Some(Allocation {

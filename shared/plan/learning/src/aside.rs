@@ -17,15 +17,7 @@ impl Snapshot {
                 snapshot.first()
             }
         };
-        if self.settings.policy != Policy::Ours {
-            return of(self);
-        }
-        self.beside(of)
-    }
-
-    /// A choice for the trainings that make progress, beside which the others have what is left.
-    pub(crate) fn beside(&self, of: impl Fn(&Self) -> Option<Choice>) -> Option<Choice> {
-        if self.stuck.iter().all(Option::is_none) {
+        if self.settings.policy != Policy::Ours || self.stuck.iter().all(Option::is_none) {
             return of(self);
         }
         let open = |&i: &usize| !self.reached(i);

@@ -307,7 +307,7 @@ fn weighted(weights: &[f64], losses: &[f64], of: impl Fn(f64) -> f64) -> f64 {
 
 /// Robust standard deviation of the noise: second differences of a smooth curve are only noise, with variance 6
 /// sigma^2; 1.4826 turns a median into a standard deviation.
-pub(crate) fn noise(losses: &[f64]) -> f64 {
+fn noise(losses: &[f64]) -> f64 {
     let mut second: Vec<f64> = losses
         .windows(3)
         .map(|w| (w[0] - 2.0 * w[1] + w[2]).abs())

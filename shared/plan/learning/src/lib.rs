@@ -19,7 +19,6 @@ mod noise;
 mod phases;
 mod plan;
 mod problem;
-mod rival;
 mod rule;
 mod run_event;
 mod settings;

@@ -27,7 +27,7 @@ const LEAST_GAIN: f64 = 0.01;
 /// Number of scenarios, combinations of lengths, in which a move is evaluated. It is a prime, so
 /// that with different strides the quantiles of each training come in a different order (a Latin
 /// square of two, three and more).
-pub(crate) const SCENARIOS: u32 = 29;
+const SCENARIOS: u32 = 29;
 const STRIDES: [usize; 8] = [1, 12, 17, 7, 22, 3, 25, 10];
 /// Fraction of the scenarios in which a move must gain. In 120 draws of power laws the worst result
 /// relative to equal shares was 1.010, 1.010, 1.000 and 1.044 with .6, .68, .75 and .85.
@@ -114,23 +114,6 @@ impl Snapshot {
         Some(Choice {
             gpus,
             reason: "equal shares until every training has been measured".to_owned(),
-            gain: None,
-            expected: None,
-        })
-    }
-
-    /// Idle GPUs to those with fewest.
-    pub(crate) fn level(&self) -> Option<Choice> {
-        let problem = self.problem(|i| self.jobs[i].work)?;
-        let mut held = self.given.clone();
-        let reached = self.indices().filter(|&i| self.reached(i));
-        reached.for_each(|i| held[i] = 0);
-        if held.iter().sum::<u32>() > problem.gpus {
-            return None;
-        }
-        Some(Choice {
-            gpus: levelled(&problem, held),
-            reason: "idle GPUs to those with fewest".to_owned(),
             gain: None,
             expected: None,
         })
@@ -397,13 +380,13 @@ impl Snapshot {
 
     /// The steps that training `i` has left in scenario `s`: evenly spaced quantiles of its length,
     /// in a different order for each training.
-    pub(crate) fn scenario(&self, i: usize, s: u32) -> f64 {
+    fn scenario(&self, i: usize, s: u32) -> f64 {
+        let Length::Trusted(left) = &self.lengths[i] else {
+            return self.jobs[i].work;
+        };
         let all = SCENARIOS as usize;
         let rank = (s as usize * STRIDES[i % STRIDES.len()] + 5 * i) % all;
         let u = (rank as f64 + 0.5) / all as f64;
-        let Length::Trusted(left) = &self.lengths[i] else {
-            return (self.made[i] * u / (1.0 - u)).max(1.0);
-        };
         // The logistic distribution is close enough to the normal one, whose 95 % quantile is
         // 1.645.
         let z = (u / (1.0 - u)).ln() / 1.702 / 1.645;
@@ -449,7 +432,7 @@ impl Snapshot {
     }
 
     /// Whether training `i` runs and has to be stopped and restarted for `gpus`.
-    pub(crate) fn pauses(&self, i: usize, gpus: &[u32]) -> bool {
+    fn pauses(&self, i: usize, gpus: &[u32]) -> bool {
         gpus[i] != self.given[i] && gpus[i] > 0 && self.given[i] > 0
     }
 

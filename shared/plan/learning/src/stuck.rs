@@ -4,7 +4,7 @@
 //! older the training, and the more GPUs it gets. The loss of a broken training does not fall, or
 //! even rises, so it would keep three of four GPUs for ever. So its loss is checked first.
 
-use crate::curve::{Point, WINDOW_STEPS, noise};
+use crate::curve::{Point, WINDOW_STEPS};
 
 /// Why a training makes no progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +37,6 @@ const STRETCH: f64 = 0.35;
 const LEAST_STRETCH: f64 = 2.0 * WINDOW_STEPS as f64;
 /// No verdict before this many steps: the loss may rise during warm-up.
 const LEAST_STEPS: f64 = 3.0 * WINDOW_STEPS as f64;
-/// No verdict before this many steps on a loss that has never fallen faster than now: a learning rate that falls along a
-/// cosine leaves the loss flat at first.
-const LEAST_FLAT: f64 = 20.0 * WINDOW_STEPS as f64;
-/// The error of a slope is at least this part of what the scatter of single reports gives: eight means are almost on a
-/// line by chance. With all of it, a loss of 2 % noise that stays at its level is noticed twice as late.
-const LEAST_ERROR: f64 = 0.6;
 /// Number of means through which the trend line is fitted. Unlike that of single reports, their scatter includes
 /// noise that lasts for several reports.
 const BLOCKS: usize = 8;
@@ -73,33 +67,17 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
         .map(|k| mean(&stretch[k * stretch.len() / BLOCKS..(k + 1) * stretch.len() / BLOCKS]))
         .collect();
     let (slope, error) = line(&blocks)?;
-    let noise = noise_error(points, stretch.len(), &blocks);
-    let error = error.max(LEAST_ERROR * noise);
     let steepest = SURE * error - slope;
     if steepest <= 0.0 {
         return Some(Stuck::Rising);
     }
     // If the loss falls faster now than on average since its beginning, it has only begun slowly.
     let average = (points[0].loss - blocks[BLOCKS - 1].loss) / made;
-    if -slope - SURE * noise > average {
-        return None;
-    }
-    let slower = -slope < 0.5 * average;
-    if !slower && made < LEAST_FLAT {
+    if -slope - SURE * error > average {
         return None;
     }
     let left = blocks[BLOCKS - 1].loss - target?;
     (left > HOPELESS * steepest * made).then_some(Stuck::Flat)
-}
-
-/// Standard error of the slope through the means of so many reports, by the scatter of all single reports. Eight means
-/// are by chance almost on a line often enough for a falling loss to count as flat.
-fn noise_error(points: &[Point], reports: usize, blocks: &[Point]) -> f64 {
-    let losses: Vec<f64> = points.iter().map(|p| p.loss).collect();
-    let each = reports as f64 / BLOCKS as f64;
-    let centre = mean(blocks);
-    let square: f64 = blocks.iter().map(|p| (p.step - centre.step).powi(2)).sum();
-    noise(&losses) / (each * square).sqrt()
 }
 
 fn mean(points: &[Point]) -> Point {
@@ -159,19 +137,6 @@ mod tests {
         assert_eq!(trend(&flat, Some(0.5)), Some(Stuck::Flat));
         assert_eq!(trend(&flat, None), None, "it may be as low as it gets");
         assert_eq!(trend(&flat, Some(1.3)), None, "it is below its target");
-    }
-
-    #[test]
-    fn a_slow_start_is_not_flat() {
-        let cosine = |k: f64| 0.45 + 0.775 * (1.0 + (std::f64::consts::PI * k / 2283.0).cos());
-        let points: Vec<Point> = (1..=8)
-            .map(|k| f64::from(k) * 57.0 - 23.0)
-            .map(|step| Point {
-                step,
-                loss: cosine(step),
-            })
-            .collect();
-        assert_eq!(trend(&points, Some(0.5)), None);
     }
 
     #[test]
