@@ -4,7 +4,7 @@
 //! objective). If that fraction of the time of all rounds is less than the time of a measurement, it is better to
 //! begin the rounds at once with the best configuration so far, often equal shares.
 //!
-//! [`DesignState::expected_gain`]: predict::design::Progress::expected_gain
+//! [`DesignState::expected_gain`]: predict::design::DesignState::expected_gain
 
 use doc::Workload;
 use units::Samples;
