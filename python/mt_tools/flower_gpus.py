@@ -13,7 +13,6 @@ import time
 from typing import Any, Dict, List, Optional, Set
 
 import ray
-from ray.exceptions import OutOfMemoryError, RayActorError
 
 from . import flower, gpus
 from .sizing import ALIKE, Card, cap
@@ -123,23 +122,17 @@ class GpuBackend(flower.SizedBackend):
         return super()._is_lost(error) or "out of memory" in words or "resource_exhausted" in words
 
     def _lost(self, worker: flower.Worker, error: BaseException) -> bool:
-        if isinstance(error, (OutOfMemoryError, RayActorError)):
-            with self.changed:
-                again = super()._lost(worker, error)
-                self._gone(worker)
-                return again
         with self.changed:
+            again = super()._lost(worker, error)
             card = self._card(worker)
-            again = len(card.bytes) > 1
-            if again:
+            if not super()._is_lost(error) and len(card.bytes) > 1:
+                # Its process lives, and lacked what others have of the GPU.
                 card.out_of_memory(worker.number)
                 self._drop_idle(card, len(self.idle))
-            self.sizer.failed(worker.number)
-            del self.at_work[worker.number]
+                again = True
             # What it holds of the GPU is free once its process has ended.
             self._gone(worker)
-            self.changed.notify_all()
-        return again
+            return again
 
     def _gone(self, worker: flower.Worker) -> None:
         """A worker is not used again."""
