@@ -1,9 +1,7 @@
 //! Recorded losses on a virtual clock: two trainings with real losses and the speed of the simulated machine, driven
 //! by the allocator as by a launcher.
 
-use std::collections::BTreeMap;
-
-use doc::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
+use doc::{Arrival, TrainingEvent, TrainingNews};
 use learning::{Allocator, AllocatorSettings, Point, Policy};
 use units::{Batch as Samples, Seconds, TaskId};
 
@@ -116,16 +114,9 @@ pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
 
 fn arrival(task: &Task<'_>) -> TrainingNews {
     TrainingNews::Arrive(Box::new(Arrival {
-        task: task.id.clone(),
-        min_gpus: None,
-        max_gpus: None,
         target_loss: Some(task.target),
-        total_steps: None,
-        total_samples: None,
-        plateau: None,
-        weight: None,
-        batch: Samples::new(512).ok().map(TrainingBatch::Global),
-        steps_per_s: BTreeMap::new(),
+        batch: Samples::new(512).ok(),
+        ..Arrival::new(task.id.clone())
     }))
 }
 

@@ -10,6 +10,7 @@ mod quantity;
 pub mod search;
 mod share;
 mod task;
+mod value;
 
 pub use quantity::{
     Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight, shown,

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::value::document_value;
+
 /// A number that is not a valid value of the intended quantity.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{value} is not a {quantity}: {expected}")]
@@ -41,7 +43,7 @@ pub fn shown(value: f64) -> String {
 pub const MOST: f64 = 1e30;
 
 macro_rules! float_quantity {
-    ($(#[$doc:meta])* $name:ident, $label:literal, $unit:literal, $ok:expr, $expected:literal) => {
+    ($(#[$doc:meta])* $name:ident, $label:literal, $unit:literal, $ok:expr, $expected:literal, $schema:tt) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
         pub struct $name(f64);
@@ -65,6 +67,8 @@ macro_rules! float_quantity {
             }
         }
 
+        document_value!($name, f64, $name::new, get, $label, $expected, $schema);
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Display::fmt(&self.0, f)?;
@@ -80,7 +84,8 @@ float_quantity!(
     "duration",
     "s",
     |v| v >= 0.0,
-    "a number of seconds from 0 to 1e30"
+    "a number of seconds from 0 to 1e30",
+    {"type": "number", "minimum": 0, "maximum": MOST}
 );
 float_quantity!(
     /// Training throughput in samples per second.
@@ -88,7 +93,8 @@ float_quantity!(
     "throughput",
     "samples/s",
     |v| v >= 0.0,
-    "a number of samples per second from 0 to 1e30"
+    "a number of samples per second from 0 to 1e30",
+    {"type": "number", "minimum": 0, "maximum": MOST}
 );
 float_quantity!(
     /// Link speed in bits per second.
@@ -96,7 +102,8 @@ float_quantity!(
     "bandwidth",
     "bit/s",
     |v| v > 0.0,
-    "a number of bits per second above 0, at most 1e30"
+    "a number of bits per second above 0, at most 1e30",
+    {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}
 );
 float_quantity!(
     /// Floating-point operations (one multiply-add is two).
@@ -104,7 +111,8 @@ float_quantity!(
     "operation count",
     "FLOP",
     |v| v > 0.0,
-    "a number of operations above 0, at most 1e30"
+    "a number of operations above 0, at most 1e30",
+    {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}
 );
 float_quantity!(
     /// Weight of a task in a weighted objective.
@@ -112,7 +120,8 @@ float_quantity!(
     "weight",
     "(weight)",
     |v| v > 0.0,
-    "a number above 0, at most 1e30"
+    "a number above 0, at most 1e30",
+    {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}
 );
 
 impl Seconds {

@@ -2,6 +2,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::UnitError;
+use crate::value::document_value;
+
+const TASK_ID: &str = "task id";
+const TASK_IDS: &str = "1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'";
+const BATCHES: &str = "an integer from 1 to 1048576";
+const SAMPLES: &str = "an integer from 1 to 2^53";
+
+document_value!(TaskId, String, |name| TaskId::new(&name), as_str, TASK_ID, TASK_IDS,
+    {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"});
+document_value!(Batch, u64, Batch::new, get, "batch size", BATCHES,
+    {"type": "integer", "minimum": 1, "maximum": Batch::MAX});
+document_value!(Samples, u64, Samples::new, get, "sample count", SAMPLES,
+    {"type": "integer", "minimum": 1, "maximum": 1_u64 << 53});
 
 /// Name of a task: 1 to 64 of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`.
 ///
@@ -21,11 +34,7 @@ impl TaskId {
         if ok {
             Ok(Self(name.into()))
         } else {
-            Err(UnitError::new(
-                "task id",
-                format_args!("{name:?}"),
-                "1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'",
-            ))
+            Err(UnitError::new(TASK_ID, format_args!("{name:?}"), TASK_IDS))
         }
     }
 
@@ -57,11 +66,7 @@ impl Batch {
         if (1..=u64::from(Self::MAX)).contains(&value) {
             Ok(Self(value as u32))
         } else {
-            Err(UnitError::new(
-                "batch size",
-                value,
-                "an integer from 1 to 1048576",
-            ))
+            Err(UnitError::new("batch size", value, BATCHES))
         }
     }
 
@@ -94,11 +99,7 @@ impl Samples {
         if (1..=1u64 << 53).contains(&value) {
             Ok(Self(value))
         } else {
-            Err(UnitError::new(
-                "sample count",
-                value,
-                "an integer from 1 to 2^53",
-            ))
+            Err(UnitError::new("sample count", value, SAMPLES))
         }
     }
 

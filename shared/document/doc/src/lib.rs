@@ -67,7 +67,7 @@ pub use profile::{
     Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,
     Sample, WholeRun,
 };
-pub use queue::{QueueEstimate, QueueEvent, QueueNews, QueueStart, QueueTask};
+pub use queue::{QueueArrival, QueueEstimate, QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Documents, Records};
 pub use run::{
     EventKind, EventPayload, Learning, Planned, ProcessEnd, RunEvent, ShareChoice, TaskProgress,

@@ -132,18 +132,25 @@ impl Frame {
     }
 
     pub(crate) fn wire<W: Wire>(&self) -> Result<W, ReadError> {
-        let error = match strict::<W>(&self.bytes) {
+        // `None`: only the schema has found a fault.
+        let accept = |bytes: &[u8]| match strict::<W>(bytes) {
+            Ok(_) if W::HAS_RANGES && !shape::structural_faults::<W>(bytes).is_empty() => Err(None),
+            parsed => parsed.map_err(Some),
+        };
+        let error = match accept(&self.bytes) {
             Ok(wire) => return Ok(wire),
             Err(error) => error,
         };
         // The detailed check runs only on refused documents, so that documents of the tools, which
         // may have 64 MiB, are read once.
-        if self.bytes.len() > LARGEST_BY_PEOPLE {
-            return Err(self.first_fault(&error));
+        if let Some(error) = &error
+            && self.bytes.len() > LARGEST_BY_PEOPLE
+        {
+            return Err(self.first_fault(error));
         }
         let relaxed = shape::relaxed::<W>(&self.bytes);
         let (error, bytes) = match &relaxed {
-            Some(bytes) => match strict::<W>(bytes) {
+            Some(bytes) => match accept(bytes) {
                 Ok(wire) => return Ok(wire),
                 Err(error) => (error, bytes),
             },
@@ -152,10 +159,10 @@ impl Frame {
         // Check the whole document whatever kind of error `serde` reports: it calls a number in place
         // of a word a syntax error.
         let found = shape::structural_faults::<W>(bytes);
-        if found.is_empty() {
-            return Err(self.first_fault(&error));
+        match error {
+            Some(error) if found.is_empty() => Err(self.first_fault(&error)),
+            _ => Err(self.faults(found)),
         }
-        Err(self.faults(found))
     }
 
     /// The fault at which strict parsing stopped.

@@ -19,6 +19,21 @@ impl<'a> Shape<'a> {
                 .iter()
                 .any(|branch| self.relax(branch, value, bytes));
         }
+        if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array)
+            && let Value::Object(fields) = value
+            && schema.get("properties").is_some()
+        {
+            let event = fields.get("event").cloned();
+            let kind = kinds
+                .iter()
+                .find(|kind| kind.pointer("/properties/event/const") == event.as_ref());
+            return [Some(schema), kind]
+                .into_iter()
+                .flatten()
+                .fold(false, |any, part| {
+                    self.relax_object(part, fields, bytes) | any
+                });
+        }
         if let Some(branches) = schema.get("oneOf").and_then(Value::as_array) {
             let kind = value.get("kind").cloned();
             let tagged =

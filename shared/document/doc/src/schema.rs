@@ -98,6 +98,10 @@ pub(crate) fn unknown(found: &str) -> (String, String) {
 pub(crate) fn schema_of<W: Wire>() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<W>().to_value();
+    if W::RECORD.is_none() {
+        // A generic type has no name of its own for this document.
+        schema["title"] = W::SCHEMA.into();
+    }
     let fixed = |text: &str| serde_json::json!({"const": text, "type": "string"});
     if let Some(properties) = schema.get_mut("properties") {
         properties["schema"] = fixed(W::SCHEMA);
@@ -116,7 +120,7 @@ pub fn schemas() -> Vec<(String, String)> {
     fn one<W: Wire>() -> (String, String) {
         let name = W::SCHEMA.replace('/', ".");
         let record = W::RECORD.map_or(String::new(), |r| format!(".{r}"));
-        let text = format!("{:#}\n", schema_of::<W>());
+        let text = format!("{:#}\n", W::schema());
         (format!("{name}{record}.schema.json"), text)
     }
     vec![
@@ -131,11 +135,11 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::RunEvent>(),
         one::<wire::DeviceList>(),
         one::<wire::Allocation>(),
-        one::<wire::TrainingEvent>(),
+        one::<crate::TrainingEvent>(),
         one::<wire::Cluster>(),
         one::<wire::Schedule>(),
-        one::<wire::QueueEvent>(),
-        one::<wire::QueueStart>(),
+        one::<crate::QueueEvent>(),
+        one::<crate::QueueStart>(),
         one::<wire::ClusterStatus>(),
     ]
 }

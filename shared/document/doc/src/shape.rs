@@ -2,22 +2,27 @@
 //!
 //! `serde` stops at the first deviation, but users want all of them. Only the keywords that this crate's schemas
 //! use are supported: `$ref`, `anyOf` of types, `oneOf` of constants or of tagged objects, `type`, `properties`,
-//! `required`, `additionalProperties`, `items`.
+//! `required`, `additionalProperties`, `unevaluatedProperties`, `propertyNames`, `items`, `pattern`, `minimum`,
+//! `maximum`, `exclusiveMinimum`, `exclusiveMaximum`.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::schema::schema_of;
 use crate::wire::Wire;
 use crate::{Checker, Code, Fault};
 
-/// All deviations of a document from the shape of `W`.
+/// All deviations of a document from the shape of `W`, and from its ranges as far as its schema has them.
 pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-        return Vec::new();
-    };
-    let root = schema_of::<W>();
+    serde_json::from_slice(bytes).map_or_else(|_| Vec::new(), |value| faults::<W>(&value))
+}
+
+fn faults<W: Wire>(value: &Value) -> Vec<Fault> {
+    let root = W::schema();
     let mut checker = Checker::default();
-    Shape { root: &root }.compare(&root, &value, &mut checker);
+    Shape { root }.compare(root, value, &mut checker);
     checker.into_faults()
 }
 
@@ -30,8 +35,8 @@ pub(crate) struct Shape<'a> {
 /// lenient notation.
 pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut value = serde_json::from_slice::<Value>(bytes).ok()?;
-    let root = schema_of::<W>();
-    let changed = Shape { root: &root }.relax(&root, &mut value, false);
+    let root = W::schema();
+    let changed = Shape { root }.relax(root, &mut value, false);
     changed.then(|| value.to_string().into_bytes())
 }
 
@@ -51,8 +56,13 @@ impl<'a> Shape<'a> {
             }
             return;
         }
-        if let Some(branches) = schema.get("oneOf").and_then(Value::as_array) {
-            self.one_of(branches, value, c);
+        let branches = schema.get("oneOf").and_then(Value::as_array);
+        if let Some(branches) = branches {
+            if schema.get("properties").is_some() {
+                self.event(schema, branches, value, c);
+            } else {
+                self.one_of(branches, value, c);
+            }
             return;
         }
         for names in [schema.get("enum"), schema.get("const")]
@@ -83,6 +93,7 @@ impl<'a> Shape<'a> {
         }
         match value {
             Value::Object(fields) => self.object(schema, fields, c),
+            Value::Number(_) | Value::String(_) => in_range(schema, value, c),
             Value::Array(items) => {
                 if let Some(schema) = schema.get("items") {
                     for (i, item) in items.iter().enumerate() {
@@ -123,38 +134,96 @@ impl<'a> Shape<'a> {
             one_of_names(&names, value, c);
             return;
         }
-        let tag = |b: &'a Value| b.pointer("/properties/kind/const");
-        let kind = value.get("kind");
-        match branches.iter().find(|b| tag(b) == kind && kind.is_some()) {
-            Some(branch) => self.compare(branch, value, c),
-            None => {
-                let names: Vec<Value> = branches.iter().filter_map(tag).cloned().collect();
-                c.field("kind", |c| {
-                    one_of_names(&names, kind.unwrap_or(&Value::Null), c);
-                });
-            }
+        if let Some(branch) = tagged(branches, "kind", value, c) {
+            self.compare(branch, value, c);
+        }
+    }
+
+    /// Checks an event: fields of every event, and those of the kind that the field `event` names.
+    fn event(&self, schema: &'a Value, kinds: &'a [Value], value: &Value, c: &mut Checker) {
+        let Value::Object(fields) = value else {
+            c.fault(
+                Code::WrongType,
+                format_args!("{} is not an object", shortened(value)),
+                "give an object",
+            );
+            return;
+        };
+        let kind = if fields.contains_key("event") {
+            tagged(kinds, "event", value, c)
+        } else {
+            c.fault(
+                Code::MissingField,
+                "the field \"event\" is missing",
+                "add it",
+            );
+            None
+        };
+        let properties = |part: &'a Value| part.get("properties").and_then(Value::as_object);
+        for (name, value) in fields.iter().filter(|(name, _)| *name != "event") {
+            let has = |part: &'a Value| properties(part).and_then(|known| known.get(name));
+            c.field(name, |c| match has(schema).or_else(|| kind.and_then(has)) {
+                Some(inner) => self.compare(inner, value, c),
+                None if kinds.iter().any(|kind| has(kind).is_some()) => {
+                    if kind.is_some() {
+                        c.fault(
+                            Code::UnknownField,
+                            "this event has no such field",
+                            "leave it out",
+                        );
+                    }
+                }
+                None => {
+                    let known = [Some(schema), kind]
+                        .into_iter()
+                        .flatten()
+                        .filter_map(properties);
+                    let problem = "this field is not known";
+                    c.fault(Code::UnknownField, problem, unknown_advice(name, known));
+                }
+            });
+        }
+        for name in required(schema).filter(|name| !fields.contains_key(*name)) {
+            let problem = format_args!("the field {name:?} is missing");
+            c.fault(Code::MissingField, problem, "add it");
+        }
+        for name in kind
+            .into_iter()
+            .flat_map(required)
+            .filter(|name| !fields.contains_key(*name))
+        {
+            c.field(name, |c| {
+                c.fault(
+                    Code::MissingField,
+                    "this event needs this field",
+                    "give the whole event",
+                );
+            });
         }
     }
 
     fn object(&self, schema: &'a Value, fields: &Map<String, Value>, c: &mut Checker) {
         let known = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties");
+        let names = schema.get("propertyNames");
         for (name, value) in fields {
+            if let Some(names) = names {
+                c.field(name, |c| in_range(names, &Value::from(name.as_str()), c));
+            }
             let inner = known.and_then(|k| k.get(name));
             match (inner, others) {
                 (Some(inner), _) => c.field(name, |c| self.compare(inner, value, c)),
                 (None, Some(Value::Bool(false))) => c.field(name, |c| {
                     c.fault_of(Code::UnknownField, || {
                         let problem = "this field is not known".to_owned();
-                        (problem, unknown_advice(name, known))
+                        (problem, unknown_advice(name, known.into_iter()))
                     });
                 }),
                 (None, Some(inner)) => c.field(name, |c| self.compare(inner, value, c)),
                 (None, None) => {}
             }
         }
-        let required = schema.get("required").and_then(Value::as_array);
-        for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        for name in required(schema) {
             if !fields.contains_key(name) {
                 let problem = format_args!("the field {name:?} is missing");
                 c.fault(Code::MissingField, problem, "add it");
@@ -163,17 +232,107 @@ impl<'a> Shape<'a> {
     }
 }
 
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The branch whose field `tag` has the same constant as that of the value; a fault if there is none.
+fn tagged<'a>(
+    branches: &'a [Value],
+    tag: &str,
+    value: &Value,
+    c: &mut Checker,
+) -> Option<&'a Value> {
+    let pointer = format!("/properties/{tag}/const");
+    let given = value.get(tag);
+    let found = branches
+        .iter()
+        .find(|b| given.is_some() && b.pointer(&pointer) == given);
+    if found.is_none() {
+        let names = branches.iter().filter_map(|b| b.pointer(&pointer)).cloned();
+        let names: Vec<Value> = names.collect();
+        c.field(tag, |c| {
+            one_of_names(&names, given.unwrap_or(&Value::Null), c)
+        });
+    }
+    found
+}
+
+/// Checks a number or a text against the range of its schema. The schema of a quantity has the name of the quantity
+/// as its title, and the range in words as its description; other advice is a comment of the schema.
+fn in_range(schema: &Value, value: &Value, c: &mut Checker) {
+    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
+    let (most, below) = (bound("maximum"), bound("exclusiveMaximum"));
+    let fits = match value {
+        Value::String(text) => schema
+            .get("pattern")
+            .and_then(Value::as_str)
+            .is_none_or(|pattern| matches(pattern, text)),
+        _ => value.as_f64().is_none_or(|v| {
+            least.is_none_or(|least| v >= least)
+                && above.is_none_or(|above| v > above)
+                && most.is_none_or(|most| v <= most)
+                && below.is_none_or(|below| v < below)
+        }),
+    };
+    if fits {
+        return;
+    }
+    c.fault_of(Code::OutOfRange, || {
+        let text = |keyword: &str| schema.get(keyword).and_then(Value::as_str);
+        let value = match value.as_f64() {
+            Some(number) if !value.is_u64() => units::shown(number),
+            _ => shortened(value),
+        };
+        if let (Some(quantity), Some(range)) = (text("title"), text("description")) {
+            return (
+                format!("{value} is not a {quantity}"),
+                format!("give {range}"),
+            );
+        }
+        let ranges = [
+            least.map(|v| format!("at least {v}")),
+            above.map(|v| format!("above {v}")),
+            most.map(|v| format!("at most {v}")),
+            below.map(|v| format!("below {v}")),
+        ];
+        let range: Vec<String> = ranges.into_iter().flatten().collect();
+        (
+            format!("{value} is out of range"),
+            text("$comment").map_or_else(
+                || format!("give a number that is {}", range.join(" and ")),
+                str::to_owned,
+            ),
+        )
+    });
+}
+
+/// Whether a text matches a pattern of a schema. A pattern is compiled once: compiling takes longer than reading an
+/// event.
+fn matches(pattern: &str, text: &str) -> bool {
+    static COMPILED: Mutex<BTreeMap<String, Regex>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(regex) = compiled.get(pattern) {
+        return regex.is_match(text);
+    }
+    // Every pattern is one of this program's own.
+    Regex::new(pattern).is_ok_and(|regex| {
+        let fits = regex.is_match(text);
+        compiled.insert(pattern.to_owned(), regex);
+        fits
+    })
+}
+
 /// Similarity (Jaro-Winkler) above which a known name is suggested. At 0.8, `batch_size`, `sample`,
 /// `weigth` and `flops_per_samples` find their fields, and `epochs` and `name` find none.
 const ALIKE: f64 = 0.8;
 
 /// Advises the known field that was probably meant, or lists all known fields, so that a misspelt name can be
 /// corrected at once.
-fn unknown_advice(name: &str, known: Option<&Map<String, Value>>) -> String {
-    let known: Vec<&str> = known
-        .into_iter()
-        .flat_map(|k| k.keys().map(String::as_str))
-        .collect();
+fn unknown_advice<'a>(name: &str, known: impl Iterator<Item = &'a Map<String, Value>>) -> String {
+    let known: Vec<&str> = known.flat_map(|k| k.keys().map(String::as_str)).collect();
     let likeness = |k: &str| strsim::jaro_winkler(k, name);
     let nearest = known
         .iter()

@@ -15,7 +15,6 @@ mod queue;
 mod run;
 mod schedule;
 mod timeline;
-mod training;
 mod workload;
 
 pub use allocation::*;
@@ -30,7 +29,6 @@ pub use queue::*;
 pub use run::*;
 pub use schedule::*;
 pub use timeline::*;
-pub use training::*;
 pub use workload::*;
 
 use std::fmt;
@@ -39,6 +37,7 @@ use std::marker::PhantomData;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// A JSON object that begins with its schema id.
 pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
@@ -47,6 +46,12 @@ pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
     /// The value of the field `record`, in documents that are a sequence of several record types.
     const RECORD: Option<&'static str>;
 
+    /// Whether the schema has the range of every value, so that it is what documents are checked by.
+    const HAS_RANGES: bool;
+
+    /// The JSON Schema.
+    fn schema() -> &'static Value;
+
     /// Serialises the object as JSON on one line.
     ///
     /// # Errors
@@ -54,20 +59,29 @@ pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
     fn line(&self) -> serde_json::Result<Vec<u8>>;
 }
 
-/// Implements [`Wire`] for a type, with its schema and the name of its record. The macro writes out `line` for
-/// each type so that it is compiled in this crate: a default method of the trait would be compiled again in
-/// each crate that writes a document.
+/// Implements [`Wire`] for a type, with its schema and the name of its record; `ranges` says that the schema has
+/// the range of every value. The macro writes out `line` for each type so that it is compiled in this crate: a
+/// default method of the trait would be compiled again in each crate that writes a document.
 macro_rules! wire_form {
     ($form:ty, $schema:literal) => {
-        wire_form!($form, $schema, None, ());
+        wire_form!($form, $schema, None, false);
+    };
+    ($form:ty, $schema:literal, ranges) => {
+        wire_form!($form, $schema, None, true);
     };
     ($form:ty, $schema:literal, $record:literal) => {
-        wire_form!($form, $schema, Some($record), ());
+        wire_form!($form, $schema, Some($record), false);
     };
-    ($form:ty, $schema:literal, $record:expr, ()) => {
+    ($form:ty, $schema:literal, $record:expr, $has_ranges:literal) => {
         impl crate::wire::Wire for $form {
             const SCHEMA: &'static str = $schema;
             const RECORD: Option<&'static str> = $record;
+            const HAS_RANGES: bool = $has_ranges;
+
+            fn schema() -> &'static serde_json::Value {
+                static SCHEMA: std::sync::OnceLock<serde_json::Value> = std::sync::OnceLock::new();
+                SCHEMA.get_or_init(crate::schema::schema_of::<$form>)
+            }
 
             fn line(&self) -> serde_json::Result<Vec<u8>> {
                 serde_json::to_vec(self)

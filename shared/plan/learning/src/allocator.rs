@@ -471,16 +471,9 @@ mod tests {
             allocator.take(&event).expect("valid")
         };
         let arrival = Arrival {
-            task: task.clone(),
-            min_gpus: None,
-            max_gpus: None,
-            target_loss: None,
             total_steps: Some(2000),
-            total_samples: None,
-            plateau: None,
-            weight: None,
-            batch: None,
             steps_per_s: BTreeMap::from([(2, 10.0), (4, 20.0)]),
+            ..Arrival::new(task.clone())
         };
         let given = take(0.0, TrainingNews::Arrive(Box::new(arrival)));
         assert_eq!(given.map(|a| a.trainings[&task].gpus), Some(4));

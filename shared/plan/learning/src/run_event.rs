@@ -1,6 +1,6 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
+use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingEvent, TrainingNews};
 use units::{Batch, Samples, TaskId};
 
 /// Converts the events of a launched run to events of its trainings.
@@ -76,16 +76,9 @@ impl RunReader {
     ) -> Option<TrainingNews> {
         self.known.insert(task.clone()).then(|| {
             TrainingNews::Arrive(Box::new(Arrival {
-                task: task.clone(),
-                min_gpus: None,
-                max_gpus: None,
-                target_loss: None,
-                total_steps: None,
                 total_samples: samples,
-                plateau: None,
-                weight: None,
-                batch: batch.map(TrainingBatch::Global),
-                steps_per_s: BTreeMap::new(),
+                batch,
+                ..Arrival::new(task.clone())
             }))
         })
     }

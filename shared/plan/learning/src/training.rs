@@ -70,7 +70,7 @@ const SURE_STEPS: f64 = 20.0;
 impl Training {
     /// A training that arrives at a machine with this many GPUs.
     pub(crate) fn new(arrival: Arrival, most: u32) -> Self {
-        let batch = match arrival.batch {
+        let batch = match arrival.training_batch() {
             Some(TrainingBatch::Global(batch)) => Some(batch),
             _ => None,
         };
@@ -193,7 +193,7 @@ impl Training {
 
     /// Samples of a step on `gpus` GPUs.
     fn samples_per_step(&self, gpus: u32) -> Option<f64> {
-        match self.arrival.batch {
+        match self.arrival.training_batch() {
             Some(TrainingBatch::PerGpu(batch)) => Some(batch.as_f64() * f64::from(gpus)),
             _ => self.batch.map(Batch::as_f64),
         }
@@ -201,7 +201,7 @@ impl Training {
 
     /// Batch size of every process on `gpus` GPUs; empty if unknown.
     pub(crate) fn batches(&self, gpus: u32) -> Vec<Batch> {
-        match (self.arrival.batch, self.batch) {
+        match (self.arrival.training_batch(), self.batch) {
             (Some(TrainingBatch::PerGpu(batch)), _) => vec![batch; gpus as usize],
             (_, Some(batch)) => split_batch(batch, gpus).unwrap_or_default(),
             (_, None) => Vec::new(),
@@ -211,7 +211,7 @@ impl Training {
     /// Minimum and maximum number of GPUs, of `total`, so that every process has a sample.
     fn limits(&self, total: u32) -> (u32, u32) {
         let most = self.arrival.max_gpus.unwrap_or(total).min(total);
-        let global = match self.arrival.batch {
+        let global = match self.arrival.training_batch() {
             Some(TrainingBatch::PerGpu(_)) => None,
             _ => self.batch,
         };
@@ -262,7 +262,7 @@ impl Training {
     /// then falls. If that is unknown, or the goal is a number of steps, all steps count equally.
     fn worth(&self, gpus: u32) -> f64 {
         let aims_at_loss = self.arrival.target_loss.is_some() && self.arrival.total_steps.is_none();
-        match self.arrival.batch {
+        match self.arrival.training_batch() {
             Some(TrainingBatch::PerGpu(batch)) if aims_at_loss && self.had > 0 => {
                 self.noise.worth(batch, gpus, self.had)
             }

@@ -34,12 +34,12 @@ impl Driver<'_> {
 
     fn heed(&mut self, run: &mut Run<'_>, what: &QueueNews) -> Result<(), String> {
         match what {
-            QueueNews::Weight(job, weight) => {
+            QueueNews::Weight { job, weight } => {
                 let n = self.open_job(job)?;
                 self.agenda.reweigh(n, weight.get());
                 self.replan(run, &format!("{job} has weight {}", weight.get()));
             }
-            QueueNews::Estimate(job, estimate) => {
+            QueueNews::Estimate { job, estimate } => {
                 let n = self.open_job(job)?;
                 if estimate.rounds_left.is_some() {
                     return Err(format!(
@@ -53,7 +53,7 @@ impl Driver<'_> {
                 self.agenda.estimate(n, None, &times);
                 self.replan(run, &format!("new estimate of how long {job} takes"));
             }
-            QueueNews::Deadline(job, at) => {
+            QueueNews::Deadline { job, at } => {
                 let n = self.open_job(job)?;
                 self.agenda.due(n, at.map_or(f64::INFINITY, Seconds::get));
                 let told = match at {
@@ -62,15 +62,15 @@ impl Driver<'_> {
                 };
                 self.replan(run, &told);
             }
-            QueueNews::Cancelled(job) => {
+            QueueNews::Cancelled { job } => {
                 let n = self.open_job(job)?;
                 self.give_up(run, n, "it was cancelled");
             }
-            QueueNews::Lost(gpu) => {
+            QueueNews::Lost { gpu } => {
                 let m = self.gpu(gpu)?;
                 self.lose_now(run, m);
             }
-            QueueNews::Found(gpu) => {
+            QueueNews::Found { gpu } => {
                 let m = self.gpu(gpu)?;
                 self.agenda.use_gpu(m, true);
                 self.lost.remove(&m);
@@ -82,11 +82,11 @@ impl Driver<'_> {
                 return Err("say with --status FILE where it is to be written".to_owned());
             }
             QueueNews::Time => {}
-            QueueNews::Arrival(_) | QueueNews::New(_) => {
+            QueueNews::Arrival(_) => {
                 let text = "a run has only the jobs of its schedule; give new ones to `mt-cluster online --events`";
                 return Err(text.to_owned());
             }
-            QueueNews::Started(..)
+            QueueNews::Started { .. }
             | QueueNews::Trained(_)
             | QueueNews::Finished(_)
             | QueueNews::Failed(_) => {

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 /// Keywords that do not affect validity.
-const ANNOTATIONS: [&str; 7] = [
+const ANNOTATIONS: [&str; 8] = [
+    "$comment",
     "$defs",
     "$schema",
     "default",
@@ -47,6 +48,10 @@ fn keyword_holds(
     let count = |want: fn(u64, u64) -> bool| {
         items.is_none_or(|items| want(items.len() as u64, rule.as_u64().expect("a count")))
     };
+    let within = |holds: fn(f64, f64) -> bool| {
+        let bound = rule.as_f64().expect("a number");
+        value.as_f64().is_none_or(|v| holds(v, bound))
+    };
     let known = keywords.get("properties").and_then(Value::as_object);
     let leading = keywords.get("prefixItems").and_then(Value::as_array);
     match keyword {
@@ -55,9 +60,31 @@ fn keyword_holds(
             name => has_type(name, value),
         },
         "const" => rule == value,
-        "minimum" => value
-            .as_f64()
-            .is_none_or(|v| v >= rule.as_f64().expect("a number")),
+        "minimum" => within(|v, bound| v >= bound),
+        "exclusiveMinimum" => within(|v, bound| v > bound),
+        "maximum" => within(|v, bound| v <= bound),
+        "exclusiveMaximum" => within(|v, bound| v < bound),
+        "pattern" => value.as_str().is_none_or(|text| {
+            let pattern = regex::Regex::new(rule.as_str().expect("a pattern"));
+            pattern.expect("a sound pattern").is_match(text)
+        }),
+        "propertyNames" => value.as_object().is_none_or(|fields| {
+            let mut names = fields.keys();
+            names.all(|name| fits(root, rule, &Value::from(name.as_str())))
+        }),
+        // Every schema that has it describes events: fields of all events, and one of several kinds.
+        "unevaluatedProperties" => value.as_object().is_none_or(|fields| {
+            let kinds = keywords["oneOf"].as_array().expect("kinds of events");
+            let kind = kinds.iter().find(|kind| fits(root, kind, value));
+            let known =
+                |part: Option<&Value>, name: &str| part.is_some_and(|p| p.get(name).is_some());
+            let mut names = fields.keys();
+            rule == &Value::Bool(false)
+                && names.all(|name| {
+                    known(keywords.get("properties"), name)
+                        || known(kind.and_then(|kind| kind.get("properties")), name)
+                })
+        }),
         "$ref" => {
             let pointer = rule.as_str().and_then(|r| r.strip_prefix('#'));
             let target = pointer.and_then(|p| root.pointer(p));
@@ -120,13 +147,21 @@ fn what_does_not_fit_is_told_from_what_does() {
             "a": {"$ref": "#/$defs/count"},
             "b": {"anyOf": [{"const": "x"}, {"type": ["number", "null"]}]},
             "c": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
-            "d": {"oneOf": [{"type": "integer"}, {"type": "number"}]}},
+            "d": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+            "f": {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            "g": {"maximum": 2},
+            "h": {"propertyNames": {"pattern": "^[1-9]$"}},
+            "i": {"properties": {"x": {}}, "oneOf": [
+                {"properties": {"k": {"const": 1}, "y": {}}, "required": ["k"]},
+                {"properties": {"k": {"const": 2}, "z": {}}, "required": ["k"]}],
+                "unevaluatedProperties": false}},
         "$defs": {"count": {"type": "integer", "minimum": 1}}});
     let ok = |text: &str| fits(&schema, &schema, &serde_json::from_str(text).unwrap());
     for right in [
         r#"{"a":1}"#,
         r#"{"a":2,"b":"x","c":["y"],"d":1.5}"#,
         r#"{"a":1,"b":null}"#,
+        r#"{"a":1,"f":0.5,"g":2,"h":{"1":0},"i":{"k":2,"x":0,"z":0}}"#,
     ] {
         assert!(ok(right), "{right}");
     }
@@ -141,6 +176,12 @@ fn what_does_not_fit_is_told_from_what_does() {
         r#"{"a":1,"c":[1]}"#,
         r#"{"a":1,"d":1}"#,
         r#"{"a":1,"e":1}"#,
+        r#"{"a":1,"f":0}"#,
+        r#"{"a":1,"f":1}"#,
+        r#"{"a":1,"g":2.5}"#,
+        r#"{"a":1,"h":{"0":0}}"#,
+        r#"{"a":1,"i":{"k":2,"y":0}}"#,
+        r#"{"a":1,"i":{"k":2,"w":0}}"#,
     ] {
         assert!(!ok(wrong), "{wrong}");
     }

@@ -208,34 +208,33 @@ impl Queue {
     }
 
     fn start(&self, d: &Decision) -> Result<QueueStart, Refused> {
-        Ok(QueueStart {
-            time: Seconds::new(self.now)?,
-            task: QueueTask {
-                job: self.names[d.place.job].clone(),
-                round: d.place.round as u32,
-                task: d.place.task as u32,
-            },
-            gpu: self.gpus[d.gpu].clone(),
-            node: self.nodes[d.gpu].clone(),
-        })
+        let task = QueueTask {
+            job: self.names[d.place.job].clone(),
+            round: d.place.round as u32,
+            task: d.place.task as u32,
+        };
+        let (gpu, node) = (self.gpus[d.gpu].clone(), self.nodes[d.gpu].clone());
+        Ok(QueueStart::new(Seconds::new(self.now)?, task, gpu, node))
     }
 
     /// Applies an event; returns whether to search priorities again: the end of a round needs no
     /// new search, the end or arrival of a job does.
     fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
         match what {
-            QueueNews::Arrival(job) => {
-                let row = self
-                    .cluster
-                    .jobs
-                    .iter()
-                    .position(|j| j.id == *job)
-                    .ok_or_else(|| Refused::NotListed(job.to_string()))?;
-                self.arrive(&self.cluster.jobs[row].clone(), Some(row), now)?;
+            QueueNews::Arrival(arrival) => {
+                if let Some(job) = arrival.spec() {
+                    // The rates of a new job beside others are unknown, so it runs alone.
+                    self.arrive(&job, None, now)?;
+                }
+                if let Some(name) = &arrival.job {
+                    let mut listed = self.cluster.jobs.iter();
+                    let row = listed
+                        .position(|j| j.id == *name)
+                        .ok_or_else(|| Refused::NotListed(name.to_string()))?;
+                    self.arrive(&self.cluster.jobs[row].clone(), Some(row), now)?;
+                }
             }
-            // The rates of a new job beside others are unknown, so it runs alone.
-            QueueNews::New(job) => self.arrive(job, None, now)?,
-            QueueNews::Started(task, gpu) => {
+            QueueNews::Started { task, gpu } => {
                 self.started(task, gpu, now)?;
                 return Ok(false);
             }
@@ -255,25 +254,25 @@ impl Queue {
                 self.confirmed
                     .retain(|&place| live.underway(place).is_some());
             }
-            QueueNews::Cancelled(job) => {
+            QueueNews::Cancelled { job } => {
                 let n = self.number(job.as_str())?;
                 self.confirmed.retain(|c| c.job != n);
                 self.live.cancel(n);
             }
-            QueueNews::Lost(gpu) => {
+            QueueNews::Lost { gpu } => {
                 for task in self.live.lose(self.gpu(gpu)?) {
                     self.confirmed.remove(&task);
                 }
             }
-            QueueNews::Found(gpu) => {
+            QueueNews::Found { gpu } => {
                 self.live.use_gpu(self.gpu(gpu)?, true);
             }
-            QueueNews::Weight(job, weight) => {
+            QueueNews::Weight { job, weight } => {
                 let n = self.open(job.as_str())?;
                 self.live.reweigh(n, weight.get());
             }
-            QueueNews::Estimate(job, estimate) => self.estimate(job.as_str(), estimate)?,
-            QueueNews::Deadline(job, at) => {
+            QueueNews::Estimate { job, estimate } => self.estimate(job.as_str(), estimate)?,
+            QueueNews::Deadline { job, at } => {
                 let n = self.open(job.as_str())?;
                 self.live.due(n, at.map_or(f64::INFINITY, Seconds::get));
             }

@@ -1,8 +1,6 @@
 //! Trainings that declare only a target loss and report noisy losses, in a closed loop with the allocator.
 
-use std::collections::BTreeMap;
-
-use doc::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
+use doc::{Arrival, TrainingEvent, TrainingNews};
 use learning::{Allocator, AllocatorSettings, Objective, Policy};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -358,16 +356,11 @@ fn id(name: &str) -> TaskId {
 
 fn arrival(name: &str) -> Arrival {
     Arrival {
-        task: id(name),
         min_gpus: Some(1),
         max_gpus: Some(GPUS),
         target_loss: Some(TARGET),
-        total_steps: None,
-        total_samples: None,
-        plateau: None,
-        weight: None,
-        batch: Some(TrainingBatch::Global(Batch::new(512).unwrap())),
-        steps_per_s: BTreeMap::new(),
+        batch: Some(Batch::new(512).unwrap()),
+        ..Arrival::new(id(name))
     }
 }
 

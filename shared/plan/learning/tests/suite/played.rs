@@ -1,8 +1,6 @@
 //! Trainings on a virtual clock under the allocator.
 
-use std::collections::BTreeMap;
-
-use doc::{Allocation, Arrival, TrainingBatch, TrainingEvent, TrainingNews};
+use doc::{Allocation, Arrival, TrainingEvent, TrainingNews};
 use learning::{Allocator, AllocatorSettings, Objective, Policy};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -33,16 +31,8 @@ pub fn at(time: f64, what: TrainingNews) -> TrainingEvent {
 
 pub fn arrival(name: &str) -> Arrival {
     Arrival {
-        task: id(name),
-        min_gpus: None,
-        max_gpus: None,
-        target_loss: None,
-        total_steps: None,
-        total_samples: None,
-        plateau: None,
-        weight: None,
-        batch: Some(TrainingBatch::Global(Batch::new(512).unwrap())),
-        steps_per_s: BTreeMap::new(),
+        batch: Some(Batch::new(512).unwrap()),
+        ..Arrival::new(id(name))
     }
 }
 

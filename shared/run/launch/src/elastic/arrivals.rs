@@ -1,11 +1,11 @@
 //! Arrivals and removals of trainings.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use cli::{Console, Failure, LONGEST, Line, Lines, in_background, open_reader};
-use doc::{Arrival, Frame, TrainingBatch, TrainingEvent, TrainingNews, Workload};
+use doc::{Arrival, Frame, TrainingEvent, TrainingNews, Workload};
 use units::{Seconds, TaskId};
 
 /// Trainings that arrive, in the order of their times, and trainings that are removed.
@@ -164,16 +164,10 @@ fn parse(line: Line, source: &str) -> Result<Option<TrainingEvent>, String> {
 fn of_workload(workload: &Workload) -> VecDeque<TrainingEvent> {
     let arrival = |task: &doc::Task| {
         let arrival = Arrival {
-            task: task.id.clone(),
-            min_gpus: None,
-            max_gpus: None,
-            target_loss: None,
-            total_steps: None,
             total_samples: task.samples,
-            plateau: None,
             weight: task.weight,
-            batch: task.batch_sizes.first().copied().map(TrainingBatch::Global),
-            steps_per_s: BTreeMap::new(),
+            batch: task.batch_sizes.first().copied(),
+            ..Arrival::new(task.id.clone())
         };
         TrainingEvent::new(Seconds::ZERO, TrainingNews::Arrive(Box::new(arrival)))
     };

@@ -294,7 +294,7 @@ impl Member {
         {
             return wanted.batches.iter().map(|b| u64::from(b.get())).collect();
         }
-        let global = match self.arrival.batch {
+        let global = match self.arrival.training_batch() {
             Some(TrainingBatch::PerGpu(each)) => {
                 return vec![u64::from(each.get()); gpus as usize];
             }
@@ -311,7 +311,7 @@ impl Member {
 
     /// Number of samples after which its program may end by itself, if known.
     pub(super) fn samples(&self, batch: u64) -> Option<u64> {
-        let steps = match self.arrival.batch {
+        let steps = match self.arrival.training_batch() {
             Some(TrainingBatch::PerGpu(_)) => None,
             _ => self
                 .arrival

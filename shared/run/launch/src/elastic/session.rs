@@ -201,16 +201,14 @@ impl<'a> ElasticLaunch<'a> {
         if needs > has {
             return Err(format!("it needs {needs} GPUs, and the device has {has}"));
         }
-        let grows = matches!(arrival.batch, Some(doc::TrainingBatch::PerGpu(_)));
-        if self.parts.is_some() && grows {
+        if self.parts.is_some() && arrival.batch_per_gpu.is_some() {
             return Err(
                 "batch_per_gpu: on parts of one GPU it is one process; give batch".to_owned(),
             );
         }
         let mut arrival = arrival;
-        if arrival.batch.is_none() {
-            let first = self.workload.tasks[task].batch_sizes.first().copied();
-            arrival.batch = first.map(doc::TrainingBatch::Global);
+        if arrival.training_batch().is_none() {
+            arrival.batch = self.workload.tasks[task].batch_sizes.first().copied();
         }
         let news = TrainingNews::Arrive(Box::new(arrival.clone()));
         self.members.push(Member::new(arrival, task, run.now()));

@@ -1,12 +1,12 @@
 //! Clusters, their schedules, and what a live system and a scheduler tell one another.
 
-use std::collections::BTreeMap;
-
 use doc::wire::{self, Wire};
 use doc::*;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use serde_json::json;
+use units::{Seconds, TaskId};
 
 use super::*;
 
@@ -235,62 +235,46 @@ pub fn schedule() -> BoxedStrategy<wire::Schedule> {
 }
 
 /// An event of any kind with the fields of its kind.
-pub fn queue_event() -> BoxedStrategy<wire::QueueEvent> {
-    use wire::QueueEventKind::{
-        Arrival, Cancelled, Deadline, Estimate, Failed, Finished, Found, Lost, Started, Status,
-        Time, Trained, Weight,
-    };
-    let kinds = vec![
-        Arrival, Started, Trained, Finished, Failed, Cancelled, Lost, Found, Time, Weight,
-        Estimate, Deadline, Status,
-    ];
-    let kind = prop::sample::select(kinds);
-    let task = (name(), any::<u32>(), 1..u32::MAX, text());
-    (kind, positive(), task, option::of(cluster_job()))
-        .prop_map(|(event, time_s, (job, round, task, gpu), spec)| {
-            let of_task = matches!(event, Started | Trained | Finished | Failed);
-            let spec = spec.filter(|_| event == Arrival);
-            let about_job = matches!(event, Cancelled | Weight | Estimate | Deadline);
-            let of_job = of_task || about_job || (event == Arrival && spec.is_none());
-            let spec = spec.map(|mut spec| {
-                let train = spec.train_s.remove("").expect("the time to be named");
-                spec.train_s.insert("t4".to_owned(), train);
-                spec.id.clone_from(&job);
-                spec
-            });
-            wire::QueueEvent {
-                schema: Some(wire::QueueEvent::SCHEMA.to_owned()),
-                event,
-                time_s,
-                job: of_job.then_some(job),
-                spec,
-                round: of_task.then_some(round),
-                task: of_task.then_some(task),
-                gpu: matches!(event, Started | Lost | Found).then_some(gpu),
-                weight: (event == Weight).then_some(time_s),
-                rounds_left: (event == Estimate).then_some(task),
-                train_s: match event == Estimate && task % 2 == 0 {
-                    true => BTreeMap::from([("t4".to_owned(), 0.5 + time_s)]),
-                    false => BTreeMap::new(),
-                },
-                deadline_s: (event == Deadline && task % 2 == 0).then_some(time_s),
-            }
+pub fn queue_event() -> BoxedStrategy<QueueEvent> {
+    let spec = cluster_job().prop_map(|mut spec| {
+        let train = spec.train_s.remove("").expect("the time to be named");
+        spec.train_s.insert("t4".to_owned(), train);
+        spec.id = "new".to_owned();
+        spec
+    });
+    let fields = (name(), any::<u32>(), 1..u32::MAX, text(), spec);
+    (0..14, positive(), fields)
+        .prop_map(|(kind, time_s, (job, round, task, gpu, spec))| {
+            let event = match kind {
+                0 => json!({"event": "arrival", "job": job}),
+                1 => json!({"event": "arrival", "spec": spec}),
+                2 => json!({"event": "started", "job": job, "round": round, "task": task, "gpu": gpu}),
+                3 => json!({"event": "trained", "job": job, "round": round, "task": task}),
+                4 => json!({"event": "finished", "job": job, "round": round, "task": task}),
+                5 => json!({"event": "failed", "job": job, "round": round, "task": task}),
+                6 => json!({"event": "cancelled", "job": job}),
+                7 => json!({"event": "lost", "gpu": gpu}),
+                8 => json!({"event": "found", "gpu": gpu}),
+                9 => json!({"event": "time"}),
+                10 => json!({"event": "weight", "job": job, "weight": time_s}),
+                11 => json!({"event": "estimate", "job": job, "rounds_left": task, "train_s": {"t4": time_s}}),
+                12 => json!({"event": "deadline", "job": job, "deadline_s": time_s}),
+                _ => json!({"event": "status"}),
+            };
+            let time = Seconds::new(time_s).expect("a time");
+            QueueEvent::new(time, serde_json::from_value(event).expect("an event"))
         })
         .boxed()
 }
 
 /// A task to start.
-pub fn queue_start() -> impl Strategy<Value = wire::QueueStart> {
+pub fn queue_start() -> impl Strategy<Value = QueueStart> {
     let place = (text(), option::of(text()));
     (positive(), name(), any::<u32>(), any::<u32>(), place).prop_map(
-        |(time_s, job, round, task, (gpu, node))| wire::QueueStart {
-            schema: wire::QueueStart::SCHEMA.to_owned(),
-            time_s,
-            job,
-            round,
-            task,
-            gpu,
-            node,
+        |(time_s, job, round, task, (gpu, node))| {
+            let job = TaskId::new(&job).expect("a name");
+            let time = Seconds::new(time_s).expect("a time");
+            QueueStart::new(time, QueueTask { job, round, task }, gpu, node)
         },
     )
 }
