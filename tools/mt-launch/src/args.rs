@@ -2,8 +2,9 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, Parser, ValueHint};
 use cli::{DeviceArg, Failure};
-use launch::{Others, SupervisionArgs};
+use launch::Others;
 
+use crate::supervision::SupervisionArgs;
 use crate::verbs::Verb;
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
@@ -50,7 +51,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rounds: u32,
     /// Learn the shares from the rounds themselves: each is work, and a trial only where the remaining rounds
-    /// repay it; a workload starts at 100 % each (70 % for more than three tasks)
+    /// repay it; a workload starts at 90 % each for two tasks, 70 % for more
     #[arg(long, conflicts_with_all = ["controller", "adapt", "only", "dry_run"])]
     pub learn: bool,
     /// Events of earlier launches to learn from, too, with --learn

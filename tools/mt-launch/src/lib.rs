@@ -2,6 +2,8 @@
 
 mod args;
 mod run;
+mod supervision;
+mod text;
 mod verbs;
 
 use std::process::ExitCode;

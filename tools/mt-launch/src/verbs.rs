@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
-use cli::{Console, Exit, Failure, Output};
+use cli::{Console, DeviceArg, Exit, Failure, Output};
+use doc::DeviceKind;
 use jobs::RunDir;
 use jobs::attend::{self, Attended};
-use launch::exec::{self, Format, Placement, PlacementArgs, Program, Which};
-use units::Share;
+use launch::exec::{self, Placement, Program, Wanted, Which};
+use units::{Bytes, Share};
+
+use crate::text::{Format, variables_of};
 
 /// Verbs of the tool in addition to launching.
 #[derive(Debug, Subcommand)]
@@ -74,6 +77,30 @@ pub struct EnvArgs {
     pipe_dir: Option<String>,
 }
 
+/// What a placement is to be, besides the plan.
+#[derive(Debug, clap::Args)]
+struct PlacementArgs {
+    /// Limit on device memory, instead of what the workload says: 8G, 24GB (cuda only)
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    memory: Option<Bytes>,
+    /// Where to run, instead of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    device: Option<DeviceArg>,
+    /// Number of the round, from 0, if a server counts them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    round: u32,
+}
+
+impl PlacementArgs {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            memory: self.memory,
+            device: self.device.map(DeviceKind::from),
+            round: self.round,
+        }
+    }
+}
+
 /// Arguments of the attendant.
 #[derive(Debug, clap::Args)]
 pub struct AttendArgs {
@@ -117,7 +144,7 @@ impl ExecArgs {
                 task: task.unwrap_or_default(),
             },
         };
-        let placement = Placement::to_run(&which, &self.wanted, console)?;
+        let placement = Placement::to_run(&which, &self.wanted.wanted(), console)?;
         let program = Program {
             argv: self.argv,
             log: self.log,
@@ -134,11 +161,11 @@ fn attendant(attended: &Attended) -> Vec<OsString> {
 
 impl EnvArgs {
     fn run(self, console: &Console) -> Result<Exit, Failure> {
-        let all = Placement::of_file(self.plan.as_deref(), &self.wanted, console)?;
+        let all = Placement::of_file(self.plan.as_deref(), &self.wanted.wanted(), console)?;
         let mut output = Output::open(None, false)?;
         let task = self.task.as_deref();
         let pipe = self.pipe_dir.as_deref();
-        output.text(&exec::variables_of(all, task, pipe, self.format)?)?;
+        output.text(&variables_of(all, task, pipe, self.format)?)?;
         output.finish()?;
         Ok(Exit::Done)
     }

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
+use crate::{start, top};
+
 const EXAMPLES: &str = "\
 Examples:
   mt try 'python3 train.py'
@@ -44,9 +46,9 @@ pub enum Verb {
     /// Find out in a minute whether running commands together is worth it
     Try(TryArgs),
     /// Write a first workload, and say what to change in it
-    Init(starter::InitArgs),
+    Init(start::InitArgs),
     /// Run a workload (measure, plan, launch, report) or commands, together
-    Run(starter::RunArgs),
+    Run(start::RunArgs),
     /// Run many commands on one device, as many at once as is fastest
     #[command(after_help = include_str!("sweep.txt"))]
     Sweep(queue::args::SweepArgs),
@@ -80,7 +82,7 @@ pub enum Verb {
     #[command(after_help = include_str!("exec.txt"))]
     Exec(queue::args::ExecArgs),
     #[command(flatten)]
-    Tool(starter::Tool),
+    Tool(start::Tool),
     /// Print the help of a command
     Help {
         /// Command; default: mt itself

@@ -2,6 +2,8 @@
 
 mod args;
 mod run;
+mod start;
+mod top;
 mod trying;
 
 use std::process::ExitCode;

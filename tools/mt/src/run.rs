@@ -9,7 +9,7 @@ use jobs::process::again;
 use queue::{submit, verbs, wait};
 
 use crate::args::{Args, Verb};
-use crate::trying;
+use crate::{start, top, trying};
 
 /// Runs the command.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -27,7 +27,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Verb::Init(args) => init(&args, console),
         Verb::Run(args) => match args.commands().map_err(Failure::Usage)? {
             Some(commands) => trying::work(&commands, args.output.as_ref(), console),
-            None => starter::run(&args, console),
+            None => start::run(&args, console),
         },
         Verb::Sweep(args) => submit::sweep(&args, console),
         Verb::Queue(args) => verbs::queue(&args, console),
@@ -44,8 +44,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Verb::Exec(args) => queue::exec(&args, console),
         Verb::Tool(tool) => {
             let (name, words) = tool.split();
-            let error = starter::tool(name).args(words).exec();
-            Err(starter::unstarted(name, &error))
+            let error = start::tool(name).args(words).exec();
+            Err(start::unstarted(name, &error))
         }
         Verb::Help { command } => help(command),
     }
@@ -57,8 +57,8 @@ fn help(command: Option<OsString>) -> Result<Exit, Failure> {
     Err(Failure::Environment(format!("cannot run mt: {error}")))
 }
 
-fn init(args: &starter::InitArgs, console: &Console) -> Result<Exit, Failure> {
-    let (workload, why) = starter::workload(&starter::Start {
+fn init(args: &start::InitArgs, console: &Console) -> Result<Exit, Failure> {
+    let (workload, why) = start::workload(&start::Start {
         device: args.device.map(DeviceKind::from),
         gpu: args.gpu.clone(),
         tasks: args.tasks,
@@ -87,6 +87,6 @@ fn init(args: &starter::InitArgs, console: &Console) -> Result<Exit, Failure> {
         ));
     }
     let file = args.output.display().to_string();
-    console.say(&starter::comments(&workload, &file));
+    console.say(&start::comments(&workload, &file));
     Ok(Exit::Done)
 }

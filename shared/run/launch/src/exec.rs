@@ -7,7 +7,6 @@
 mod log;
 mod place;
 mod placement;
-mod text;
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -20,8 +19,7 @@ use cli::{Console, Exit, Failure};
 use jobs::attend::Attended;
 
 pub use place::is_mps_client;
-pub use placement::{Placement, PlacementArgs, Which};
-pub use text::{Format, variables_of};
+pub use placement::{Placement, Wanted, Which};
 
 use log::Record;
 use place::{Enforcement, environment};

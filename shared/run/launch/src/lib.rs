@@ -17,7 +17,6 @@ mod round;
 mod script;
 mod session;
 mod settings;
-mod supervision;
 mod task;
 mod turns;
 
@@ -27,4 +26,3 @@ pub use open::run;
 pub use script::shell_lines;
 pub use session::{Played, Rounds};
 pub use settings::LaunchSettings;
-pub use supervision::SupervisionArgs;

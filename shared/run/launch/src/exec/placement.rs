@@ -2,23 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use cli::{Console, DeviceArg, Failure, Input};
+use cli::{Console, Failure, Input};
 use doc::{Any, DeviceKind};
 use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
 
 use crate::launch::Launch;
 
-/// Options of a command line, besides the plan.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct PlacementArgs {
-    /// Limit on device memory, instead of what the workload says: 8G, 24GB (cuda only)
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+/// What a placement is to be, besides the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Limit on device memory, instead of what the workload says (cuda only).
     pub memory: Option<Bytes>,
-    /// Where to run, instead of what the workload says
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<DeviceArg>,
-    /// Number of the round, from 0, if a server counts them
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Where to run, instead of what the workload says.
+    pub device: Option<DeviceKind>,
+    /// Number of the round, from 0.
     pub round: u32,
 }
 
@@ -66,9 +63,9 @@ pub struct Placement {
 impl Placement {
     /// A share without a plan.
     #[must_use]
-    pub fn of_share(share: Share, wanted: &PlacementArgs) -> Self {
+    pub fn of_share(share: Share, wanted: &Wanted) -> Self {
         Self {
-            device: wanted.device.map_or(DeviceKind::Auto, DeviceKind::from),
+            device: wanted.device.unwrap_or(DeviceKind::Auto),
             task: None,
             share,
             batch: None,
@@ -87,11 +84,7 @@ impl Placement {
     /// # Errors
     /// [`Failure::Usage`] for a task without a plan, a task that the plan does not have, a device on which no process
     /// can run, and a memory limit that the device cannot enforce; [`Failure`] of reading.
-    pub fn to_run(
-        which: &Which,
-        wanted: &PlacementArgs,
-        console: &Console,
-    ) -> Result<Self, Failure> {
+    pub fn to_run(which: &Which, wanted: &Wanted, console: &Console) -> Result<Self, Failure> {
         let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
         let mut placement = match which {
             Which::Share(share) => Self::of_share(*share, wanted),
@@ -115,7 +108,7 @@ impl Placement {
     /// [`Failure`] of reading, and as [`Launch::new`].
     pub fn of_file(
         plan: Option<&Path>,
-        wanted: &PlacementArgs,
+        wanted: &Wanted,
         console: &Console,
     ) -> Result<Vec<Self>, Failure> {
         let files: Vec<PathBuf> = plan.into_iter().map(Path::to_owned).collect();
@@ -131,8 +124,8 @@ impl Placement {
     ///
     /// # Errors
     /// Like [`Launch::new`].
-    pub fn of_plan(document: Any, wanted: &PlacementArgs) -> Result<Vec<Self>, Failure> {
-        let launch = Launch::new(document, wanted.device.map(DeviceKind::from))?;
+    pub fn of_plan(document: Any, wanted: &Wanted) -> Result<Vec<Self>, Failure> {
+        let launch = Launch::new(document, wanted.device)?;
         let device = &launch.workload.device;
         let all = launch.assignments().map(|a| Self {
             device: device.kind,

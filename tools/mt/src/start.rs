@@ -15,9 +15,9 @@ use doc::{
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
 
-pub use args::{Device, InitArgs, RunArgs};
+pub use args::{InitArgs, RunArgs};
 pub use chain::run;
-pub use tools::{Tool, Words, tool, unstarted};
+pub use tools::{Tool, tool, unstarted};
 
 /// A request for a workload.
 #[derive(Debug, Clone, Default)]

@@ -8,10 +8,10 @@ use doc::{Any, DeviceKind, EventPayload, Plan, Profile};
 use jobs::Signals;
 use units::Seconds;
 
-use crate::RunArgs;
-use crate::choice::Scheme;
-use crate::evidence;
-use crate::stages::Stages;
+use super::RunArgs;
+use super::choice::Scheme;
+use super::evidence;
+use super::stages::Stages;
 
 /// Documents of a run, which `--force` removes; documents of launches also have numbered names.
 const DOCUMENTS: [&str; 7] = [

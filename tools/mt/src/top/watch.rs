@@ -17,10 +17,10 @@ use queue::{show, speak};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
-use crate::busy::Busy;
-use crate::launched::Launched;
-use crate::queued::queued;
-use crate::screen::{Screen, Scroll, draw, text};
+use super::busy::Busy;
+use super::launched::Launched;
+use super::queued::queued;
+use super::screen::{Screen, Scroll, draw, text};
 
 /// Time between two updates.
 const LOOK: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cli::Failure;
 
-use crate::settings::LaunchSettings;
+use launch::LaunchSettings;
 
 /// Default of `--damping`, the weight of the previous model: a round is one noisy measurement, and with a weight of one
 /// half its effect fades after a few rounds.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use cli::Failure;
 use doc::DeviceKind;
 
-use super::Placement;
+use launch::exec::Placement;
 
 /// How variables are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

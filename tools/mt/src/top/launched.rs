@@ -6,7 +6,7 @@ use doc::{
 };
 use units::{SamplesPerSec, Share, TaskId};
 
-use crate::screen::{Row, Screen};
+use super::screen::{Row, Screen};
 
 /// State of a run, from its events so far.
 #[derive(Debug, Default)]
@@ -330,8 +330,8 @@ impl Task {
 mod tests {
     use doc::{Documents, Frames};
 
+    use super::super::screen;
     use super::*;
-    use crate::screen;
 
     const RUN: &str = r#"{"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"two cores","simulated":false,"units":2}}
 {"schema":"mt.run/1","event":"start","time_s":0.1,"round":0,"task":"a","batch":8,"share_percent":60,"pid":7,"predicted_samples_per_s":50}

@@ -9,7 +9,4 @@ mod queued;
 mod screen;
 mod watch;
 
-pub use launched::Launched;
-pub use queued::queued;
-pub use screen::{Row, Screen, Scroll, draw, text};
 pub use watch::{TopArgs, run};

@@ -3,7 +3,7 @@
 use queue::message::{JobStatus, Status, Word};
 use queue::show;
 
-use crate::screen::{Row, Screen};
+use super::screen::{Row, Screen};
 
 /// The screen of a queue at the time `now_s`, in seconds since 1970.
 #[must_use]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Failure};
 use jobs::Signals;
 
-use crate::tools::{tool, unstarted};
+use super::tools::{tool, unstarted};
 
 /// Runs tools in numbered stages.
 pub struct Stages<'a> {
