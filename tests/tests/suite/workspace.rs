@@ -455,6 +455,16 @@ fn programs_call_their_libraries() {
     }
 }
 
+#[test]
+fn engines_know_no_command_line() {
+    let knows_clap = |p: &Package| p.dependencies.iter().any(|d| d.name == "clap");
+    for package in members().iter().filter(|p| knows_clap(p)) {
+        let folder = package.folder();
+        let may = folder.starts_with("tools/") || folder == "shared/cli";
+        assert!(may, "{folder} depends on clap: arguments belong to tools");
+    }
+}
+
 /// Crates that may name a wire form. The parameters of a predictor are stored directly, so `predict` still builds
 /// their wire form itself.
 const WIRE: [&str; 2] = ["shared/document/doc", "shared/plan/predict"];

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
-use crate::{start, top};
+use crate::{start, top, verbs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,36 +51,36 @@ pub enum Verb {
     Run(start::RunArgs),
     /// Run many commands on one device, as many at once as is fastest
     #[command(after_help = include_str!("sweep.txt"))]
-    Sweep(queue::args::SweepArgs),
+    Sweep(verbs::args::SweepArgs),
     /// Start the queue's server, or change its limits
     #[command(after_help = include_str!("queue.txt"))]
-    Queue(queue::args::QueueArgs),
+    Queue(verbs::args::QueueArgs),
     /// Add a command to the queue and print its number
-    Add(queue::args::AddArgs),
+    Add(verbs::args::AddArgs),
     /// Show running, waiting and failed jobs of the queue
-    Status(queue::args::StatusArgs),
+    Status(verbs::args::StatusArgs),
     /// Watch the queue or a launched run, full screen
     #[command(after_help = include_str!("top.txt"))]
     Top(top::TopArgs),
     /// Print the output of jobs
-    Logs(queue::args::LogsArgs),
+    Logs(verbs::args::LogsArgs),
     /// Print a table of what jobs have come to: parameters, ends, times, the metrics that they printed
     #[command(after_help = include_str!("results.txt"))]
-    Results(queue::args::ResultsArgs),
+    Results(verbs::args::ResultsArgs),
     /// Print what was learnt of a command, also in the form that another system takes
     #[command(after_help = include_str!("numbers.txt"))]
-    Numbers(queue::numbers::NumbersArgs),
+    Numbers(verbs::numbers::NumbersArgs),
     /// Start failed jobs again, or the given ones
-    Retry(queue::args::RetryArgs),
+    Retry(verbs::args::RetryArgs),
     /// End running jobs, or remove waiting ones
-    Cancel(queue::args::CancelArgs),
+    Cancel(verbs::args::CancelArgs),
     /// Start no more jobs, or hold the given ones
-    Pause(queue::args::PauseArgs),
+    Pause(verbs::args::PauseArgs),
     /// Wait until jobs have ended
-    Wait(queue::args::WaitArgs),
+    Wait(verbs::args::WaitArgs),
     /// Wait for room in the queue, then run a program in this process
     #[command(after_help = include_str!("exec.txt"))]
-    Exec(queue::args::ExecArgs),
+    Exec(verbs::args::ExecArgs),
     #[command(flatten)]
     Tool(start::Tool),
     /// Print the help of a command

@@ -5,6 +5,7 @@ mod run;
 mod start;
 mod top;
 mod trying;
+mod verbs;
 
 use std::process::ExitCode;
 

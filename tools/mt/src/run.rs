@@ -6,10 +6,9 @@ use std::path::Path;
 use cli::{Console, Exit, Failure, Output};
 use doc::DeviceKind;
 use jobs::process::again;
-use queue::{submit, verbs, wait};
 
 use crate::args::{Args, Verb};
-use crate::{start, top, trying};
+use crate::{start, top, trying, verbs};
 
 /// Runs the command.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -29,19 +28,19 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             Some(commands) => trying::work(&commands, args.output.as_ref(), console),
             None => start::run(&args, console),
         },
-        Verb::Sweep(args) => submit::sweep(&args, console),
+        Verb::Sweep(args) => verbs::sweep(&args, console),
         Verb::Queue(args) => verbs::queue(&args, console),
-        Verb::Add(args) => submit::add(&args, console),
+        Verb::Add(args) => verbs::add(&args, console),
         Verb::Status(args) => verbs::status(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Logs(args) => verbs::logs(&args, console),
         Verb::Results(args) => verbs::results(&args),
-        Verb::Numbers(args) => queue::numbers::print(&args, console),
+        Verb::Numbers(args) => verbs::numbers::print(&args, console),
         Verb::Retry(args) => verbs::retry(&args, console),
         Verb::Cancel(args) => verbs::cancel(&args, console),
         Verb::Pause(args) => verbs::pause(&args, console),
-        Verb::Wait(args) => wait::wait(&args, console),
-        Verb::Exec(args) => queue::exec(&args, console),
+        Verb::Wait(args) => verbs::wait(&args, console),
+        Verb::Exec(args) => verbs::exec(&args, console),
         Verb::Tool(tool) => {
             let (name, words) = tool.split();
             let error = start::tool(name).args(words).exec();

@@ -1,6 +1,3 @@
-use schemars::generate::SchemaSettings;
-use serde_json::Value;
-
 use crate::Code;
 use crate::wire::{self, Wire};
 
@@ -93,23 +90,6 @@ pub(crate) fn unknown(found: &str) -> (String, String) {
             Code::WrongSchema.action().to_owned(),
         ),
     }
-}
-
-pub(crate) fn schema_of<W: Wire>() -> Value {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator.into_root_schema_for::<W>().to_value();
-    if W::RECORD.is_none() {
-        // A generic type has no name of its own for this document.
-        schema["title"] = W::SCHEMA.into();
-    }
-    let fixed = |text: &str| serde_json::json!({"const": text, "type": "string"});
-    if let Some(properties) = schema.get_mut("properties") {
-        properties["schema"] = fixed(W::SCHEMA);
-        if let Some(record) = W::RECORD {
-            properties["record"] = fixed(record);
-        }
-    }
-    schema
 }
 
 /// Every JSON Schema: file name and text, in a fixed order.

@@ -35,6 +35,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -80,7 +81,7 @@ macro_rules! wire_form {
 
             fn schema() -> &'static serde_json::Value {
                 static SCHEMA: std::sync::OnceLock<serde_json::Value> = std::sync::OnceLock::new();
-                SCHEMA.get_or_init(crate::schema::schema_of::<$form>)
+                SCHEMA.get_or_init(crate::wire::schema_of::<$form>)
             }
 
             fn line(&self) -> serde_json::Result<Vec<u8>> {
@@ -90,6 +91,24 @@ macro_rules! wire_form {
     };
 }
 pub(crate) use wire_form;
+
+/// The JSON Schema of `W`, made anew; [`Wire::schema`] keeps it.
+pub(crate) fn schema_of<W: Wire>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<W>().to_value();
+    if W::RECORD.is_none() {
+        // A generic type has no name of its own for this document.
+        schema["title"] = W::SCHEMA.into();
+    }
+    let fixed = |text: &str| serde_json::json!({"const": text, "type": "string"});
+    if let Some(properties) = schema.get_mut("properties") {
+        properties["schema"] = fixed(W::SCHEMA);
+        if let Some(record) = W::RECORD {
+            properties["record"] = fixed(record);
+        }
+    }
+    schema
+}
 
 /// Maximum number of tasks that run together.
 pub(crate) const MAX_TASKS: usize = 64;

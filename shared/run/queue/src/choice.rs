@@ -1,9 +1,9 @@
 //! A job's own choice of GPUs, interpreted as CUDA does.
 
 /// The variable that lists the GPUs visible to a program.
-pub(crate) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// The variable that says in which order GPUs are numbered.
-pub(crate) const ORDER: &str = "CUDA_DEVICE_ORDER";
+pub const ORDER: &str = "CUDA_DEVICE_ORDER";
 
 /// The GPU numbers of the server: which GPU has which number.
 #[derive(Debug, Default)]

@@ -200,18 +200,19 @@ pub struct Placed {
 }
 
 /// Where jobs run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum On {
-    /// A GPU of this machine that MPS can share if there is one, else the processors
+    /// A GPU of this machine that MPS can share if there is one, else the processors.
     Auto,
-    /// The processors
+    /// The processors.
     Cpu,
 }
 
 impl On {
     /// Its name on the command line.
-    pub(crate) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Cpu => "cpu",

@@ -4,8 +4,7 @@
 //! jobs run under which shares, and an [`explore::Explorer`] finds how many together give the highest throughput. None
 //! of them starts a process or reads a clock, so tests run them in virtual time.
 //!
-//! [`server::Server`] carries out the decisions, [`client::Queue`] talks to it, and [`verbs`] are the commands for
-//! users and programs.
+//! [`server::Server`] carries out the decisions, and [`client::Queue`] talks to it for the commands of `mt`.
 //!
 //! Invariants:
 //!
@@ -15,12 +14,10 @@
 //!   limits;
 //! - one process for each queue writes its journal and starts its jobs.
 
-mod admit;
 mod after;
 mod answer;
-pub mod args;
 pub mod book;
-mod choice;
+pub mod choice;
 pub mod client;
 pub mod command;
 pub mod devices;
@@ -38,8 +35,7 @@ mod memory;
 pub mod message;
 mod meter;
 pub mod metrics;
-pub mod numbers;
-mod others;
+pub mod others;
 mod place;
 pub mod policy;
 pub mod processors;
@@ -50,13 +46,7 @@ mod search;
 pub mod server;
 pub mod show;
 mod socket;
-pub mod speak;
-mod store;
-pub mod submit;
+pub mod store;
 mod values;
-pub mod verbs;
-pub mod wait;
 mod watch;
 mod why;
-
-pub use admit::exec;

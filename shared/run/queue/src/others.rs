@@ -10,15 +10,15 @@ use crate::book::{Entry, Id};
 
 /// Variable in every job and every admitted program: its number and the queue's folder. A program below it that asks
 /// for admission already has its place.
-pub(crate) const JOB: &str = "MT_QUEUE_JOB";
+pub const JOB: &str = "MT_QUEUE_JOB";
 
 /// The value of [`JOB`].
-pub(crate) fn mark(folder: &Path, id: Id) -> String {
+pub fn mark(folder: &Path, id: Id) -> String {
     format!("{id}:{}", folder.display())
 }
 
 /// The job of this queue in which this process runs, if it does.
-pub(crate) fn own_job(folder: &Path) -> Option<Id> {
+pub fn own_job(folder: &Path) -> Option<Id> {
     let mark = std::env::var(JOB).ok()?;
     let (id, of) = mark.split_once(':')?;
     (Path::new(of) == folder)

@@ -7,13 +7,15 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::verbs::args::QueueDir;
 use clap::ValueHint;
 use cli::{Exit, Failure, Output};
 use doc::{Documents, Frames, ReadError, RunEvent};
 use jobs::Signals;
-use queue::args::QueueDir;
 use queue::client::Queue;
-use queue::{show, speak};
+use queue::show;
+
+use crate::verbs::speak;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 

@@ -8,9 +8,9 @@ mod write;
 
 use cli::{Console, Exit, Failure};
 
-use crate::args::QueueArg;
-use crate::speak::{failure, open, say, say_json};
-use crate::store;
+use super::args::QueueArg;
+use super::speak::{failure, open, say, say_json};
+use queue::store;
 
 use forms::Form;
 use found::Found;

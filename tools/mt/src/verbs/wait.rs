@@ -6,12 +6,12 @@ use std::time::Duration;
 use cli::{Console, Exit, Failure};
 use jobs::Signals;
 
-use crate::args::WaitArgs;
-use crate::book::Id;
-use crate::client::Queue;
-use crate::message::{JobStatus, Status, Word};
-use crate::show;
-use crate::speak::{failure, open, say_json, unknown};
+use super::args::WaitArgs;
+use super::speak::{failure, open, say_json, unknown};
+use queue::book::Id;
+use queue::client::Queue;
+use queue::message::{JobStatus, Status, Word};
+use queue::show;
 
 /// Polling interval of a waiting client.
 const LOOK: Duration = Duration::from_millis(300);

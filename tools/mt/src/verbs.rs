@@ -1,5 +1,16 @@
 //! The commands of `mt` that talk to a queue.
 
+pub mod args;
+mod exec;
+pub mod numbers;
+pub mod speak;
+mod submit;
+mod wait;
+
+pub use exec::exec;
+pub use submit::{add, sweep};
+pub use wait::wait;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,15 +20,15 @@ use cli::{Console, Exit, Failure, Output};
 use jobs::Signals;
 use serde::Serialize;
 
-use crate::args::{CancelArgs, LogsArgs, PauseArgs, QueueArgs, ResultsArgs, RetryArgs, StatusArgs};
-use crate::book::{Id, Wishes};
-use crate::client::{Queue, READY};
-use crate::logs::{self, Follower};
-use crate::message::{JobStatus, Request};
-use crate::results::{self, Row};
-use crate::server::Server;
-use crate::show;
-use crate::speak::{failure, open, report, say, say_json, unknown};
+use args::{CancelArgs, LogsArgs, PauseArgs, QueueArgs, ResultsArgs, RetryArgs, StatusArgs};
+use queue::book::{Id, On, Wishes};
+use queue::client::{Queue, READY};
+use queue::logs::{self, Follower};
+use queue::message::{JobStatus, Request};
+use queue::results::{self, Row};
+use queue::server::Server;
+use queue::show;
+use speak::{failure, open, report, say, say_json, unknown};
 
 /// Polling interval of a log that is followed.
 const LOOK: Duration = Duration::from_millis(200);
@@ -274,7 +285,7 @@ pub fn queue(args: &QueueArgs, console: &Console) -> Result<Exit, Failure> {
     let wishes = Wishes {
         most: most.filter(|_| args.group.is_none()),
         memory: args.memory.map(units::Bytes::get),
-        device: args.device,
+        device: args.device.map(On::from),
         grace_ms: args.grace.map(millis),
         groups: args.group.clone().zip(most).into_iter().collect(),
     };

@@ -3,9 +3,9 @@
 use cli::{Console, Exit, Failure, Output};
 use serde::Serialize;
 
-use crate::args::QueueDir;
-use crate::book::Id;
-use crate::client::{ClientError, Queue};
+use super::args::QueueDir;
+use queue::book::Id;
+use queue::client::{ClientError, Queue};
 
 /// Converts a failure of the queue into one of the tool, with its exit status.
 #[must_use]

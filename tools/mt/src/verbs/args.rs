@@ -9,7 +9,7 @@ use clap::ValueHint;
 use clap::builder::TypedValueParser as _;
 use units::{Bytes, Share};
 
-use crate::book::{Id, On};
+use queue::book::{Id, On};
 
 /// Which queue.
 #[derive(Debug, Clone, clap::Args)]
@@ -425,8 +425,26 @@ pub struct QueueArgs {
     pub memory: Option<Bytes>,
     /// Where jobs run, from the next server on
     #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<On>,
+    pub device: Option<DeviceArg>,
     /// Stop the server; running jobs are ended, and started again by the next server
     #[arg(long, conflicts_with_all = ["most", "memory", "device", "grace"])]
     pub stop: bool,
+}
+
+/// Where jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceArg {
+    /// A GPU of this machine that MPS can share if there is one, else the processors
+    Auto,
+    /// The processors
+    Cpu,
+}
+
+impl From<DeviceArg> for On {
+    fn from(device: DeviceArg) -> Self {
+        match device {
+            DeviceArg::Auto => Self::Auto,
+            DeviceArg::Cpu => Self::Cpu,
+        }
+    }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use cli::{Console, Exit, Failure, shell_word};
 
-use crate::args::{AddArgs, JobArgs, StartArgs, Stray, SweepArgs};
-use crate::book::{Demand, Group, Id, QueuedJob};
-use crate::client::Queue;
-use crate::command::{Refused, TemplatedCommand, of_lines, of_words};
-use crate::message::Request;
-use crate::results;
-use crate::speak::{Changed, failure, open, ranges, say, say_json};
-use crate::wait::wait_for;
+use super::args::{AddArgs, JobArgs, StartArgs, Stray, SweepArgs};
+use super::speak::{Changed, failure, open, ranges, say, say_json};
+use super::wait::wait_for;
+use queue::book::{Demand, Group, Id, QueuedJob};
+use queue::client::Queue;
+use queue::command::{Refused, TemplatedCommand, of_lines, of_words};
+use queue::message::Request;
+use queue::results;
 
 /// Maximum bytes of the jobs in one request; the server reads at most 512 MiB, which must also hold the environment.
 const MOST_BYTES: usize = 60 << 20;

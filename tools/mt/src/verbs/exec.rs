@@ -9,15 +9,15 @@ use cli::{Console, Exit, Failure};
 use jobs::process::{Identity, this_program};
 use units::Share;
 
-use crate::args::ExecArgs;
-use crate::book::{Id, QueuedJob};
-use crate::choice::{ORDER, VISIBLE};
-use crate::client::Queue;
-use crate::command::template_of;
-use crate::message::{Request, Word};
-use crate::others::{JOB, mark, own_job};
-use crate::speak::{failure, open};
-use crate::submit::group;
+use super::args::ExecArgs;
+use super::speak::{failure, open};
+use super::submit::group;
+use queue::book::{Id, QueuedJob};
+use queue::choice::{ORDER, VISIBLE};
+use queue::client::Queue;
+use queue::command::template_of;
+use queue::message::{Request, Word};
+use queue::others::{JOB, mark, own_job};
 
 /// Polling interval: short compared with the start-up of a training, and a hundred waiting programs still cost the
 /// server only a hundredth of a core.

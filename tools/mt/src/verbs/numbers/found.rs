@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::learnt::Learnt;
-use crate::message::{JobStatus, Word};
+use queue::learnt::Learnt;
+use queue::message::{JobStatus, Word};
 
 /// What was learnt about a template on a device. Unknown values are absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
