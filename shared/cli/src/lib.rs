@@ -45,7 +45,7 @@ pub use jobs::program::shell_word;
 pub use lines::{LONGEST, Line, Lines};
 pub use meta::run;
 pub use named::{Tool, run_named};
-pub use output::{Existing, Output, Replaced};
+pub use output::{Existing, Output, Replaced, summarise_by};
 pub use signals::ending_signals;
 pub use spool::{Spool, Worth};
 pub use text::{job_line, one_line, terminal};

@@ -6,18 +6,17 @@
 //! - if input is rejected, the old file stays unchanged;
 //! - an existing profile or run is replaced only on request;
 //! - on a terminal, a summary replaces the document unless the whole document is requested
-//!   ([`screen`]).
+//!   ([`summarise_by`]).
 
 mod existing;
 mod file;
-mod screen;
 
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,7 +31,38 @@ use crate::{Console, Exit, Failure, startup, terminal};
 pub use existing::Existing;
 use existing::keep;
 use file::{Appears, OutputFile};
-use screen::Held;
+
+/// A summary of documents for a terminal of a width; `None` if there is none.
+type Summary = fn(&[u8], Option<u16>) -> Option<String>;
+
+static SUMMARY: OnceLock<Summary> = OnceLock::new();
+
+/// From now on, `summary` replaces documents on a terminal. A tool calls it before [`crate::run`]; without it, the
+/// terminal shows the documents.
+pub fn summarise_by(summary: Summary) {
+    // Only the first call counts, and a program has one.
+    let _ = SUMMARY.set(summary);
+}
+
+/// Documents to summarise at the end.
+#[derive(Debug, Default)]
+struct Held {
+    documents: Vec<u8>,
+    /// Whether records of profiles and runs are summarised, too. Tools that answer event by event cannot do that.
+    records: bool,
+}
+
+impl Held {
+    fn take<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
+        doc::write_line(&mut self.documents, document).map_err(|error| Failure::write(&error))
+    }
+
+    /// The summary; for documents without one, the documents themselves.
+    fn summary(&self, width: Option<u16>) -> String {
+        let summary = SUMMARY.get().and_then(|of| of(&self.documents, width));
+        summary.unwrap_or_else(|| String::from_utf8_lossy(&self.documents).into_owned())
+    }
+}
 
 /// Destination of documents: standard output or a file.
 pub struct Output {

@@ -14,6 +14,7 @@ use cli::{Console, Exit, Failure};
 /// Runs the tool with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    cli::summarise_by(report::summary);
     cli::run::<Args>("mt-cluster", run)
 }
 

@@ -8,5 +8,6 @@ use std::process::ExitCode;
 /// Runs the tool with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    cli::summarise_by(report::summary);
     cli::run::<args::Args>("mt-overlap", run::run)
 }

@@ -10,6 +10,7 @@ use cli::{Console, Exit, Failure};
 /// Runs the tool with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    cli::summarise_by(report::summary);
     cli::run::<args::Args>("mt-profile", run)
 }
 

@@ -2,6 +2,7 @@ use std::io::BufRead;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::place;
 use crate::schema;
@@ -133,9 +134,17 @@ impl Frame {
 
     pub(crate) fn wire<W: Wire>(&self) -> Result<W, ReadError> {
         // `None`: only the schema has found a fault.
-        let accept = |bytes: &[u8]| match strict::<W>(bytes) {
-            Ok(_) if W::HAS_RANGES && !shape::structural_faults::<W>(bytes).is_empty() => Err(None),
-            parsed => parsed.map_err(Some),
+        let accept = |bytes: &[u8]| {
+            if !W::HAS_RANGES {
+                return strict::<W>(bytes).map_err(Some);
+            }
+            match serde_json::from_slice::<Value>(bytes) {
+                Ok(value) if shape::faults::<W>(&value).is_empty() => {
+                    serde_path_to_error::deserialize(value).map_err(Some)
+                }
+                Ok(_) => Err(None),
+                Err(_) => strict::<W>(bytes).map_err(Some),
+            }
         };
         let error = match accept(&self.bytes) {
             Ok(wire) => return Ok(wire),

@@ -19,7 +19,8 @@ pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
     serde_json::from_slice(bytes).map_or_else(|_| Vec::new(), |value| faults::<W>(&value))
 }
 
-fn faults<W: Wire>(value: &Value) -> Vec<Fault> {
+/// All deviations of a value.
+pub(crate) fn faults<W: Wire>(value: &Value) -> Vec<Fault> {
     let root = W::schema();
     let mut checker = Checker::default();
     Shape { root }.compare(root, value, &mut checker);

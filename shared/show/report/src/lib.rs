@@ -10,9 +10,11 @@ mod number;
 mod page;
 mod picture;
 mod render;
+mod summary;
 
 pub use content::{Reporter, verdict_note};
 pub use error::RenderError;
 pub use page::{Cell, Column, Report, Table, Track};
 pub use picture::Picture;
 pub use render::{csv, html, markdown, perfetto, svg, terminal};
+pub use summary::summary;
