@@ -86,11 +86,14 @@ fn shuffled(n: usize, rng: &mut SmallRng) -> Vec<usize> {
     order
 }
 
-/// One random change: two downloads swap, one moves, or a hold of compute or of a download is set or released.
+/// One random change: two downloads swap, one moves, a hold of compute or of a download is set or released, or two
+/// tasks swap their whole parts in the round. Without the last, exchanging a member of two pairs that compute together
+/// takes several changes, most of which make the round longer: on 60 tables of 6 to 8 tasks rounds were 0.06 % longer in
+/// the mean, 0.96 % at worst, than the best that 16 times as many plays found, with it 0.02 and 0.20 %.
 fn change(round: &mut HeldRound, rng: &mut SmallRng) {
     let n = round.downloads.len();
     let (i, j) = (rng.random_range(0..n), rng.random_range(0..n));
-    match rng.random_range(0..6) {
+    match rng.random_range(0..7) {
         0 => round.downloads.swap(i, j),
         1 if i < j => round.downloads[i..=j].rotate_left(1),
         1 => round.downloads[j..=i].rotate_right(1),
@@ -98,6 +101,7 @@ fn change(round: &mut HeldRound, rng: &mut SmallRng) {
         3 => round.compute_until[i] = None,
         4 if i != j => round.download_until[i] = Some(download_waits_for(j, rng)),
         5 => round.download_until[i] = None,
+        6 if i != j => round.swap_tasks(i, j),
         _ => {}
     }
 }

@@ -44,6 +44,24 @@ impl HeldRound {
         self.compute_until.copy_from_slice(&other.compute_until);
     }
 
+    /// Task `i` takes the place of `j` in the order and in all holds, and `j` that of `i`.
+    pub fn swap_tasks(&mut self, i: usize, j: usize) {
+        let swapped = |task: &mut usize| {
+            if *task == i {
+                *task = j;
+            } else if *task == j {
+                *task = i;
+            }
+        };
+        self.downloads.iter_mut().for_each(swapped);
+        for held in [&mut self.download_until, &mut self.compute_until] {
+            held.swap(i, j);
+            held.iter_mut()
+                .flatten()
+                .for_each(|until| swapped(&mut until.0));
+        }
+    }
+
     /// All holds, those of compute first.
     pub fn holds(&self) -> Holds {
         let of = |phase: PhaseKind, held: &[Option<Until>]| -> Holds {
@@ -213,6 +231,21 @@ mod tests {
     use super::*;
     use crate::{Link, RoundTask, TableRates, simulate_held};
 
+    fn random_round(rng: &mut SmallRng, n: usize) -> HeldRound {
+        let mut round = HeldRound::new((0..n).collect());
+        round.downloads.shuffle(rng);
+        for i in 0..n {
+            let kinds = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];
+            for held in [&mut round.compute_until, &mut round.download_until] {
+                let until = rng.random_range(0..n);
+                if until != i && rng.random_range(0..3) == 0 {
+                    held[i] = Some((until, kinds[rng.random_range(0..3)]));
+                }
+            }
+        }
+        round
+    }
+
     /// Rounds with random holds have the same makespan as with the player that keeps every phase,
     /// and an infinite one exactly where that player refuses holds that wait for themselves.
     #[test]
@@ -233,17 +266,7 @@ mod tests {
                 upload_s: time(rng),
             };
             let instance = Instance::new((0..n).map(job).collect(), Link::Full).unwrap();
-            let mut round = HeldRound::new((0..n).collect());
-            round.downloads.shuffle(rng);
-            for i in 0..n {
-                let kinds = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];
-                for held in [&mut round.compute_until, &mut round.download_until] {
-                    let until = rng.random_range(0..n);
-                    if until != i && rng.random_range(0..3) == 0 {
-                        held[i] = Some((until, kinds[rng.random_range(0..3)]));
-                    }
-                }
-            }
+            let round = random_round(rng, n);
             let mut cache = RateCache::at(&rates, n, &[]);
             let single = case % 2 == 0;
             let mut player = HeldPlayer::new(&instance, &mut cache, single);
@@ -277,5 +300,49 @@ mod tests {
             played > 500 && stuck > 100,
             "{played} played, {stuck} stuck"
         );
+    }
+
+    /// Among tasks that swap their work and rates, too, nothing has changed but their names.
+    #[test]
+    fn tasks_that_swap_places_and_work_take_as_long() {
+        let mut played = 0;
+        for case in 0..500 {
+            let rng = &mut SmallRng::seed_from_u64(case);
+            let n = rng.random_range(2..=5);
+            let (i, j) = (rng.random_range(0..n), rng.random_range(0..n));
+            let renamed = |k: usize| match k {
+                k if k == i => j,
+                k if k == j => i,
+                k => k,
+            };
+            let mut tables = [TableRates::new(), TableRates::new()];
+            for set in 1..1 << n {
+                let mut row: Vec<f64> = (0..n).map(|_| rng.random_range(0.2..2.0)).collect();
+                tables[0].insert(set, row.clone());
+                row.swap(i, j);
+                tables[1].insert(members(set).map(|k| 1 << renamed(k)).sum(), row);
+            }
+            let job = |_| RoundTask {
+                download_s: rng.random_range(0.1..4.0),
+                work: rng.random_range(0.1..4.0),
+                upload_s: rng.random_range(0.1..4.0),
+            };
+            let mut jobs: Vec<RoundTask> = (0..n).map(job).collect();
+            let mut round = random_round(rng, n);
+            let [first, second] = tables.map(|table| {
+                let instance = Instance::new(jobs.clone(), Link::Full).unwrap();
+                let mut cache = RateCache::at(&table, n, &[]);
+                let s = HeldPlayer::new(&instance, &mut cache, false).play(&round, f64::INFINITY);
+                jobs.swap(i, j);
+                round.swap_tasks(i, j);
+                s
+            });
+            assert!(
+                first == second || (first - second).abs() <= 1e-9 * first,
+                "case {case}: {first} not {second}"
+            );
+            played += usize::from(first.is_finite());
+        }
+        assert!(played > 150, "{played} played");
     }
 }

@@ -1,9 +1,10 @@
-//! Rivals of the search: all orders, and an iterated local search with its own code.
+//! Rivals of the search, with their own code: all orders, an iterated local search, annealing with waits.
 
 use std::time::{Duration, Instant};
 
 use overlap::{Instance, Rates, RoundTask};
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::rows::BenchError;
@@ -152,4 +153,170 @@ pub fn iterated_local_search(
         order_s = simulator.makespan(&order)?;
     }
     Ok(best)
+}
+
+/// Order of downloads and of uploads, and for each task the one whose compute must end before its own begins.
+#[derive(Clone)]
+struct Plan {
+    downloads: Vec<usize>,
+    uploads: Vec<usize>,
+    waits: Vec<Option<usize>>,
+}
+
+/// A transfer under way and its remaining seconds.
+type Under = Option<(usize, f64)>;
+
+/// Where a task is in its round.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum At {
+    Start,
+    Downloaded,
+    Computing,
+    Computed,
+    Uploaded,
+}
+
+/// The best round that simulated annealing over orders and waits of compute finds in a given time. Each annealing
+/// starts from a random plan and ends after 600 plays without a better one.
+pub fn annealing_with_waits(
+    instance: &Instance,
+    rates: &dyn Rates,
+    time: Duration,
+) -> Result<f64, BenchError> {
+    let (jobs, n) = (instance.jobs(), instance.len());
+    let mut table = vec![0.0; n << n];
+    for set in 1..1u64 << n {
+        let row = set as usize * n;
+        rates.rates(set, &[], &mut table[row..row + n])?;
+    }
+    let mut rng = SmallRng::seed_from_u64(7);
+    let end = Instant::now() + time;
+    let mut best = f64::INFINITY;
+    while Instant::now() < end {
+        let mut here = random_plan(n, &mut rng);
+        let mut here_s = play(jobs, &table, &here, f64::INFINITY);
+        let mut temperature = 0.02 * if here_s.is_finite() { here_s } else { 1.0 };
+        let mut stale = 0;
+        while stale < 600 {
+            let mut trial = here.clone();
+            change(&mut trial, &mut rng);
+            let trial_s = play(jobs, &table, &trial, here_s + 5.0 * temperature);
+            stale += 1;
+            if trial_s < here_s
+                || trial_s.is_finite()
+                    && ((here_s - trial_s) / temperature).exp() > rng.random::<f64>()
+            {
+                if trial_s < here_s - 1e-9 {
+                    stale = 0;
+                }
+                (here, here_s) = (trial, trial_s);
+                best = best.min(here_s);
+            }
+            temperature *= 0.998;
+        }
+    }
+    Ok(best)
+}
+
+fn random_plan(n: usize, rng: &mut SmallRng) -> Plan {
+    let mut downloads: Vec<usize> = (0..n).collect();
+    downloads.shuffle(rng);
+    let mut uploads = downloads.clone();
+    if rng.random() {
+        uploads.shuffle(rng);
+    }
+    let mut waits = vec![None; n];
+    if rng.random() {
+        for (i, wait) in waits.iter_mut().enumerate() {
+            let k = rng.random_range(0..n);
+            *wait = (k != i && rng.random_range(0..4) == 0).then_some(k);
+        }
+    }
+    Plan {
+        downloads,
+        uploads,
+        waits,
+    }
+}
+
+fn change(plan: &mut Plan, rng: &mut SmallRng) {
+    let n = plan.downloads.len();
+    let (i, j) = (rng.random_range(0..n), rng.random_range(0..n));
+    let place = |order: &[usize], task: usize| order.iter().position(|&k| k == task);
+    match rng.random_range(0..6) {
+        0 => plan.downloads.swap(i, j),
+        1 => plan.uploads.swap(i, j),
+        2 => {
+            let (a, b) = (plan.downloads[i], plan.downloads[j]);
+            plan.downloads.swap(i, j);
+            if let (Some(a), Some(b)) = (place(&plan.uploads, a), place(&plan.uploads, b)) {
+                plan.uploads.swap(a, b);
+            }
+        }
+        3 if i != j => plan.waits[i] = Some(j),
+        4 => plan.waits[i] = None,
+        5 => {
+            let task = plan.downloads.remove(i);
+            plan.downloads.insert(j, task);
+        }
+        _ => {}
+    }
+}
+
+/// The makespan of a plan, or infinity if it is above `limit` or waits for itself.
+fn play(jobs: &[RoundTask], table: &[f64], plan: &Plan, limit: f64) -> f64 {
+    const SAME: f64 = 1e-9;
+    let n = jobs.len();
+    let mut at = [At::Start; 16];
+    let mut left = [0.0_f64; 16];
+    let (mut down, mut up): (Under, Under) = (None, None);
+    let (mut downloads, mut uploads, mut done, mut now) = (0, 0, 0, 0.0);
+    while done < n {
+        if now > limit {
+            return f64::INFINITY;
+        }
+        if down.is_none() && downloads < n {
+            let i = plan.downloads[downloads];
+            down = Some((i, jobs[i].download_s));
+            downloads += 1;
+        }
+        if up.is_none() && uploads < n && at[plan.uploads[uploads]] == At::Computed {
+            let i = plan.uploads[uploads];
+            up = Some((i, jobs[i].upload_s));
+            uploads += 1;
+        }
+        let mut active = 0_usize;
+        for i in 0..n {
+            if at[i] == At::Downloaded && plan.waits[i].is_none_or(|k| at[k] >= At::Computed) {
+                at[i] = At::Computing;
+                left[i] = jobs[i].work;
+            }
+            active |= usize::from(at[i] == At::Computing) << i;
+        }
+        let computing = || (0..n).filter(|i| active & 1 << i != 0);
+        let transfers = [down, up].into_iter().flatten().map(|t| t.1);
+        let ends = computing().map(|i| left[i] / table[active * n + i]);
+        let step = transfers.chain(ends).fold(f64::INFINITY, f64::min);
+        if step.is_infinite() {
+            return f64::INFINITY;
+        }
+        now += step;
+        for i in computing() {
+            left[i] -= table[active * n + i] * step;
+            if left[i] <= SAME * jobs[i].work {
+                at[i] = At::Computed;
+            }
+        }
+        for (transfer, becomes) in [(&mut down, At::Downloaded), (&mut up, At::Uploaded)] {
+            if let Some((i, rest)) = transfer {
+                *rest -= step;
+                if *rest <= SAME {
+                    at[*i] = becomes;
+                    done += usize::from(becomes == At::Uploaded);
+                    *transfer = None;
+                }
+            }
+        }
+    }
+    now
 }

@@ -5,12 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overlap::{Instance, OrderOptions, Rates, lower_bounds, solve};
+use overlap::{Instance, OrderOptions, Rates, Schedules, lower_bounds, solve};
 use testkit::bench::Row;
 
 use crate::federation::Devices;
 use crate::paper::{Counted, Predicted};
-use crate::rivals::{all_orders, iterated_local_search};
+use crate::rivals::{all_orders, annealing_with_waits, iterated_local_search};
 use crate::rounds::{self, Round};
 
 /// Relative difference below which two times are equal.
@@ -38,6 +38,9 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
         if wanted(&name) {
             rows.extend(against_search(&name, &rounds::co_run(n, 7)?)?);
         }
+    }
+    if wanted("overlap_waits") {
+        rows.push(waits()?);
     }
     if wanted("overlap_search_162") {
         rows.push(paper_search("overlap_search_162", 3, 162)?);
@@ -156,6 +159,50 @@ fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2],
             format!("median time of the same; the longest took {worst_s:.2} s"),
         ),
     ])
+}
+
+/// Orders and waits compared with a second annealing that has much more time.
+fn waits() -> Result<Row, BenchError> {
+    const ROUNDS: u64 = 24;
+    const TIME: Duration = Duration::from_millis(2500);
+    // No constant of the search was chosen on these.
+    const FIRST_SEED: u64 = 575_000;
+    let (mut ahead, mut same, mut longest_ms) = (0, 0, 0.0_f64);
+    let (mut behind, mut theirs_behind) = (0.0_f64, 0.0_f64);
+    for Round {
+        name,
+        instance,
+        rates,
+    } in &rounds::contended(FIRST_SEED, ROUNDS)?
+    {
+        let (found, ms) = milliseconds(|| order(instance, rates))?;
+        let theirs = annealing_with_waits(instance, rates, TIME)?;
+        let ratio = found.schedule.makespan_s / theirs;
+        if ratio > 1.0 + SAME && found.proven() && found.certificate.class == Schedules::Any {
+            return Err(format!("{name}: proven, but {theirs} s is shorter").into());
+        }
+        if (ratio - 1.0).abs() <= SAME {
+            same += 1;
+        } else {
+            ahead += usize::from(ratio < 1.0);
+            behind = behind.max(ratio - 1.0);
+            theirs_behind = theirs_behind.max(1.0 / ratio - 1.0);
+        }
+        longest_ms = longest_ms.max(ms);
+    }
+    Ok(Row::new(
+        "overlap_waits_behind",
+        (100.0 * behind, "%"),
+        (
+            "annealing of orders and waits, 2.5 s",
+            100.0 * theirs_behind,
+        ),
+        format!(
+            "how much longer than with the other the worst of {ROUNDS} rounds of 6 to 8 tasks is; \
+             {ahead} ahead of the baseline, {same} the same; the longest took {:.2} s",
+            longest_ms / 1e3
+        ),
+    ))
 }
 
 /// Orders and batch sizes together, with every prediction.
