@@ -241,11 +241,11 @@ impl Lane {
         room.jobs.saturating_add(more.max(1) as usize)
     }
 
-    /// Bytes that must be free before a job of a new template starts beside others; `None`: no template is known, so it
-    /// runs alone.
+    /// Bytes that must be free before a job of a new template starts beside others, and that are then reserved for it;
+    /// `None`: no template is known, so it runs alone.
     fn beside(&self, largest: Option<u64>) -> Option<u64> {
-        let known = largest.or(self.guess());
-        known.map(|bytes| bytes.saturating_mul(NEW))
+        let twice = largest.map(|bytes| bytes.saturating_mul(NEW));
+        twice.or(self.guess())
     }
 
     /// Adds a job, running or about to start, to the resources in use.
@@ -263,8 +263,7 @@ impl Lane {
             Need::Unknown(largest) => {
                 room.new.insert(kind.template.clone());
                 room.unknown |= self.guess().is_none();
-                let twice = largest.map(|bytes| bytes.saturating_mul(NEW));
-                twice.or(self.guess()).unwrap_or(0)
+                self.beside(largest).unwrap_or(0)
             }
         };
         room.jobs += 1;
