@@ -161,6 +161,7 @@ impl Lane {
             if learnt.peak.map_or(flat, |known| peak > known) {
                 learnt.peak = Some(peak);
             }
+            learnt.growing &= !flat;
         }
         self.sight = Some(sight);
     }
@@ -188,6 +189,7 @@ impl Lane {
         let peak = peak.max(seen).unwrap_or(0);
         if self.sight.is_some() {
             let learnt = explorer.learnt_mut(template);
+            learnt.growing |= learnt.peak.is_none();
             learnt.peak = match learnt.peak {
                 // The increase after a shortage was a guess, so it is reduced step by step.
                 Some(known) if learnt.short && known > peak => {

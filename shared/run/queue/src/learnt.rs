@@ -26,6 +26,9 @@ pub struct Learnt {
     /// The peak comes from jobs that have ended, and not only from one that still runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ended: bool,
+    /// The memory of every job so far still grew when it ended, so a job on a slower device may reach more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub growing: bool,
     /// A job ran out of memory, so `peak` was raised.
     #[serde(default, skip_serializing_if = "is_false")]
     pub short: bool,
@@ -112,6 +115,7 @@ impl Default for Learnt {
             cap: None,
             peak: None,
             ended: false,
+            growing: false,
             short: false,
             rate: None,
             seconds: None,
