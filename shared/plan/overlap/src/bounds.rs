@@ -1,8 +1,11 @@
+pub mod quick;
+pub mod workload;
+
 use units::Batch;
 
-use crate::cache::RateCache;
+use crate::bounds::workload::WorkloadBound;
 use crate::instance::members;
-use crate::workload_bound::WorkloadBound;
+use crate::rates::cache::RateCache;
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// Up to this many tasks, every set of active tasks is evaluated for the highest rates.

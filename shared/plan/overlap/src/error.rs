@@ -1,7 +1,7 @@
 use doc::{OtherTasks, PlanTask};
 use units::TaskId;
 
-use crate::set::MAX_TASKS;
+use crate::instance::set::MAX_TASKS;
 
 /// Longest round, in seconds: 30,000 years. In a longer one, the 15 digits of a number can no longer distinguish the
 /// start and the end of a phase of one second.

@@ -7,8 +7,8 @@ use predict::Predictor;
 use units::{Batch, Samples, Share, TaskId};
 
 use crate::error::PlanError;
+use crate::plan::renew::renewed;
 use crate::plan::{PlanRequest, order_plan};
-use crate::renew::renewed;
 use crate::solve::OrderOptions;
 
 /// One device of a federation and its part in the round.

@@ -1,5 +1,8 @@
+pub mod batches;
+pub mod set;
+
 use crate::OverlapError;
-use crate::set::{MAX_TASKS, Set};
+use crate::instance::set::{MAX_TASKS, Set};
 
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]

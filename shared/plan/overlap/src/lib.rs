@@ -19,49 +19,30 @@
 //!   with any idling.
 //! * The same input gives the same answer, unless a time limit ends the search.
 
-mod anneal;
-mod anytime;
-mod batches;
 mod bounds;
-mod branch;
-mod cache;
 mod error;
-mod events;
 mod federation;
-mod full;
-mod gpu;
-mod half;
-mod held;
 mod instance;
 mod plan;
-mod player;
-mod quick_bound;
+mod play;
 mod rates;
-mod renew;
-mod round;
-mod schedule;
-mod serial;
-mod set;
-mod shares;
 mod solve;
-mod variation;
-mod workload_bound;
 
-pub use batches::vary;
+pub use bounds::quick::QuickBound;
 pub use bounds::{LowerBounds, lower_bounds};
 pub use error::{OverlapError, PlanError};
 pub use federation::{Device, Federation, Replanned, Shortened, shorten};
+pub use instance::batches::vary;
+pub use instance::set::{MAX_TASKS, Set};
 pub use instance::{Instance, Link, RoundTask};
+pub use plan::variation::BATCH_PERCENT;
 pub use plan::{PlanRequest, order_plan, plan_instance, workload_instance};
-pub use quick_bound::QuickBound;
+pub use play::round::{Holds, Order, Transfer, overlap_off, simulate, simulate_held};
+pub use play::schedule::{Phase, Schedule};
+pub use rates::shares::divided;
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
-pub use round::{Holds, Order, Transfer, overlap_off, simulate, simulate_held};
-pub use schedule::{Phase, Schedule};
-pub use serial::one_after_another;
-pub use set::{MAX_TASKS, Set};
-pub use shares::divided;
+pub use solve::serial::one_after_another;
 pub use solve::{
     Estimate, OrderOptions, Schedules, SolvedRound, estimate, estimate_along, may_end_before, solve,
 };
 pub use units::search::Stop;
-pub use variation::BATCH_PERCENT;

@@ -1,3 +1,6 @@
+pub mod renew;
+pub mod variation;
+
 use doc::{
     Answer, DeviceKind, Duplex, PhaseKind, Plan, Proof, RatesKind, Search, Timeline, UpdateBytes,
     Workload,
@@ -6,8 +9,8 @@ use predict::Predictor;
 use units::{Samples, Seconds, Share, TaskId};
 
 use crate::error::{LONGEST_ROUND_S, PlanError, missing};
-use crate::renew::renewed;
-use crate::variation::{Variation, planned_batches};
+use crate::plan::renew::renewed;
+use crate::plan::variation::{Variation, planned_batches};
 use crate::{
     AllActive, FixedRates, Instance, Link, ModelRates, Order, OrderOptions, OverlapError, Rates,
     RoundTask, Schedules, Set, SolvedRound, TableRates, solve,

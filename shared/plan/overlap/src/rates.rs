@@ -1,3 +1,6 @@
+pub mod cache;
+pub mod shares;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -5,7 +8,7 @@ use units::corun::{Setting, Throughput};
 use units::{Batch, Share};
 
 use crate::instance::members;
-use crate::shares::divided;
+use crate::rates::shares::divided;
 use crate::{OverlapError, Set};
 
 /// Rates of compute: how fast each task advances while a set of tasks computes.

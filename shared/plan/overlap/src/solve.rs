@@ -1,9 +1,12 @@
 mod anneal;
+mod annealing;
+pub mod anytime;
 mod estimate;
 mod one_at_a_time;
 mod outcome;
 mod proof;
 mod prune;
+pub mod serial;
 mod vary;
 mod waiting;
 
@@ -12,15 +15,15 @@ use std::time::{Duration, Instant};
 use units::Batch;
 use units::search::{Budget, SAME, Stop};
 
-use crate::anytime::{descend, iterate, mitten, seeds};
-use crate::batches::combinations;
 use crate::bounds::Floor;
-use crate::branch::{BranchAndBound, Step};
-use crate::cache::RateCache;
-use crate::full::FullState;
-use crate::half::HalfRound;
-use crate::player::Player;
-use crate::round::{ComputeHolds, Holds, Order, Transfer, play};
+use crate::instance::batches::combinations;
+use crate::play::branch::{BranchAndBound, Step};
+use crate::play::full_duplex::FullState;
+use crate::play::half_duplex::HalfRound;
+use crate::play::round::{ComputeHolds, Holds, Order, Transfer, play};
+use crate::play::sequence::Player;
+use crate::rates::cache::RateCache;
+use crate::solve::anytime::{descend, iterate, mitten, seeds};
 use crate::{Instance, Link, OverlapError, Rates};
 
 pub use estimate::{Estimate, estimate, estimate_along};

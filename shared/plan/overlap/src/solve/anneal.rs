@@ -6,9 +6,9 @@ use units::search::{Budget, SAME};
 use super::Search;
 use super::one_at_a_time::needed;
 use crate::Link;
-use crate::anneal::anneal;
-use crate::held::{HeldPlayer, HeldRound};
-use crate::round::Order;
+use crate::play::held::{HeldPlayer, HeldRound};
+use crate::play::round::Order;
+use crate::solve::annealing::anneal;
 
 /// With fewer plays no annealing is tried: one annealing takes some 3,000 plays for 8 tasks, and
 /// only a few of a hundred starts end at the best round.

@@ -1,9 +1,9 @@
 use units::Batch;
 use units::search::Budget;
 
-use crate::anytime::{descend, seeds};
-use crate::cache::RateCache;
-use crate::player::Player;
+use crate::play::sequence::Player;
+use crate::rates::cache::RateCache;
+use crate::solve::anytime::{descend, seeds};
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// A round in which nothing waits.

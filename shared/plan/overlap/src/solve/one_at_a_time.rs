@@ -11,11 +11,11 @@ use units::search::Budget;
 
 use super::waiting::{UNPRICED_TASKS, held_by};
 use super::{Search, best_steps, meets};
-use crate::anytime::{descend, hold_back, mitten, seeds};
 use crate::bounds::Floor;
-use crate::cache::RateCache;
-use crate::player::Player;
-use crate::round::{Holds, Order, Transfer, compute_holds, play};
+use crate::play::round::{Holds, Order, Transfer, compute_holds, play};
+use crate::play::sequence::Player;
+use crate::rates::cache::RateCache;
+use crate::solve::anytime::{descend, hold_back, mitten, seeds};
 use crate::{Instance, Link};
 
 /// Limit on simulated rounds in the descent over sequences of transfers. One sweep of `n` tasks takes about `8 n^2`,

@@ -1,8 +1,8 @@
 use units::Batch;
 use units::search::Certificate;
 
-use crate::round::{Holds, Order};
-use crate::schedule::Schedule;
+use crate::play::round::{Holds, Order};
+use crate::play::schedule::Schedule;
 
 /// Schedules covered by a certificate, from few to all. Each class includes the previous one. The
 /// best round found may wait in further ways, for a task that is downloaded later or for a

@@ -5,7 +5,7 @@ use units::search::{Certificate, SAME, Stop};
 use super::outcome::{Schedules, SolvedRound};
 use super::{Search, meets};
 use crate::bounds::Floor;
-use crate::round::{Holds, Order, overlap_off_cached, play};
+use crate::play::round::{Holds, Order, overlap_off_cached, play};
 
 impl SolvedRound {
     /// This outcome, or the round of `other` if that is shorter. `other` searched some of the same batch sizes, so

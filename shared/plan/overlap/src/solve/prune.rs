@@ -3,9 +3,9 @@ use units::search::Budget;
 
 use super::one_at_a_time::one_link;
 use super::{best_steps, meets};
-use crate::anytime::mitten;
 use crate::bounds::Floor;
-use crate::cache::RateCache;
+use crate::rates::cache::RateCache;
+use crate::solve::anytime::mitten;
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// Whether a round may end before `below_s`, in any order and with any holds that [`crate::solve()`] considers. It

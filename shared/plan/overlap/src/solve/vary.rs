@@ -1,10 +1,10 @@
 use units::search::Budget;
 
 use super::{Search, timed_out};
-use crate::anytime::descend;
 use crate::bounds::Floor;
-use crate::player::Player;
-use crate::workload_bound::WorkloadBound;
+use crate::bounds::workload::WorkloadBound;
+use crate::play::sequence::Player;
+use crate::solve::anytime::descend;
 
 impl Search<'_, '_> {
     /// Batch sizes by descent: one task's size at a time while that helps, with a descent over the order each time;
@@ -78,8 +78,8 @@ mod tests {
     use units::Batch;
 
     use super::*;
-    use crate::cache::RateCache;
     use crate::instance::members;
+    use crate::rates::cache::RateCache;
     use crate::{Instance, Link, OrderOptions, OverlapError, Rates, RoundTask, Set, solve, vary};
 
     /// A task is fastest at some batch size of its own, and slower the larger those of its co-runners.

@@ -2,12 +2,12 @@ use units::search::{Budget, SAME};
 
 use super::{ALL_COMBINATIONS, EXACT_TASKS, SMALL_TASKS, Schedules, Search, best_steps, meets};
 use crate::Link;
-use crate::anytime::{hold_back, mitten};
-use crate::batches::combinations;
 use crate::bounds::Floor;
-use crate::branch::Step;
-use crate::player::Player;
-use crate::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
+use crate::instance::batches::combinations;
+use crate::play::branch::Step;
+use crate::play::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
+use crate::play::sequence::Player;
+use crate::solve::anytime::{hold_back, mitten};
 
 /// Nodes of branch and bound over holds, up to [`SMALL_TASKS`]: a round of 5 tasks has at most 33,000, for each
 /// combination of batch sizes that its bound does not exclude.

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::search::Budget;
 
-use crate::held::{HeldPlayer, HeldRound, Until};
+use crate::play::held::{HeldPlayer, HeldRound, Until};
 
 /// First temperature as a fraction of the start's makespan: on 27 tables of 6 to 8 tasks, 0.03
 /// found slightly worse rounds in the same number of plays.

@@ -1,5 +1,5 @@
-use crate::cache::RateCache;
 use crate::instance::members;
+use crate::rates::cache::RateCache;
 use crate::{MAX_TASKS, Set};
 
 /// A task counts as done if its remaining work is at most this fraction of the work just done: such

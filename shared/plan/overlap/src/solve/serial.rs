@@ -1,6 +1,6 @@
 use crate::Link;
-use crate::anytime::mitten;
 use crate::instance::Instance;
+use crate::solve::anytime::mitten;
 
 /// Up to this many tasks every order is tried: 5,040 orders for 7.
 const TRIED_TASKS: usize = 7;

@@ -1,10 +1,10 @@
 use doc::{Hold, PhaseKind};
 use units::Batch;
 
-use crate::cache::RateCache;
-use crate::events::Events;
-use crate::gpu::Gpu;
-use crate::schedule::{Phase, Schedule};
+use crate::play::events::Events;
+use crate::play::gpu::Gpu;
+use crate::play::schedule::{Phase, Schedule};
+use crate::rates::cache::RateCache;
 use crate::{Instance, Link, OverlapError, Rates, RoundTask};
 
 /// A transfer on a link that carries one at a time.

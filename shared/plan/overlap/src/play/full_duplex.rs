@@ -1,8 +1,8 @@
-use crate::branch::{SearchContext, SearchState, Step};
-use crate::cache::RateCache;
-use crate::gpu::Gpu;
 use crate::instance::members;
-use crate::round::Transfer;
+use crate::play::branch::{SearchContext, SearchState, Step};
+use crate::play::gpu::Gpu;
+use crate::play::round::Transfer;
+use crate::rates::cache::RateCache;
 use crate::{Instance, MAX_TASKS, RoundTask, Set};
 
 /// A full-duplex round in which some downloads have been made. Uploads go first come first served, which ends soonest

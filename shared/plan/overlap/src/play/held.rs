@@ -3,9 +3,9 @@
 
 use doc::{Hold, PhaseKind};
 
-use crate::cache::RateCache;
 use crate::instance::members;
-use crate::round::{Holds, Order};
+use crate::play::round::{Holds, Order};
+use crate::rates::cache::RateCache;
 use crate::{Instance, Set};
 
 /// A phase counts as ended at this remaining fraction of its work, or at this many remaining

@@ -1,8 +1,8 @@
-use crate::branch::{SearchContext, SearchState, Step};
-use crate::cache::RateCache;
-use crate::gpu::Gpu;
 use crate::instance::members;
-use crate::round::Transfer;
+use crate::play::branch::{SearchContext, SearchState, Step};
+use crate::play::gpu::Gpu;
+use crate::play::round::Transfer;
+use crate::rates::cache::RateCache;
 use crate::{MAX_TASKS, RoundTask, Set};
 
 /// A half-duplex round in which some transfers have been made.

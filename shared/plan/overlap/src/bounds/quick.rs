@@ -1,5 +1,5 @@
+use crate::bounds::workload::capacity;
 use crate::instance::Instance;
-use crate::workload_bound::capacity;
 use crate::{RoundTask, Set};
 
 /// Up to this many tasks every order of ends is tried: 24 for 4 tasks.
@@ -47,7 +47,7 @@ impl QuickBound {
         Some(Self {
             by_download: sorted(&|j| j.download_s),
             by_upload: sorted(&|j| j.upload_s),
-            orders: crate::batches::combinations(&vec![n; n])
+            orders: crate::instance::batches::combinations(&vec![n; n])
                 .map(|order| order.into_iter().map(usize::from).collect::<Vec<_>>())
                 .filter(|order| (0..n).all(|i| order.contains(&i)))
                 .collect(),

@@ -1,10 +1,10 @@
 //! Evaluates a sequence of transfers.
 
-use crate::cache::RateCache;
-use crate::full::FullRound;
-use crate::gpu::Gpu;
-use crate::half::HalfRound;
-use crate::round::{ComputeHolds, Order, Transfer, hold, play};
+use crate::play::full_duplex::FullRound;
+use crate::play::gpu::Gpu;
+use crate::play::half_duplex::HalfRound;
+use crate::play::round::{ComputeHolds, Order, Transfer, hold, play};
+use crate::rates::cache::RateCache;
 use crate::{Instance, Link, Set};
 
 /// Plays sequences of transfers.

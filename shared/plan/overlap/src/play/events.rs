@@ -1,9 +1,9 @@
 use doc::{Hold, PhaseKind};
 
 use crate::RoundTask;
-use crate::cache::RateCache;
-use crate::gpu::Gpu;
-use crate::schedule::{Phase, Schedule};
+use crate::play::gpu::Gpu;
+use crate::play::schedule::{Phase, Schedule};
+use crate::rates::cache::RateCache;
 
 /// The phases of a task in turn.
 const PHASES: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];

@@ -4,10 +4,10 @@ use std::hash::Hash;
 use units::search::Budget;
 
 use crate::bounds::Floor;
-use crate::cache::RateCache;
-use crate::gpu::Gpu;
 use crate::instance::members;
-use crate::round::Transfer;
+use crate::play::gpu::Gpu;
+use crate::play::round::Transfer;
+use crate::rates::cache::RateCache;
 use crate::{Instance, RoundTask};
 
 /// Number of states kept for each key, to compare new ones with. The comparison is linear in it, and dropping a state

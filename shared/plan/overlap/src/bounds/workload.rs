@@ -1,7 +1,7 @@
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
-use crate::cache::RateCache;
 use crate::instance::members;
+use crate::rates::cache::RateCache;
 use crate::{Instance, RoundTask, Set};
 
 /// Bound from the shared processor.

@@ -3,7 +3,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use units::search::Budget;
 
-use crate::player::Player;
+use crate::play::sequence::Player;
 use crate::{Instance, Link};
 
 /// Starting sequences, with compute times `c`: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
