@@ -32,17 +32,17 @@ impl Default for Checker {
 impl Checker {
     /// Enters field `name` for the duration of `look`.
     pub fn field<T>(&mut self, name: &str, look: impl FnOnce(&mut Self) -> T) -> T {
-        self.at(&format!(".{name}"), look)
+        self.at([".", name, ""], look)
     }
 
     /// Enters element `index` of the current list for the duration of `look`.
     pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
-        self.at(&format!("[{index}]"), look)
+        self.at(["[", &index.to_string(), "]"], look)
     }
 
-    fn at<T>(&mut self, segment: &str, look: impl FnOnce(&mut Self) -> T) -> T {
+    fn at<T>(&mut self, segment: [&str; 3], look: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
-        self.path.push_str(segment);
+        self.path.extend(segment);
         let out = look(self);
         self.path.truncate(length);
         out

@@ -43,9 +43,8 @@ pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
 
 impl<'a> Shape<'a> {
     pub(crate) fn resolve(&self, schema: &'a Value) -> &'a Value {
-        let pointer = schema.get("$ref").and_then(Value::as_str);
-        pointer
-            .and_then(|p| self.root.pointer(p.trim_start_matches('#')))
+        let name = schema.get("$ref").and_then(Value::as_str);
+        name.and_then(|name| self.root.get("$defs")?.get(name.strip_prefix("#/$defs/")?))
             .unwrap_or(schema)
     }
 
@@ -245,13 +244,13 @@ fn tagged<'a>(
     value: &Value,
     c: &mut Checker,
 ) -> Option<&'a Value> {
-    let pointer = format!("/properties/{tag}/const");
+    let name = |b: &'a Value| b.get("properties")?.get(tag)?.get("const");
     let given = value.get(tag);
     let found = branches
         .iter()
-        .find(|b| given.is_some() && b.pointer(&pointer) == given);
+        .find(|b| given.is_some() && name(b) == given);
     if found.is_none() {
-        let names = branches.iter().filter_map(|b| b.pointer(&pointer)).cloned();
+        let names = branches.iter().filter_map(name).cloned();
         let names: Vec<Value> = names.collect();
         c.field(tag, |c| {
             one_of_names(&names, given.unwrap_or(&Value::Null), c)
