@@ -82,6 +82,7 @@ bench-peers: #- Measure against solvers and learners of others (builds Python en
 	sh shared/plan/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
+	sh tests/peers/run.sh cluster --mid
 	$(MAKE) -s build EXAMPLE=hare
 	$(RELEASE)/examples/hare --peers ../shared/data
 

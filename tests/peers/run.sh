@@ -7,7 +7,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 crate=$1
 export=$2
 shift 2
-here="$root/shared/$crate/benches/peers"
+folder=$(echo "$root"/shared/*/"$crate")
+here="$folder/benches/peers"
 venv="$root/target/peers/$crate"
 mkdir -p "$root/target/peers"
 if ! [ -x "$venv/bin/python" ]; then
@@ -15,6 +16,6 @@ if ! [ -x "$venv/bin/python" ]; then
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
 cd "$root"
-cargo run --release --quiet --manifest-path "shared/$crate/Cargo.toml" --example "bench-$crate" -- "$export" >"$venv.json"
+cargo run --release --quiet --manifest-path "$folder/Cargo.toml" --example "bench-$crate" -- "$export" >"$venv.json"
 # One core, as the solvers here have.
 OMP_NUM_THREADS=1 PYTHONPATH="$root/tests/peers" "$venv/bin/python" "$here/peers.py" "$@" "$venv.json"
