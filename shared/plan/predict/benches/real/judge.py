@@ -376,6 +376,8 @@ def add(of, problem, answers, found):
             of[name, "sum"] += off
             if name == "ours":
                 of["always", "worth"].append(mean(yes))
+        if problem.kind.startswith("crowd"):
+            of[name, "sum"] += [off for _, off, _ in worth(problem, predicted, solos)]
         if problem.kind.startswith("mixes"):
             shares = [row[2] for s in problem.held for row in s if row[2] < 100]
             for share in (50, 14):

@@ -29,7 +29,8 @@ What is assumed of each source:
 - crowd-h200: alone and pairs of eight trainings at 100, 60 and 30 % under MPS are learnt, copies of one predicted.
   `crowd-h200-sum`: totals of four and of all eight relative to alone (`H200_SUMS`), one window each: errors are those
   of totals, each counted once for every task.
-- curves: the same models alone; a slice of g of 7 is worth the share g/7.
+- crowd-survey: solos and pairs of six trainings of this project on an H200 are learnt, six triples predicted.
+- curves: ParvaGPU's models alone; a slice of g of 7 is worth the share g/7.
 """
 
 import collections
@@ -286,6 +287,17 @@ def crowd_h200(path, _seeds, _day):
     yield Problem("crowd-h200-sum", "crowd-h200-sum", train, held)
 
 
+def crowd_survey(path, _seeds, _day):
+    train, held = [], []
+    with open(path) as file:
+        for record in map(json.loads, file):
+            if record["record"] == "sample":
+                sample = [(t["id"], t["batch"], t["share_percent"], t["samples_per_s"])
+                          for t in record["tasks"]]
+                (held if len(sample) > 2 else train).append(sample)
+    yield Problem("crowd-survey", "crowd-survey", train, held)
+
+
 def mean_of(v):
     return sum(v) / len(v)
 
@@ -322,6 +334,7 @@ def all_problems(data, seeds, day):
                        ("parvagpu", curves)):
         if os.path.exists(f"{data}/{name}"):
             yield from make(f"{data}/{name}", seeds, day)
+    yield from crowd_survey("examples/torch/measured/h200-survey.ndjson", seeds, day)
 
 
 def model_of(task):
