@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use cluster::generate::{Recipe, generate};
 use cluster::{
-    ClusterState, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, Schedule,
-    document, plan, play, smith,
+    ClusterState, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, document, plan,
+    play, smith,
 };
 use testkit::bench::{self, Row};
 
@@ -47,7 +47,7 @@ fn least<T>(times: usize, mut work: impl FnMut() -> T) -> (f64, Option<T>) {
 }
 
 /// So many times the 15 GPUs of Hare's testbed, in the same proportions, at a load of 2.
-fn instance(gpus: [u32; 4], jobs: usize) -> Result<Problem, Box<dyn Error>> {
+fn instance(gpus: [u32; 4], jobs: usize, seed: u64) -> Result<Problem, Box<dyn Error>> {
     let kinds = ["v100", "t4", "k80", "m60"].map(str::to_owned);
     let cluster = generate(&Recipe {
         gpus: kinds.into_iter().zip(gpus).collect(),
@@ -55,14 +55,14 @@ fn instance(gpus: [u32; 4], jobs: usize) -> Result<Problem, Box<dyn Error>> {
         load: 2.0,
         network_bps: 25e9,
         most_tasks: 4,
-        seed: 1,
+        seed,
     })?;
     Ok(document::problem(&cluster))
 }
 
 fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
-    let large = instance([85, 43, 11, 21], 300)?;
-    let huge = instance([533, 267, 67, 133], 2000)?;
+    let large = instance([85, 43, 11, 21], 300, 1)?;
+    let huge = instance([533, 267, 67, 133], 2000, 1)?;
     let mut rows = vec![placement(&large)];
     let (matching, _) = least(1, || Policy::Allox.baseline(&large));
     let planned = |problem: &Problem| least(1, || plan(problem, &PlanOptions::default())).0;
@@ -88,24 +88,47 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
         ("the plan of 300 jobs on 160 GPUs", whole),
         "plan of 2,000 jobs on 1,000 GPUs with its lower bound",
     ));
-    rows.push(backlog(&instance([8, 4, 1, 2], 300)?));
+    rows.extend(backlogs()?);
     Ok(rows)
 }
 
-/// Twice as much work arrives as the GPUs can do.
-fn backlog(problem: &Problem) -> Row {
-    let weights: f64 = problem.jobs.iter().map(|j| j.weight).sum();
-    let mean = |schedule: &Schedule| schedule.flow_cost(problem) / weights;
-    let played = play(problem, 0.0, OnlineSettings::default());
-    Row::new(
-        "cluster_online_backlog_15x300",
-        (mean(&played.schedule), "s"),
-        (
-            "least remaining work first",
-            mean(&rule::urgent_first(problem)),
+/// Twice as much work arrives as the GPUs can do: online and by the rule, each over the plan that knows all arrivals.
+fn backlogs() -> Result<[Row; 2], Box<dyn Error>> {
+    // No constant was chosen on these.
+    const SEEDS: std::ops::RangeInclusive<u64> = 660_001..=660_004;
+    let count = SEEDS.count() as f64;
+    let (mut flow, mut tail, mut worst) = ([0.0; 2], [0.0; 2], 0.0_f64);
+    for seed in SEEDS {
+        let problem = &instance([8, 4, 1, 2], 300, seed)?;
+        let planned = plan(problem, &PlanOptions::default()).schedule;
+        let online = play(problem, 0.0, OnlineSettings::default()).schedule;
+        for (k, schedule) in [online, rule::urgent_first(problem)].iter().enumerate() {
+            let ratio = schedule.flow_cost(problem) / planned.flow_cost(problem);
+            flow[k] += ratio / count;
+            tail[k] += schedule.p95_flow(problem) / count;
+            if k == 0 {
+                worst = worst.max(ratio);
+            }
+        }
+    }
+    let rule = "least remaining work first";
+    Ok([
+        Row::new(
+            "cluster_online_backlog_15x300",
+            (flow[0], "of the plan"),
+            (rule, flow[1]),
+            format!(
+                "mean weighted flow time of {count} draws of 300 jobs that arrive on 15 GPUs, online, over that of a \
+                 plan that knows all arrivals; {worst:.3} at worst"
+            ),
         ),
-        "weighted mean of the time from arrival to completion when 300 jobs arrive on 15 GPUs, online",
-    )
+        Row::new(
+            "cluster_online_backlog_15x300_p95",
+            (tail[0], "s"),
+            (rule, tail[1]),
+            "mean 95th percentile of the flow times of the same",
+        ),
+    ])
 }
 
 fn placement(problem: &Problem) -> Row {
