@@ -129,8 +129,10 @@ federation: build #- Train a federation to its targets under each scheme, simula
 sweep: build #- Measure mt sweep beside fixed numbers of jobs at once, 60 real trainings a mix (QUICK=1: two mixes; KEPT=1: goes on)
 	PATH="$(RELEASE):$$PATH" python3 examples/sweep/measure.py $(if $(QUICK),--quick) $(if $(KEPT),--kept)
 
-sizing: #- Play sweeps on simulated boxes with recorded rates, beside the best fixed choice (SWEEPS=500: so many)
-	MT_SIZING_SWEEPS=$(or $(SWEEPS),500) $(CARGO) test --release -p mt-queue --test suite -- sweeps_take --nocapture
+sizing: #- Play sweeps on simulated boxes with recorded rates, beside the best fixed choice (SWEEPS=500: so many; FROM=1: first seed)
+	MT_SIZING_SWEEPS=$(or $(SWEEPS),500) MT_SIZING_FROM=$(or $(FROM),1) \
+		MT_SIZING_SUMMARY=$(CURDIR)/shared/run/queue/tests/sizing.json \
+		$(CARGO) test --release -p mt-queue --test suite -- sweeps_take --nocapture
 
 hare: #- Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare

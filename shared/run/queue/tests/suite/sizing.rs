@@ -8,6 +8,7 @@ use queue::book::{Book, Demand, Id, JobEnd, Placed, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::learnt::Learnt;
 use queue::policy::{Decision, Gone, Limits, Policy};
+use serde_json::{Value, json};
 
 use crate::cards::{Client, Source, Sweep, beside_a_stranger, draw, sources};
 use crate::made::{group, job};
@@ -439,11 +440,20 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
+/// Median, 95th percentile and largest.
+fn quantiles(mut values: Vec<f64>) -> Value {
+    let [median, late, most] = [0.5, 0.95, 1.0].map(|part| {
+        let value = quantile(&mut values, part);
+        (value * 1000.0).round() / 1000.0
+    });
+    json!({ "median": median, "95_percent": late, "largest": most })
+}
+
 /// So many sweeps of 200 jobs beside a stranger, on the sources that have two kinds of card.
-fn strangers(sources: &[Source], count: u64) -> String {
+fn strangers(sources: &[Source], from: u64, count: u64) -> Value {
     let (mut over, mut known, mut uncapped, mut shortages) = (vec![], vec![], vec![], 0);
     for n in 0..count {
-        let sweep = beside_a_stranger(&sources[n as usize % 2], 2 * n + 1);
+        let sweep = beside_a_stranger(&sources[n as usize % 2], from + 2 * n);
         let best = rivals(&sweep);
         let played = play(&sweep, false, &Store::new());
         let again = play(&sweep, false, &played.learnt);
@@ -452,13 +462,17 @@ fn strangers(sources: &[Source], count: u64) -> String {
         uncapped.push(played.makespan / best.uncapped);
         shortages += played.shortages;
     }
-    let [over, known, uncapped] = [over, known, uncapped].map(|mut all| quantile(&mut all, 0.5));
-    format!(
-        "beside a stranger, over the best fixed choice: median {over:.3}, known {known:.3}, over 100 % each {uncapped:.3}, {count} sweeps, {shortages} shortages"
-    )
+    json!({
+        "sweeps": count,
+        "over_hindsight": quantiles(over),
+        "known_over_hindsight": quantiles(known),
+        "over_100_percent_each": quantiles(uncapped),
+        "shortages": shortages,
+    })
 }
 
-/// Constants were chosen on even seeds; these are odd. `MT_SIZING_SWEEPS=1000` for many, `MT_SIZING_SEED=N` for one.
+/// Constants were chosen on even seeds; these are odd. `MT_SIZING_SWEEPS=1000` for many, `MT_SIZING_FROM=N` for others,
+/// `MT_SIZING_SUMMARY=FILE` for their figures in a file.
 #[test]
 fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data");
@@ -473,11 +487,8 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
             .and_then(|text| text.parse::<u64>().ok())
     };
     let sweeps = number("MT_SIZING_SWEEPS").unwrap_or(9);
-    let parity = number("MT_SIZING_PARITY").unwrap_or(1);
-    let seeds: Vec<u64> = match number("MT_SIZING_SEED") {
-        Some(seed) => vec![seed],
-        None => (0..sweeps).map(|n| 2 * n + parity).collect(),
-    };
+    let from = number("MT_SIZING_FROM").unwrap_or(1);
+    let seeds = (0..sweeps).map(|n| from + 2 * n);
     let (mut over, mut crowded, mut one, mut shares) = (vec![], vec![], vec![], vec![]);
     let (mut shortages, mut templates, mut jobs) = (0, 0, 0);
     let mut known = vec![];
@@ -518,33 +529,32 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
         templates += sweep.templates.len();
         jobs += sweep.jobs.len();
     }
-    let (median, late) = (quantile(&mut over, 0.5), quantile(&mut over, 0.95));
-    println!(
-        "over the best fixed choice: median {median:.3}, 95 % {late:.3}, {} sweeps, {jobs} jobs",
-        over.len()
-    );
-    println!(
-        "the same with what the first sweep learnt: median {:.3}, 95 % {:.3}",
-        quantile(&mut known, 0.5),
-        quantile(&mut known, 0.95)
-    );
-    println!(
-        "over 100 % each, from five at once: median {:.3} of {}",
-        quantile(&mut crowded, 0.5),
-        crowded.len()
-    );
-    println!(
-        "over one card: median {:.3}; over 1/n: {:.3}",
-        quantile(&mut one, 0.5),
-        quantile(&mut shares, 0.5)
-    );
-    println!("{shortages} shortages of {templates} templates");
-    println!("{}", strangers(&sources, sweeps / 40));
-    println!(
-        "promises of {PROMISED} % to {promises} jobs: {:.3} kept, {:.3} of the same jobs without one; makespan {:.3} of that without",
-        kept as f64 / promises as f64,
-        unkept as f64 / promises as f64,
-        quantile(&mut cost, 0.5)
-    );
+    let median = quantile(&mut over, 0.5);
+    let summary = json!({
+        "command": format!("make sizing SWEEPS={sweeps} FROM={from}"),
+        "sweeps": sweeps,
+        "jobs": jobs,
+        "templates": templates,
+        "over_hindsight": quantiles(over),
+        "known_over_hindsight": quantiles(known),
+        "from_five_at_once": crowded.len(),
+        "over_100_percent_each_from_five_at_once": quantiles(crowded),
+        "over_one_card": quantiles(one),
+        "over_1_of_n_each": quantiles(shares),
+        "shortages": shortages,
+        "beside_a_stranger": strangers(&sources, from, sweeps / 16),
+        "promises": {
+            "percent": PROMISED,
+            "jobs": promises,
+            "kept": kept as f64 / promises as f64,
+            "kept_by_the_same_jobs_without": unkept as f64 / promises as f64,
+            "over_without": quantiles(cost),
+        },
+    });
+    let text = format!("{summary:#}\n");
+    print!("{text}");
+    if let Ok(file) = std::env::var("MT_SIZING_SUMMARY") {
+        std::fs::write(file, text).expect("the summary can be written");
+    }
     assert!(median <= 1.2, "{median}");
 }
