@@ -161,7 +161,7 @@ fn untried(
         return Some(usize::midpoint(below, best));
     }
     let number = match above {
-        None => (best + best.div_ceil(2)).max(START),
+        None => best + best.div_ceil(2),
         // A number in between may gain if the larger one is hardly worse, or if throughput still grew up to the best.
         Some(above)
             if above - best > 1
@@ -180,9 +180,9 @@ fn untried(
         return Some(number);
     }
     // A larger number needs waiting jobs to fill it, and the same number again to benefit from the result; unless all
-    // measurements predict a gain, or none says that the first number is too large: the first job of a template runs
-    // alone until its memory is known, which is no reason for a second one to wait for its end.
-    let gains = above.is_none() && (number <= START || gains(all, best) >= SURE);
+    // measurements predict a gain, or there is none but of one job: the first job of a template runs alone until its
+    // memory is known, which is no reason for a second one to wait for its end.
+    let gains = above.is_none() && (best == 1 || gains(all, best) >= SURE);
     let waits = left >= 2 * (number - best) || gains;
     (number > best && waits).then_some(number)
 }
