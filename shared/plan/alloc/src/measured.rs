@@ -420,20 +420,31 @@ fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     }
 }
 
-/// The certificate of a measured plan: unless it is also the model's best, the search proves only a bound for it.
-pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution) -> Report {
+/// The certificate of a measured plan, given the best by the model. Unless they are the same, the search proves only a
+/// bound for the plan. If that bound does not exceed the 95 % interval of the plan (`measured`, symmetric around its
+/// objective), the measurements do not tell whether the best by the model is better.
+pub(crate) fn certified(
+    report: Report,
+    best: Option<&Solution>,
+    plan: &Solution,
+    measured: &Candidate,
+) -> Report {
     let same = best.is_some_and(|b| b.settings == plan.settings);
     if same {
         return report;
     }
-    let bound = report.bound.or_else(|| {
-        let proven = report.proof != Proof::NotProven;
-        best.filter(|_| proven).map(|b| b.objective)
-    });
+    let proven = best.filter(|_| report.proof.is_proven());
+    let bound = report.bound.or_else(|| proven.map(|b| b.objective));
+    // A measured co-run's shares need not be multiples of the step, so it may exceed the bound of the search.
+    let bound = bound.map(|b| b.max(plan.objective));
+    let high = measured.low.map(|low| 2.0 * measured.objective - low);
+    let within = proven.is_some() && high.zip(bound).is_some_and(|(high, bound)| bound <= high);
     Report {
-        proof: Proof::NotProven,
-        // A measured co-run's shares need not be multiples of the step, so it may exceed the bound of the search.
-        bound: bound.map(|b| b.max(plan.objective)),
+        proof: match within {
+            true => Proof::WithinNoise,
+            false => Proof::NotProven,
+        },
+        bound,
         ..report
     }
 }

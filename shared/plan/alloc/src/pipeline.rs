@@ -159,7 +159,8 @@ impl Best {
         let predicted = self.parts.first().map(|p| &p.solution);
         let chosen = choose(rates, workload, problem, &known, predicted)?;
         if let Some(solution) = chosen.measured {
-            self.report = certified(self.report, predicted, &solution);
+            let measured = &chosen.candidates.measured;
+            self.report = certified(self.report, predicted, &solution, measured);
             self.reasons = Vec::new();
             self.runners_up(workload, &solution, top);
             let members = (0..problem.tasks.len()).collect();

@@ -10,7 +10,7 @@ mod starts;
 
 use std::collections::BTreeMap;
 
-use doc::{PhaseKind, Proof, RatesKind, ScheduleClass, Timeline};
+use doc::{PhaseKind, RatesKind, ScheduleClass, Timeline};
 
 use crate::judge::Judge;
 use crate::plan;
@@ -52,7 +52,7 @@ fn search(timeline: &Timeline, j: &mut Judge) {
         if let Some(bound) = search.bound {
             j.number("bound", bound, timeline.lower_bound.get());
         }
-        let proven = search.proof != Proof::NotProven;
+        let proven = search.proof.is_proven();
         if proven != timeline.proven {
             j.contradiction(
                 "proof",

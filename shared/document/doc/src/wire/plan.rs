@@ -191,7 +191,7 @@ pub struct Candidates {
 #[serde(rename_all = "lowercase")]
 pub enum Chosen {
     /// The best measured co-run. Unless it is also the model's best, `search` gives the gap to the model's best, and
-    /// the result is not proven optimal.
+    /// the result is not proven optimal, but may be `within-noise` of a proven optimum.
     Measured,
     /// The best plan by the model's prediction.
     Predicted,
@@ -517,8 +517,18 @@ pub enum Proof {
     Enumerated,
     /// Proven: a bound excluded the points that were not evaluated.
     Bounded,
+    /// The plan is a measured co-run, and the bound, which is proven under the model, does not exceed the 95 % interval
+    /// of its measured objective.
+    WithinNoise,
     /// Not proven.
     NotProven,
+}
+
+impl Proof {
+    /// Whether no other result is better under the model.
+    pub fn is_proven(self) -> bool {
+        matches!(self, Self::Enumerated | Self::Bounded)
+    }
 }
 
 /// Search that found a result, and what it proves.

@@ -180,3 +180,25 @@ fn a_round_that_may_never_end_has_no_lower_end() {
     assert_eq!(made.candidates.predicted.unwrap().low, None);
     assert!(made.candidates.measured.low.is_some());
 }
+
+/// The model's best of 4.0 is proven. What was measured as 3.87 with an error of 0.1 each may be as good, but not if
+/// the error is 0.01.
+#[test]
+fn within_the_noise_of_a_proven_optimum_is_said() {
+    let raw = problem(ObjectiveKind::Raw, Limits::default());
+    let best = predict(&LINE, &raw, &[full(0), full(1)]);
+    let of = |error, proof| {
+        let known = MeasuredConfig::of_model(&[corun(3, 33.33, 1.935, Some(error))], &workload());
+        let made = choose(&LINE, &workload(), &raw, &known, Some(&best)).unwrap();
+        let plan = predict(&LINE, &raw, &known[0].settings);
+        let report = Report {
+            points: 1,
+            proof,
+            bound: None,
+        };
+        certified(report, Some(&best), &plan, &made.candidates.measured).proof
+    };
+    assert_eq!(of(0.1, Proof::Enumerated), Proof::WithinNoise);
+    assert_eq!(of(0.01, Proof::Enumerated), Proof::NotProven);
+    assert_eq!(of(0.1, Proof::NotProven), Proof::NotProven);
+}

@@ -1,7 +1,7 @@
 //! Checks that the plan is the right choice between the best measured co-run and the model's best plan.
 
 use doc::{
-    Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
+    Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind, Proof,
 };
 
 use units::corun::Setting;
@@ -44,6 +44,7 @@ pub fn held(found: &Feasible, model: &Model, choices: &Choices, value: &Value) -
 
 /// Judges the candidates of a plan.
 pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    noise(found, j);
     let Some(claimed) = &found.candidates else {
         return;
     };
@@ -97,6 +98,22 @@ fn rule(claimed: &Candidates, frame: &Frame<'_>, j: &mut Judge) {
         doc::name_of(&claimed.chosen),
         doc::name_of(&truth),
     );
+}
+
+/// Only a measured plan is within its noise of an optimum, and only if the bound is at most the upper end of its
+/// interval.
+fn noise(found: &Feasible, j: &mut Judge) {
+    if found.search.proof != Proof::WithinNoise {
+        return;
+    }
+    let measured = found.candidates.as_ref();
+    let measured = measured.filter(|c| c.chosen == Chosen::Measured);
+    let high = measured.map(|c| 2.0 * c.measured.objective - low(&c.measured));
+    let within = high.zip(found.search.bound);
+    if !within.is_some_and(|(high, bound)| bound <= high) {
+        let truth = "not-proven: the bound is above the interval of a measured plan";
+        j.contradiction("search.proof", doc::name_of(&found.search.proof), truth);
+    }
 }
 
 fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge) {

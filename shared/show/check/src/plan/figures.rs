@@ -1,6 +1,6 @@
 //! Checks the figures of a plan: predictions, totals, constraints, GPUs.
 
-use doc::{Chosen, Feasible, Given, Plan, Proof};
+use doc::{Chosen, Feasible, Given, Plan};
 use units::corun::Setting;
 use units::{Share, TaskId, TotalShare};
 
@@ -183,7 +183,7 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
         }
     }
     if let Some(bound) = plan.search.bound {
-        let proven = plan.search.proof != Proof::NotProven;
+        let proven = plan.search.proof.is_proven();
         if bound < objective - room {
             let truth = format!("at least {objective}, which the plan reaches");
             j.contradiction("search.bound", bound, truth);

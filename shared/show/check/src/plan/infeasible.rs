@@ -1,9 +1,7 @@
 //! Checks a claim that no plan meets the constraints: compares it with the request and, if there are few plans, tries
 //! all of them.
 
-use doc::{
-    BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan, Proof,
-};
+use doc::{BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan};
 use predict::Predictor;
 use units::TotalShare;
 
@@ -106,7 +104,7 @@ fn keeps(
     j: &mut Judge,
 ) {
     let search = none.search.as_ref();
-    let proven = search.is_some_and(|s| s.proof != Proof::NotProven);
+    let proven = search.is_some_and(|s| s.proof.is_proven());
     // For batch and domain, the actual limits are stricter than the listed constraints.
     let told =
         |r: &Infeasibility| !matches!(r.constraint, ConstraintKind::Batch | ConstraintKind::Domain);

@@ -1,6 +1,6 @@
 //! Tests a claim of optimality against neighbouring plans, or against all plans if they are few.
 
-use doc::{Feasible, Proof};
+use doc::Feasible;
 use units::corun::Setting;
 use units::{Share, TotalShare};
 
@@ -24,7 +24,7 @@ const MOST_PLANS: usize = 4_000;
 /// the proof may have needed millions. It detects a plan that is the best only for one total share. Plans outside
 /// the profiled domain are left out, because a search may leave them out too.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
-    let proven = plan.search.proof != Proof::NotProven;
+    let proven = plan.search.proof.is_proven();
     if !proven || chosen.gpus().len() != 1 {
         return;
     }

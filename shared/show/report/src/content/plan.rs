@@ -163,9 +163,10 @@ fn searched(search: &Search, kind: ObjectiveKind) -> String {
     let proof = match search.proof {
         Proof::Enumerated => "optimal under the model: every point was evaluated",
         Proof::Bounded => "optimal under the model: the rest was excluded by a bound",
+        Proof::WithinNoise => "measured, and within its noise of the optimum under the model",
         Proof::NotProven => "not proven optimal",
     };
-    let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
+    let bound = search.bound.filter(|_| !search.proof.is_proven());
     let limit = if bound.is_some_and(|bound| is_time(kind, bound)) {
         "none can be below"
     } else {
