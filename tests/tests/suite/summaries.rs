@@ -9,7 +9,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
 /// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
-const SENTENCES: [(&str, &str, &str); 14] = [
+const SENTENCES: [(&str, &str, &str); 16] = [
     (
         REGRET,
         REGRET_SUMMARY,
@@ -64,6 +64,21 @@ const SENTENCES: [(&str, &str, &str); 14] = [
          {/norms_over_hindsight_worst:2} times.",
     ),
     (
+        ACCURACY,
+        SIZING_SUMMARY,
+        "{/sweeps} sweeps of 20 to 200 jobs on one to four different cards took {/over_hindsight/median:2} times as long, \
+         in the median, as with the best fixed number, cap and choice of cards in hindsight, \
+         {/over_hindsight/95_percent:2} times in one of 20 and {/over_hindsight/largest:2} times at worst. With what a \
+         first run learnt they took {/known_over_hindsight/median:2} and {/known_over_hindsight/95_percent:2} times as \
+         long (one of them {/known_over_hindsight/largest:2} times).",
+    ),
+    (
+        ACCURACY,
+        SIZING_SUMMARY,
+        "took {/beside_a_stranger/over_hindsight/median:2} times as long as with the best fixed choice, \
+         {/beside_a_stranger/known_over_hindsight/median:2} times with what a first run learnt",
+    ),
+    (
         SWEEP,
         SWEEP_SUMMARY,
         "median {/over_best_fixed_median:3}, worst {/over_best_fixed_worst:3}, below 1 in {/below_best_fixed} of 10 \
@@ -104,6 +119,7 @@ const FEDERATION: &str = "examples/federation/RESULTS.md";
 const FEDERATION_SUMMARY: &str = "examples/federation/summary.json";
 const SWEEP: &str = "examples/sweep/RESULTS.md";
 const SWEEP_SUMMARY: &str = "examples/sweep/summary.json";
+const SIZING_SUMMARY: &str = "shared/run/queue/tests/sizing.json";
 
 fn read(path: &str) -> String {
     fs::read_to_string(format!("{TOP}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
