@@ -508,12 +508,13 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
         cost.push(promised.makespan / played.makespan);
         let ratio = played.makespan / best.hindsight;
         println!(
-            "{seed} {}: {} jobs, {} templates, cards {:?}: {:.3} of hindsight, {:.3} of 100 % each ({} at once), {} short",
+            "{seed} {}: {} jobs, {} templates, cards {:?}: {:.3} of hindsight, known {:.3}, {:.3} of 100 % each ({} at once), {} short",
             source.name,
             sweep.jobs.len(),
             sweep.templates.len(),
             sweep.cards.iter().map(|card| card.0).collect::<Vec<_>>(),
             ratio,
+            again.makespan / best.hindsight,
             played.makespan / best.uncapped,
             best.number,
             played.shortages,
