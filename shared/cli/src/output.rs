@@ -442,3 +442,18 @@ fn remove_on_signal(temporary: PathBuf) -> io::Result<()> {
     })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_summary_is_shown_as_it_is() {
+        let held = Held {
+            documents: b"{\"schema\":\"mt.devices/1\"}\n".to_vec(),
+            records: false,
+        };
+        assert_eq!(held.summary(None), "{\"schema\":\"mt.devices/1\"}\n");
+        assert_eq!(Held::default().summary(None), "");
+    }
+}

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use units::Bytes;
 
-use crate::shape::Shape;
+use crate::shape::{Shape, branch_of};
 
 /// Whole numbers up to this limit are exact as a double.
 const MOST: f64 = (1u64 << 53) as f64;
@@ -23,10 +23,8 @@ impl<'a> Shape<'a> {
             && let Value::Object(fields) = value
             && schema.get("properties").is_some()
         {
-            let event = fields.get("event").cloned();
-            let kind = kinds
-                .iter()
-                .find(|kind| kind.pointer("/properties/event/const") == event.as_ref());
+            let event = fields.get("event");
+            let kind = event.and_then(|event| branch_of(kinds, "event", event));
             return [Some(schema), kind]
                 .into_iter()
                 .flatten()
@@ -35,13 +33,10 @@ impl<'a> Shape<'a> {
                 });
         }
         if let Some(branches) = schema.get("oneOf").and_then(Value::as_array) {
-            let kind = value.get("kind").cloned();
-            let tagged =
-                |b: &&Value| kind.is_some() && b.pointer("/properties/kind/const") == kind.as_ref();
-            return branches
-                .iter()
-                .find(tagged)
-                .is_some_and(|b| self.relax(b, value, bytes));
+            let kind = value.get("kind");
+            return kind
+                .and_then(|kind| branch_of(branches, "kind", kind))
+                .is_some_and(|branch| self.relax(branch, value, bytes));
         }
         match value {
             Value::Object(fields) => self.relax_object(schema, fields, bytes),

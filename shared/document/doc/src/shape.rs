@@ -183,10 +183,7 @@ impl<'a> Shape<'a> {
                 }
             });
         }
-        for name in required(schema).filter(|name| !fields.contains_key(*name)) {
-            let problem = format_args!("the field {name:?} is missing");
-            c.fault(Code::MissingField, problem, "add it");
-        }
+        missing(schema, fields, c);
         for name in kind
             .into_iter()
             .flat_map(required)
@@ -223,18 +220,20 @@ impl<'a> Shape<'a> {
                 (None, None) => {}
             }
         }
-        for name in required(schema) {
-            if !fields.contains_key(name) {
-                let problem = format_args!("the field {name:?} is missing");
-                c.fault(Code::MissingField, problem, "add it");
-            }
-        }
+        missing(schema, fields, c);
     }
 }
 
 fn required(schema: &Value) -> impl Iterator<Item = &str> {
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn missing(schema: &Value, fields: &Map<String, Value>, c: &mut Checker) {
+    for name in required(schema).filter(|name| !fields.contains_key(*name)) {
+        let problem = format_args!("the field {name:?} is missing");
+        c.fault(Code::MissingField, problem, "add it");
+    }
 }
 
 /// The branch whose field `tag` has the same constant as that of the value; a fault if there is none.
@@ -244,19 +243,25 @@ fn tagged<'a>(
     value: &Value,
     c: &mut Checker,
 ) -> Option<&'a Value> {
-    let name = |b: &'a Value| b.get("properties")?.get(tag)?.get("const");
     let given = value.get(tag);
-    let found = branches
-        .iter()
-        .find(|b| given.is_some() && name(b) == given);
+    let found = given.and_then(|given| branch_of(branches, tag, given));
     if found.is_none() {
-        let names = branches.iter().filter_map(name).cloned();
+        let names = branches.iter().filter_map(|b| constant(b, tag)).cloned();
         let names: Vec<Value> = names.collect();
         c.field(tag, |c| {
             one_of_names(&names, given.unwrap_or(&Value::Null), c)
         });
     }
     found
+}
+
+/// The branch whose field `tag` has the constant `given`.
+pub(crate) fn branch_of<'a>(branches: &'a [Value], tag: &str, given: &Value) -> Option<&'a Value> {
+    branches.iter().find(|b| constant(b, tag) == Some(given))
+}
+
+fn constant<'a>(branch: &'a Value, tag: &str) -> Option<&'a Value> {
+    branch.get("properties")?.get(tag)?.get("const")
 }
 
 /// Checks a number or a text against the range of its schema. The schema of a quantity has the name of the quantity

@@ -7,7 +7,7 @@ const MORE: &str =
     "The document itself goes into a pipe or a file (-o FILE); mt-report shows all of it.";
 
 /// What a terminal shows instead of these documents, which are for programs and files: a summary of each that fits on
-/// a screen. `None` if one of them has no report.
+/// a screen. `None` if one of them has no report, or there is none.
 #[must_use]
 pub fn summary(documents: &[u8], width: Option<u16>) -> Option<String> {
     let mut reporter = Reporter::default();
@@ -17,10 +17,8 @@ pub fn summary(documents: &[u8], width: Option<u16>) -> Option<String> {
         text.push_str(&terminal(&report, width));
         text.push('\n');
     }
-    if !text.is_empty() {
-        text.push_str(MORE);
-        text.push('\n');
-    }
+    text.push_str(MORE);
+    text.push('\n');
     Some(text)
 }
 
@@ -55,5 +53,6 @@ mod tests {
     #[test]
     fn what_has_no_report_is_not_summed_up() {
         assert_eq!(summary(b"{\"schema\":\"mt.devices/1\"}\n", None), None);
+        assert_eq!(summary(b"", None), None);
     }
 }
