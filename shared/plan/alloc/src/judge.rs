@@ -1,11 +1,8 @@
-//! Compares a choice with others: simpler schemes, one task after another, and slightly larger or smaller shares.
+//! Compares a choice with others: measured co-runs, simpler schemes, one task after another, and slightly larger or
+//! smaller shares.
 
-mod baseline;
-mod explain;
-mod target;
-mod verdict;
-
-pub use baseline::{Scheme, SchemeResult};
-pub use explain::{Change, marginals};
-pub(crate) use target::target;
-pub(crate) use verdict::verdict;
+pub(crate) mod explain;
+pub(crate) mod measured;
+pub(crate) mod schemes;
+pub(crate) mod target;
+pub(crate) mod verdict;

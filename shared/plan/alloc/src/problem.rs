@@ -1,11 +1,19 @@
+//! The problem: tasks, constraints, objective, and what a choice is worth.
+
+pub(crate) mod compute;
+pub(crate) mod domain;
+pub(crate) mod progress;
+pub(crate) mod round;
+pub(crate) mod to_target;
+
 use doc::{Balance, BatchPolicy, ConstraintKind, Memory, ObjectiveKind, SoloRate, Workload};
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
 use units::corun::{MAX_TASKS, Setting, Throughput};
 
 use crate::error::AllocError;
-use crate::progress::TaskProgress;
-use crate::round::Round;
+use crate::problem::progress::TaskProgress;
+use crate::problem::round::Round;
 
 /// One task as the search sees it.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,12 +2,12 @@ use units::Share;
 
 use units::corun::Throughput;
 
-use crate::answer::Solution;
-use crate::compute::together;
 use crate::error::AllocError;
-use crate::instance::Instance;
 use crate::problem::Problem;
-use crate::search::Point;
+use crate::problem::compute::together;
+use crate::search::answer::Solution;
+use crate::search::instance::Instance;
+use crate::search::point::Point;
 
 /// Effect of a change of one task's share, everything else unchanged.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,14 +3,14 @@
 use doc::{Baseline, Choice, FastestSamples, Target, TaskTarget, Workload};
 use units::corun::{Setting, Throughput};
 
-use super::baseline::Scheme;
+use super::schemes::Scheme;
 use efficiency::Law;
 
 use crate::error::AllocError;
-use crate::part::Part;
 use crate::problem::Problem;
 use crate::quantities::seconds;
 use crate::rates::Subset;
+use crate::search::answer::Part;
 use crate::tolerance::INTERVAL;
 
 /// The times to target of a plan with the given `parts`, one for each GPU; `fastest` is the choice of the shortest

@@ -4,13 +4,13 @@ use doc::{Verdict, WorkAlone, WorkKind, Workload};
 use units::corun::{Setting, Throughput};
 use units::{Batch, Samples};
 
-use super::baseline::Scheme;
-use crate::compute::finish;
+use super::schemes::Scheme;
 use crate::error::AllocError;
-use crate::part::Part;
+use crate::problem::compute::finish;
+use crate::problem::round::Round;
 use crate::quantities::{rate, seconds};
 use crate::rates::Subset;
-use crate::round::Round;
+use crate::search::answer::Part;
 use crate::tolerance::INTERVAL;
 
 /// The verdict on a plan with the given `parts`, one for each GPU.
@@ -167,7 +167,7 @@ fn best_alone<C: Throughput + ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::tests::Law;
+    use crate::problem::compute::tests::Law;
 
     #[test]
     fn alone_a_task_takes_its_best_batch_size() {
