@@ -7,10 +7,12 @@
 //! This module contains no computation of throughput: planners and the checker share it, and the checker must
 //! compute independently.
 
+mod finish;
 mod memory;
 mod setting;
 mod throughput;
 
+pub use finish::seconds_to_finish;
 pub use memory::shrink_to_fit;
 pub use setting::{MAX_TASKS, Setting};
 pub use throughput::{SampleTime, Throughput, look_at};

@@ -1,6 +1,6 @@
 //! Throughputs of tasks that run together, and when the last of them finishes.
 
-use units::corun::{Setting, Throughput};
+use units::corun::{Setting, Throughput, seconds_to_finish};
 
 /// Rates of all tasks running together.
 pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) -> Vec<f64> {
@@ -18,32 +18,16 @@ pub(crate) fn finish<C: Throughput + ?Sized>(
     work: &[f64],
     deviations: f64,
 ) -> Option<f64> {
-    let mut left: Vec<(Setting, f64)> =
-        settings.iter().copied().zip(work.iter().copied()).collect();
-    let mut now = 0.0;
-    while !left.is_empty() {
-        let active: Vec<Setting> = left.iter().map(|(s, _)| *s).collect();
-        let mut speed = vec![0.0; active.len()];
-        rates.means(&active, &mut speed);
+    seconds_to_finish(work, |left| {
+        let active: Vec<Setting> = left.iter().map(|&i| settings[i]).collect();
+        let mut speed = together(rates, &active);
         if deviations != 0.0 {
             for (speed, error) in speed.iter_mut().zip(rates.std_errors(&active)) {
                 *speed += deviations * error;
             }
         }
-        if !speed.iter().all(|s| s.is_finite() && *s > 0.0) {
-            return None;
-        }
-        let times = left.iter().zip(&speed).map(|((_, work), s)| work / s);
-        let next = times.fold(f64::INFINITY, f64::min);
-        now += next;
-        for ((_, work), speed) in left.iter_mut().zip(&speed) {
-            *work -= speed * next;
-        }
-        // A task that has ended may keep a trillionth of its work because of rounding.
-        let total: f64 = work.iter().sum();
-        left.retain(|(_, work)| *work > 1e-12 * total);
-    }
-    Some(now)
+        Some(speed)
+    })
 }
 
 #[cfg(test)]

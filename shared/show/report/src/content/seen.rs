@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{DeviceKind, EventPayload, Measured, Plan, Profile, RunEvent, Sample, Verdict, WorkKind};
+use units::corun::seconds_to_finish;
 use units::{Share, TaskId};
 
 use crate::number::{change, plain};
@@ -29,10 +30,17 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
     let (mut together, mut serial) = (0.0_f64, 0.0_f64);
     for one in gpus {
         let tasks: Vec<usize> = (0..plan.tasks.len()).filter(|&i| gpu(i) == one).collect();
-        let left: Option<Vec<(usize, f64)>> = tasks.iter().map(|&i| Some((i, work(i)?))).collect();
+        let work: Vec<f64> = tasks.iter().map(|&i| work(i)).collect::<Option<_>>()?;
         together = together.max(match verdict.work {
-            WorkKind::Round => finish(plan, profile, left?)?,
-            WorkKind::Mixture => mixture(plan, profile, &left?)?,
+            WorkKind::Round => seconds_to_finish(&work, |left| {
+                let left: Vec<usize> = left.iter().map(|&k| tasks[k]).collect();
+                rates(plan, profile, &left)
+            })?,
+            // A mixture proceeds at the sum of the measured rates.
+            WorkKind::Mixture => {
+                let total: f64 = rates(plan, profile, &tasks)?.iter().sum();
+                work.iter().sum::<f64>() / total
+            }
         });
         serial = serial.max(one_after_another(plan, profile, verdict, &tasks)?);
     }
@@ -140,12 +148,12 @@ fn advice(together: f64, serial: f64) -> &'static str {
 }
 
 /// Measured throughputs of some tasks of the plan at its batch sizes and shares, while only these tasks run.
-fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f64>> {
+fn rates(plan: &Plan, profile: &Profile, tasks: &[usize]) -> Option<Vec<f64>> {
     let divides = plan
         .workload()
         .is_some_and(|w| w.device.kind == DeviceKind::Cpu);
     let as_planned = |sample: &&Sample| {
-        let factor = |&(i, _): &(usize, f64)| {
+        let factor = |&i: &usize| {
             let given = plan.given(i);
             let of = |t: &&Measured| t.id == plan.tasks[i].id && Some(t.batch) == given.batch;
             let measured = sample.tasks.iter().find(of)?.share;
@@ -155,7 +163,7 @@ fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f
         sample.tasks.len() == tasks.len() && factors.is_some_and(|f| as_given(&f, divides))
     };
     let sample = profile.samples.iter().find(as_planned)?;
-    let rate = |&(i, _): &(usize, f64)| {
+    let rate = |&i: &usize| {
         let task = sample.tasks.iter().find(|t| t.id == plan.tasks[i].id);
         task.map(|t| t.throughput.get()).filter(|r| *r > 0.0)
     };
@@ -177,35 +185,6 @@ fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
     let most = factors.iter().copied().fold(1.0, f64::max);
     let all_rise = shares.iter().all(|(_, factor)| *factor > 1.0 - ROUNDING);
     all_rise && (factors.is_empty() || most <= least * (1.0 + ROUNDING))
-}
-
-/// Seconds until every task has trained on its work. Whenever a task ends, the others continue at the rates measured
-/// for the remaining set.
-fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option<f64> {
-    let mut now = 0.0;
-    while !left.is_empty() {
-        let rates = rates(plan, profile, &left)?;
-        let times = left.iter().zip(&rates).map(|((_, work), rate)| work / rate);
-        let first = times.fold(f64::INFINITY, f64::min);
-        for ((_, work), rate) in left.iter_mut().zip(&rates) {
-            *work -= rate * first;
-        }
-        // If two tasks end together, rounding leaves the second a little work.
-        let before = left.len();
-        left.retain(|(_, work)| *work > 1e-6);
-        now += first;
-        if left.len() == before {
-            return None;
-        }
-    }
-    Some(now)
-}
-
-/// Seconds that a mixture of work takes at the sum of the measured rates.
-fn mixture(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<f64> {
-    let total: f64 = rates(plan, profile, tasks)?.iter().sum();
-    let work: f64 = tasks.iter().map(|(_, work)| work).sum();
-    Some(work / total)
 }
 
 /// Seconds that the tasks of one GPU take one after another, each at its batch size that is fastest alone.
