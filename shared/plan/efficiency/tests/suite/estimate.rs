@@ -224,7 +224,7 @@ fn of_a_noise_scale_that_grows_it_is_the_one_that_tells_how_many_samples_are_nee
             .map(|phi| 1.0 / Law::of_noise_scale(*phi, reference).at(batch(size)));
         let slow = needed.sum::<f64>() / scales.len() as f64;
         let law = Law::of_noise_scale(found.samples, reference);
-        let told = law.rounds(1.0, batch(size));
+        let told = 1.0 / law.at(batch(size));
         assert!(
             (told / slow - 1.0).abs() < 0.15,
             "{size}: {told} for {slow}"
