@@ -1,6 +1,10 @@
 //! Gradient-boosted regression trees, each grown on a subsample of the rows (Friedman 2001, 2002).
 //! They capture the steps and plateaus caused by rounding shares to whole processors, which a
 //! Gaussian process misses.
+//!
+//! Beside the Gaussian process alone, on ten simulated mixes that nothing was chosen by, they reduce the mean error of
+//! random co-runs from 2.62 to 2.54 % after 40 random co-runs and from 1.47 to 1.39 % after 125, and raise it from 9.9 to
+//! 13.9 % after 40 adaptive ones. Plans are equally good with and without them, since they stay near what was measured.
 
 mod grow;
 
