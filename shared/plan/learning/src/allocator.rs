@@ -29,9 +29,9 @@ pub struct Allocator {
     now: f64,
     pause: MeasuredPause,
     rate_error: RateError,
-    /// How often a move was taken back since a training last arrived or ended.
+    /// How often a move was taken back since a training last ended.
     taken_back: u32,
-    /// The direction of each training's last move at a window since then: more GPUs or fewer.
+    /// The direction of each training's last move since then: more GPUs or fewer.
     moved: BTreeMap<TaskId, Ordering>,
 }
 
@@ -275,10 +275,11 @@ impl Allocator {
         self.publish(&snapshot, choice)
     }
 
-    /// Counts a move at a window that gives a training GPUs which an earlier move took from it, or
-    /// the reverse: one of the two moves was a mistake, so the next one must gain more.
+    /// Counts a move that gives a training GPUs which an earlier move took from it, or the reverse:
+    /// one of the two moves was a mistake, so the next one must gain more. An arrival that undoes a
+    /// move counts too: where trainings keep arriving, moves do not last until they pay.
     fn remember(&mut self, occasion: Occasion, gpus: &[u32]) {
-        if occasion != Occasion::Window {
+        if occasion == Occasion::End {
             self.taken_back = 0;
             self.moved.clear();
             return;

@@ -229,9 +229,10 @@ impl Training {
         self.speed.measured_exponent()
     }
 
-    /// Whether it is too new for a fit of its losses.
+    /// Whether a length that is not known will be: it is too new for a fit of its losses, or they are still too noisy
+    /// for one.
     pub(crate) fn is_length_unknown(&self) -> bool {
-        self.history.windows() < TRUSTED_WINDOWS
+        self.history.windows() < TRUSTED_WINDOWS || self.arrival.target_loss.is_some()
     }
 
     /// The training as a job of `length`, on a machine of `total` GPUs with the speed-up exponent `assumed` of the
