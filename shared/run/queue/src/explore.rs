@@ -8,12 +8,13 @@
 //! The cap of an MPS client is fixed when it starts. So a cap is tried on jobs that start next anyway; no job is
 //! restarted for it.
 //!
-//! Results apply to a mix, the set of templates that run together. A new mix starts from the levels of its templates: a
-//! copy of a template takes `1 / level` of the device, and these fractions add up to at most 1.
+//! Results apply to a mix, the set of templates that run together. `model.rs` predicts from all of them what any number
+//! of jobs of any mix would do under any cap, and `search.rs` corrects that by what was measured in the same mix.
 //!
 //! Processors need no experiments: `processors` measures their load.
 
 mod promise;
+mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,6 +22,7 @@ use crate::book::Id;
 use crate::fit::{Seen, fit};
 use crate::learnt::{Learnt, Tried};
 use crate::meter::{At, Meter};
+use crate::model::{Model, Part};
 use crate::processors::{Look, Processors};
 use crate::search::{self, Aim, START, Table};
 
@@ -37,8 +39,6 @@ const LONG_PAUSE: f64 = 5.0;
 const RUN: f64 = 20.0;
 /// Weight of the last run in the mean duration of a template's jobs.
 const LAST: f64 = 0.3;
-/// A job is assumed to use the device for at least this fraction of its life.
-const LEAST_WORK: f64 = 0.75;
 /// Separator of the templates in the name of a mix.
 const AND: &str = " + ";
 
@@ -49,6 +49,8 @@ struct Runner {
     device: usize,
     cap: u32,
     started: f64,
+    /// Time of its first report.
+    first: Option<f64>,
     /// Whether it has reported progress since it was started.
     begun: bool,
     meter: Meter,
@@ -67,7 +69,10 @@ enum Beside {
 #[derive(Debug, Clone)]
 struct Past {
     template: String,
+    cap: u32,
     meter: Meter,
+    /// Seconds from its first report to its end, if it succeeded.
+    lasted: Option<f64>,
     /// Situation and duration of its whole run, if it succeeded and the situation never changed.
     run: Option<(At, f64)>,
 }
@@ -84,6 +89,15 @@ pub struct Explorer {
     startups: BTreeMap<String, f64>,
     /// Names of mixes; their positions are in [`At::mix`].
     mixes: Vec<String>,
+    /// The crowds in which rates were measured; their positions are in [`At::crowd`].
+    crowds: Vec<Vec<Part>>,
+    model: Model,
+    /// What an earlier sweep tried, by mix.
+    earlier: BTreeMap<String, Vec<Tried>>,
+    /// Mean seconds of work alone of the jobs of each template that have ended.
+    works: BTreeMap<String, f64>,
+    /// Number of waiting jobs of each device.
+    lefts: BTreeMap<usize, usize>,
     /// The number and cap in use for each mix, and whether they are a trial.
     aims: BTreeMap<String, (Aim, bool)>,
     tables: BTreeMap<usize, Table>,
@@ -102,13 +116,23 @@ impl Explorer {
     /// Starts from earlier results; no level exceeds `most`.
     #[must_use]
     pub fn new(learnt: BTreeMap<String, Learnt>, most: usize) -> Self {
-        let settled = learnt.iter().filter(|(_, learnt)| learnt.step == 0);
-        Self {
-            fixed: settled.map(|(mix, _)| mix.clone()).collect(),
-            learnt,
+        let shares = |name: &str| learnt.get(name).is_some_and(|l| l.sharing.is_some());
+        let settled = learnt
+            .iter()
+            .filter(|(mix, learnt)| learnt.step == 0 && !mix.split(AND).all(shares));
+        let fixed = settled.map(|(mix, _)| mix.clone()).collect();
+        let mut explorer = Self {
+            fixed,
             most,
             fitted: f64::NEG_INFINITY,
             ..Self::default()
+        };
+        explorer.recall(&learnt);
+        let tried = learnt.iter().map(|(mix, l)| (mix.clone(), l.tried.clone()));
+        Self {
+            earlier: tried.collect(),
+            learnt,
+            ..explorer
         }
     }
 
@@ -159,7 +183,7 @@ impl Explorer {
                 number: learnt.level,
                 cap: learnt.cap.unwrap_or(Aim::of(learnt.level).cap),
             },
-            None => Aim::of(self.fill(device, template)),
+            None => self.with(device, template),
         });
         // If fewer jobs can run than would be best, each may have a larger share.
         let most = most.min(self.most);
@@ -167,13 +191,6 @@ impl Explorer {
             true => aim.cap,
             false => Aim::of(most).cap.max(aim.cap),
         }
-    }
-
-    /// Number of jobs on the device once it is filled with this job and further copies.
-    fn fill(&self, device: usize, template: &str) -> usize {
-        let running = self.on(device).count();
-        let rest = 1.0 - self.parts(device);
-        running + ((rest * self.level(template) as f64).floor().max(1.0) as usize)
     }
 
     /// The trials under way: mix, number of jobs, and cap in percent.
@@ -210,59 +227,20 @@ impl Explorer {
             .max(self.first().min(self.most.max(1)))
     }
 
-    /// Whether a device has no room for a job of this template. `running` jobs take `parts` of the device.
-    pub(crate) fn is_full(
-        &self,
-        device: usize,
-        running: usize,
-        parts: f64,
-        template: &str,
-    ) -> bool {
+    /// Whether a device with this many running jobs has no room for a job of this template.
+    pub(crate) fn is_full(&self, device: usize, running: usize, template: &str) -> bool {
         let mix = self.mix(device, Some(template));
-        if mix.contains(AND) && !self.aims.contains_key(&mix) && !self.learnt.contains_key(&mix) {
-            return parts + 1.0 / self.level(template) as f64 > 1.0 + 1e-9;
-        }
-        let reporting = self.on(device).filter(|runner| runner.begun).count();
-        running >= self.places(&mix, template) || reporting > self.level(&mix)
-    }
-
-    /// Jobs that may run so that the number using the device reaches the level; jobs that are starting do not use it
-    /// yet.
-    fn places(&self, mix: &str, template: &str) -> usize {
-        let level = self.level(mix);
-        // A trial of fewer jobs is only measured if no more than that number run.
-        let trial = self.aims.get(mix).is_some_and(|(_, trial)| *trial);
-        if trial
-            && self
-                .learnt
-                .get(mix)
-                .is_some_and(|learnt| level < learnt.level)
-        {
-            return level;
-        }
-        let seconds = self.learnt.get(template).and_then(|learnt| learnt.seconds);
-        let startup = self.startups.get(template).copied();
-        let works = seconds.zip(startup).map_or(1.0, |(all, startup)| {
-            (1.0 - startup / all).clamp(LEAST_WORK, 1.0)
-        });
-        ((level as f64 / works).round() as usize).min(self.most.max(1))
-    }
-
-    /// Upper bound on the number of jobs that any level allows on a device.
-    pub(crate) fn highest_places(&self) -> usize {
-        (self.highest() as f64 / LEAST_WORK).ceil() as usize
+        let known = self.aims.contains_key(&mix) || self.learnt.contains_key(&mix);
+        let level = match known {
+            true => self.level(&mix),
+            false => self.with(device, template).number,
+        };
+        running >= level || !self.pays(device, template)
     }
 
     /// Jobs on a device.
     fn on(&self, device: usize) -> impl Iterator<Item = &Runner> {
         self.runners.values().filter(move |r| r.device == device)
-    }
-
-    fn parts(&self, device: usize) -> f64 {
-        let all = self
-            .on(device)
-            .map(|r| 1.0 / self.level(&r.template) as f64);
-        all.sum()
     }
 
     /// The name of the mix on a device, with one more template.
@@ -375,6 +353,7 @@ impl Explorer {
             device,
             cap,
             started: now,
+            first: None,
             begun: false,
             meter: Meter::default(),
             beside: Beside::Unknown,
@@ -392,10 +371,13 @@ impl Explorer {
         };
         let device = runner.device;
         if !std::mem::replace(&mut runner.begun, true) {
+            runner.first = Some(at);
             let (template, startup) = (runner.template.clone(), at - runner.started);
             let mean = self.startups.entry(template).or_insert(startup);
             *mean += LAST * (startup - *mean);
-            self.cut(device);
+            for runner in self.runners.values_mut().filter(|r| r.device == device) {
+                runner.meter.cut_back();
+            }
         }
         let now = self.situation(device, |r| r.begun);
         let quiet = !self.on(device).any(|r| Self::is_starting(r, at));
@@ -419,7 +401,13 @@ impl Explorer {
         };
         let name = templates.into_iter().collect::<Vec<_>>().join(AND);
         let mix = self.number_of(name);
-        At { mix, number, cap }
+        let crowd = self.crowd(device, counts);
+        At {
+            mix,
+            number,
+            cap,
+            crowd,
+        }
     }
 
     fn number_of(&mut self, name: String) -> usize {
@@ -452,7 +440,11 @@ impl Explorer {
         self.stale = true;
         self.ended.push_back(Past {
             template: runner.template,
+            cap: runner.cap,
             meter: runner.meter,
+            lasted: done
+                .then(|| runner.first.map(|first| now - first))
+                .flatten(),
             run,
         });
         if self.ended.len() > KEPT {
@@ -465,7 +457,7 @@ impl Explorer {
         let level = number.saturating_sub(1).max(1).min(self.level(template));
         self.aims.remove(template);
         let learnt = self.learnt_mut(template);
-        (learnt.level, learnt.step) = (level, 0);
+        (learnt.level, learnt.step, learnt.sharing) = (level, 0, None);
         self.fixed.insert(template.to_owned());
     }
 
@@ -507,14 +499,16 @@ impl Explorer {
         }
         if here.number > 0 {
             let (left, rises) = blocked.unwrap_or((0, true));
+            self.lefts.insert(device, left);
             let most = if rises { self.most } else { here.number };
-            self.aim(here, left, most.max(1));
+            self.aim((device, now), here, left, most.max(1));
         }
     }
 
     /// Fits all situations again.
     fn refit(&mut self, now: f64) {
         (self.fitted, self.stale) = (now, false);
+        self.fit_model();
         let (seen, templates) = self.seen();
         let (worths, means) = fit(&seen);
         self.tables.clear();
@@ -528,6 +522,7 @@ impl Explorer {
             let best = table.and_then(|table| search::worth(table, search::best(table)?));
             self.means.insert(template.clone(), mean);
             self.learnt_mut(template).rate = Some((mean + best.unwrap_or(0.0)).exp());
+            self.keep(template);
         }
     }
 
@@ -549,8 +544,14 @@ impl Explorer {
                 log,
                 seconds,
             };
-            all.extend(meter.rates().map(|(at, rate, s)| seen(at, rate.ln(), s)));
+            all.extend(
+                meter
+                    .rates()
+                    .into_iter()
+                    .map(|(at, rate, s)| seen(at, rate.ln(), s)),
+            );
             if let (true, Some((at, seconds))) = (all.len() == before, run) {
+                let at = At { crowd: 0, ..at };
                 all.push(seen(at, -seconds.max(1e-3).ln(), RUN));
             }
         }
@@ -558,7 +559,7 @@ impl Explorer {
     }
 
     /// Chooses number and cap of a mix from now on. `left`: waiting jobs; `most`: largest number.
-    fn aim(&mut self, here: At, left: usize, most: usize) {
+    fn aim(&mut self, (device, now): (usize, f64), here: At, left: usize, most: usize) {
         let Some(mix) = self.mixes.get(here.mix).cloned() else {
             return;
         };
@@ -573,24 +574,51 @@ impl Explorer {
             },
             None => Aim::of(here.number),
         };
-        let table = self.tables.get(&here.mix).cloned().unwrap_or_default();
-        let (now, _) = *self.aims.get(&mix).unwrap_or(&(first, true));
-        let (next, trial) = search::next(&table, now, left, most);
-        let Some(best) = search::best(&table) else {
-            self.aims.insert(mix, (next, trial));
+        let mut table = self.tables.get(&here.mix).cloned().unwrap_or_default();
+        search::recall(
+            &mut table,
+            self.earlier.get(&mix).map_or(&[], Vec::as_slice),
+        );
+        let largest = search::largest(&table);
+        let mix_now = self.mix_of(self.counts(device, None));
+        let silent = self.is_silent(device, now);
+        if largest.is_none() {
+            let mut aim = self.aims.get(&mix).map_or(first, |(aim, _)| *aim);
+            if silent && !mix.contains(AND) {
+                aim = Aim::of(aim.number.max(search::step(&table, silent)));
+            }
+            self.aims.insert(mix, (aim, true));
             return;
-        };
-        self.aims.insert(mix.clone(), (next, trial));
-        let cap = (!trial && next.number > 2).then_some(next.cap);
-        let learnt = self.learnt_mut(&mix);
-        learnt.level = best;
-        // While the last jobs run, `step` is left alone: what is not settled by then is tried again in the next sweep.
-        if left > 0 {
-            learnt.step = usize::from(trial);
         }
-        learnt.cap = cap.or(learnt.cap.filter(|_| best == next.number));
+        let most = most.min(search::step(&table, silent));
+        let largest = largest.unwrap_or(1);
+        let best = search::best(&table).unwrap_or(1);
+        let known = search::residuals(&table, |number, cap| {
+            self.model.log_rate(&mix_now, number as f64, cap)
+        });
+        let (number, cap, busy) = self.model.best(&mix_now, &known, left + here.number, most);
+        let mut aim = Aim { number, cap };
+        let mut trial = busy.round() as usize > largest;
+        // Of jobs that report progress, numbers between are measured whenever one ends.
+        if let Some(number) = search::between(&table).filter(|n| silent && !trial && left >= 3 * n)
+        {
+            (aim, trial) = (Aim::of(number), true);
+        }
+        self.aims.insert(mix.clone(), (aim, trial));
+        let learnt = self.learnt_mut(&mix);
+        // While the last jobs run, fewer are at once than would be best.
+        if left > 0 || learnt.tried.is_empty() {
+            learnt.level = if trial { best } else { number };
+            learnt.step = usize::from(trial);
+            learnt.cap = (!trial && number > 2).then_some(cap);
+        }
         learnt.tried = tried(&table);
-        let reached = learnt.tried.iter().filter(|t| t.at_once == best);
+        let level = learnt.level;
+        let near = learnt.tried.iter().map(|t| t.at_once.abs_diff(level)).min();
+        let reached = learnt
+            .tried
+            .iter()
+            .filter(|t| Some(t.at_once.abs_diff(level)) == near);
         let reached = reached.map(|t| t.gives).max_by(f64::total_cmp);
         learnt.speedup = reached.unwrap_or(1.0);
     }

@@ -117,6 +117,7 @@ mod tests {
             mix: 0,
             number,
             cap: 100,
+            crowd: 0,
         };
         let seen = |job, number, rate: f64| Seen {
             template: 0,

@@ -363,7 +363,7 @@ impl Lane {
         }
         let full = match explorer.is_on_processors() {
             true => room.parts > 1.0 + explorer.spare() - SLACK,
-            false => room.jobs >= explorer.highest_places(),
+            false => room.jobs >= explorer.highest(),
         };
         (room.jobs > 0 && full).then_some(Wait::Turn)
     }
@@ -377,7 +377,7 @@ impl Lane {
     /// threads that spin while they wait for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
     fn is_full(&self, at: usize, room: &Room, template: &str, explorer: &Explorer) -> bool {
         if !explorer.is_on_processors() {
-            return room.jobs > 0 && explorer.is_full(at, room.jobs, room.parts, template);
+            return room.jobs > 0 && explorer.is_full(at, room.jobs, template);
         }
         let most = match self.part(template, explorer) < 1.0 {
             false => 1.0,

@@ -1,5 +1,7 @@
 //! What has been learnt about a command template.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Knowledge about a template, or about a set of templates that run together, on a kind of device.
@@ -38,9 +40,30 @@ pub struct Learnt {
     /// Duration of its jobs from start to end, in seconds; a moving average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// How its jobs share a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     /// The numbers and caps that were tried, with their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
+}
+
+/// How jobs of a template share a GPU: parameters of `model.rs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sharing {
+    /// What a cap costs a job by itself: near 0, nothing; large, as much as it takes.
+    pub knee: f64,
+    /// What one job of each template beside it costs a job of this one: with 0.5, it takes 1.5 times as long.
+    pub losses: BTreeMap<String, f64>,
+    /// What all jobs lose for each whole GPU of caps beyond two.
+    pub contention: f64,
+    /// Seconds from a job's start to its first report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup: Option<f64>,
+    /// Seconds of work that a job would have alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<f64>,
 }
 
 /// Result of running a number of jobs at once under a cap.
@@ -119,6 +142,7 @@ impl Default for Learnt {
             short: false,
             rate: None,
             seconds: None,
+            sharing: None,
             tried: Vec::new(),
         }
     }

@@ -35,6 +35,7 @@ mod memory;
 pub mod message;
 mod meter;
 pub mod metrics;
+mod model;
 pub mod others;
 mod place;
 pub mod policy;

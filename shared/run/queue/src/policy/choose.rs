@@ -66,7 +66,15 @@ impl Policy {
             .flat_map(|(_, spot)| spot.devices.iter().copied())
             .collect();
         let left = book.index.ready().saturating_sub(choice.starts.len());
-        let left = left.div_ceil(self.allowed(None).count().max(1));
+        // A faster device gets more of the waiting jobs.
+        let first = book.index.walk().next().map(|(_, kind)| &*kind.template);
+        let speed = |at: usize| first.map_or(1.0, |template| self.speed(at, template));
+        let speeds: Vec<f64> = (0..self.lanes.len()).map(speed).collect();
+        let sum: f64 = self.allowed(None).map(|at| speeds[at]).sum();
+        let left: Vec<usize> = speeds
+            .iter()
+            .map(|speed| (left as f64 * speed / sum).ceil() as usize)
+            .collect();
         let skips = choice.skips.into_iter();
         decisions.extend(skips.map(|(id, why)| Decision::Skip(id, why)));
         let starts = choice.starts.into_iter();
@@ -75,7 +83,7 @@ impl Policy {
             // Devices with jobs that start now are left to the next call, when those jobs run.
             if !started.contains(&at) {
                 let kind = self.lanes[at].kind;
-                let blocked = blocked.map(|why| (left, why == Wait::Turn));
+                let blocked = blocked.map(|why| (left[at], why == Wait::Turn));
                 self.kinds[kind].1.settle(at, now, blocked);
             }
         }

@@ -78,11 +78,16 @@ impl Policy {
     /// Throughput that a job adds on a device, relative to a job alone on the fastest device.
     fn gain(&self, at: usize, rooms: &Rooms, template: &str) -> f64 {
         let explorer = self.explorer(at);
+        self.speed(at, template)
+            * explorer.gain(rooms.lanes[at].jobs, &explorer.mix(at, Some(template)))
+    }
+
+    /// Rate of a job alone on a device relative to the fastest one.
+    pub(super) fn speed(&self, at: usize, template: &str) -> f64 {
         let own = self.lanes[at].kind;
         let faster = (0..self.kinds.len()).filter_map(|kind| self.ratio(kind, own, template));
         // A kind without measurements counts as the fastest until it has been measured.
-        let speed = 1.0 / faster.fold(1.0, f64::max);
-        speed * explorer.gain(rooms.lanes[at].jobs, &explorer.mix(at, Some(template)))
+        1.0 / faster.fold(1.0, f64::max)
     }
 
     /// Rate of a job of a template on one kind of device relative to its rate on another kind. If the template did not
