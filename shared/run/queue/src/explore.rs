@@ -599,6 +599,9 @@ impl Explorer {
         let (number, cap, busy) = self.model.best(&mix_now, &known, left + here.number, most);
         let mut aim = Aim { number, cap };
         let mut trial = busy.round() as usize > largest;
+        if search::is_worse(&table, busy.round() as usize, best) {
+            aim = Aim::of(best);
+        }
         // Of jobs that report progress, numbers between are measured whenever one ends.
         if let Some(number) = search::between(&table).filter(|n| silent && !trial && left >= 3 * n)
         {

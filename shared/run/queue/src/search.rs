@@ -31,6 +31,8 @@ const NOISE: f64 = 0.04;
 const FAR: f64 = 0.2;
 /// Standard error of the logarithm of a rate that an earlier sweep measured.
 const AGAIN: f64 = 0.1;
+/// Another measured number replaces the chosen one if it gave more by this factor.
+const LEAST_LOSS: f64 = 1.05;
 /// Seconds of measurement per job until a number counts as measured.
 const ENOUGH: f64 = 2.5;
 
@@ -133,6 +135,13 @@ pub(crate) fn recall(table: &mut Table, earlier: &[Tried]) {
         };
         table.insert((tried.at_once, tried.cap), worth);
     }
+}
+
+/// Whether a measured number gave clearly less than another.
+pub(crate) fn is_worse(table: &Table, number: usize, than: usize) -> bool {
+    let all = totals(table);
+    let both = all.get(&number).zip(all.get(&than));
+    both.is_some_and(|((here, _), (there, _))| there - here > LEAST_LOSS.ln())
 }
 
 /// A number between the best measured one and a measured neighbour of it.
