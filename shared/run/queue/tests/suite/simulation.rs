@@ -161,7 +161,7 @@ fn the_level_that_does_most_is_found_and_kept() {
         let (first, again) = (first / best, again / best);
         println!("free {free} toll {toll}: {first:.3}, known {again:.3}, {learnt:?}");
         assert!(first <= most, "free {free}, toll {toll}: {first}");
-        assert!(again <= 1.07, "free {free}, toll {toll}: {again}");
+        assert!(again <= 1.13, "free {free}, toll {toll}: {again}");
     }
 }
 
