@@ -49,10 +49,8 @@ struct Runner {
     device: usize,
     cap: u32,
     started: f64,
-    /// Time of its first report.
-    first: Option<f64>,
-    /// Whether it has reported progress since it was started.
-    begun: bool,
+    /// Time of its first report since it was started.
+    begun: Option<f64>,
     meter: Meter,
     /// The situation on its device (including itself), if that has not changed since its start.
     beside: Beside,
@@ -75,6 +73,17 @@ struct Past {
     lasted: Option<f64>,
     /// Situation and duration of its whole run, if it succeeded and the situation never changed.
     run: Option<(At, f64)>,
+}
+
+/// A measured rate of a job.
+struct Measured<'a> {
+    template: &'a str,
+    job: usize,
+    cap: u32,
+    at: At,
+    /// Logarithm of the rate.
+    log: f64,
+    seconds: f64,
 }
 
 /// Finds the best number of jobs at once and the best cap for each mix.
@@ -176,21 +185,27 @@ impl Explorer {
         if self.processors.is_some() {
             return 100;
         }
-        let mix = self.mix(device, Some(template));
-        let aim = self.aims.get(&mix).map(|(aim, _)| *aim);
-        let aim = aim.unwrap_or_else(|| match self.learnt.get(&mix) {
-            Some(learnt) => Aim {
-                number: learnt.level,
-                cap: learnt.cap.unwrap_or(Aim::of(learnt.level).cap),
-            },
-            None => self.with(device, template),
-        });
-        // If fewer jobs can run than would be best, each may have a larger share.
+        self.cap_of(self.aim_with(device, template), most)
+    }
+
+    /// The cap of an aim if at most `most` jobs can run: if these are fewer than would be best, each may have a larger
+    /// share.
+    fn cap_of(&self, aim: Aim, most: usize) -> u32 {
         let most = most.min(self.most);
         match aim.number <= most {
             true => aim.cap,
             false => Aim::of(most).cap.max(aim.cap),
         }
+    }
+
+    /// Number and cap for the mix that one more job of a template makes on a device.
+    fn aim_with(&self, device: usize, template: &str) -> Aim {
+        let mix = self.mix(device, Some(template));
+        let aim = self.aims.get(&mix).map(|(aim, _)| *aim);
+        aim.unwrap_or_else(|| match self.learnt.get(&mix) {
+            Some(learnt) => Aim::learnt(learnt),
+            None => self.with(device, template),
+        })
     }
 
     /// The trials under way: mix, number of jobs, and cap in percent.
@@ -229,13 +244,9 @@ impl Explorer {
 
     /// Whether a device with this many running jobs has no room for a job of this template.
     pub(crate) fn is_full(&self, device: usize, running: usize, template: &str) -> bool {
-        let mix = self.mix(device, Some(template));
-        let known = self.aims.contains_key(&mix) || self.learnt.contains_key(&mix);
-        let level = match known {
-            true => self.level(&mix),
-            false => self.with(device, template).number,
-        };
-        running >= level || !self.pays(device, template)
+        let aim = self.aim_with(device, template);
+        let level = aim.number.clamp(1, self.most.max(1));
+        running >= level || !self.pays(device, template, self.cap_of(aim, self.most))
     }
 
     /// Jobs on a device.
@@ -268,8 +279,7 @@ impl Explorer {
     /// measured; `None` if unknown.
     pub(crate) fn rate_in(&self, mix: &str, number: usize, template: &str) -> Option<f64> {
         let usual = |from: usize| (number.max(1) as f64 / from as f64).powf(USUAL - 1.0);
-        let table = self.mixes.iter().position(|name| name == mix);
-        let table = table.and_then(|mix| self.tables.get(&mix));
+        let table = self.number(mix).and_then(|mix| self.tables.get(&mix));
         let nearest = table.and_then(|table| {
             let known = table
                 .iter()
@@ -309,7 +319,7 @@ impl Explorer {
 
     /// Whether a running job has reported progress, or runs where none is asked for.
     pub(crate) fn reports(&self, id: Id) -> bool {
-        self.processors.is_some() || self.runners.get(&id).is_some_and(|runner| runner.begun)
+        self.processors.is_some() || self.runners.get(&id).is_some_and(|r| r.begun.is_some())
     }
 
     /// Template of a running job.
@@ -353,8 +363,7 @@ impl Explorer {
             device,
             cap,
             started: now,
-            first: None,
-            begun: false,
+            begun: None,
             meter: Meter::default(),
             beside: Beside::Unknown,
         };
@@ -370,8 +379,8 @@ impl Explorer {
             return;
         };
         let device = runner.device;
-        if !std::mem::replace(&mut runner.begun, true) {
-            runner.first = Some(at);
+        if runner.begun.is_none() {
+            runner.begun = Some(at);
             let (template, startup) = (runner.template.clone(), at - runner.started);
             let mean = self.startups.entry(template).or_insert(startup);
             *mean += LAST * (startup - *mean);
@@ -379,7 +388,7 @@ impl Explorer {
                 runner.meter.cut_back();
             }
         }
-        let now = self.situation(device, |r| r.begun);
+        let now = self.situation(device, |r| r.begun.is_some());
         let quiet = !self.on(device).any(|r| Self::is_starting(r, at));
         if let Some(runner) = self.runners.get_mut(&id) {
             runner.meter.mark(now, quiet, at, work);
@@ -411,11 +420,15 @@ impl Explorer {
     }
 
     fn number_of(&mut self, name: String) -> usize {
-        let known = self.mixes.iter().position(|mix| *mix == name);
-        known.unwrap_or_else(|| {
+        self.number(&name).unwrap_or_else(|| {
             self.mixes.push(name);
             self.mixes.len() - 1
         })
+    }
+
+    /// The number of a mix or a template, if it has one.
+    fn number(&self, name: &str) -> Option<usize> {
+        self.mixes.iter().position(|mix| mix == name)
     }
 
     /// A job has ended; `done`: it succeeded.
@@ -442,9 +455,7 @@ impl Explorer {
             template: runner.template,
             cap: runner.cap,
             meter: runner.meter,
-            lasted: done
-                .then(|| runner.first.map(|first| now - first))
-                .flatten(),
+            lasted: runner.begun.filter(|_| done).map(|begun| now - begun),
             run,
         });
         if self.ended.len() > KEPT {
@@ -471,7 +482,7 @@ impl Explorer {
 
     /// Whether a job may still begin to report its progress.
     fn is_starting(runner: &Runner, now: f64) -> bool {
-        !runner.begun && now - runner.started < SILENT
+        runner.begun.is_none() && now - runner.started < SILENT
     }
 
     /// All decided starts on a device have been made. `blocked`: the number of waiting jobs, and whether one of them
@@ -517,8 +528,7 @@ impl Explorer {
             table.insert((at.number, at.cap), worth);
         }
         for (template, mean) in templates.iter().zip(means) {
-            let table = self.mixes.iter().position(|mix| mix == template);
-            let table = table.and_then(|mix| self.tables.get(&mix));
+            let table = self.number(template).and_then(|mix| self.tables.get(&mix));
             let best = table.and_then(|table| search::worth(table, search::best(table)?));
             self.means.insert(template.clone(), mean);
             self.learnt_mut(template).rate = Some((mean + best.unwrap_or(0.0)).exp());
@@ -526,35 +536,52 @@ impl Explorer {
         }
     }
 
-    /// All measurements, and the templates that their numbers refer to.
-    fn seen(&self) -> (Vec<Seen>, Vec<String>) {
-        let running = self.runners.values().map(|r| (&r.template, &r.meter, None));
-        let ended = self.ended.iter().map(|p| (&p.template, &p.meter, p.run));
-        let (mut all, mut templates) = (Vec::new(), Vec::<String>::new());
-        for (job, (name, meter, run)) in running.chain(ended).enumerate() {
-            let template = templates.iter().position(|t| t == name).unwrap_or_else(|| {
-                templates.push(name.clone());
-                templates.len() - 1
-            });
-            let before = all.len();
-            let seen = |at, log, seconds| Seen {
+    /// All measurements, in situations that `rates` tells apart; of jobs that print no progress, their whole runs.
+    fn measured(&self, rates: impl Fn(&Meter) -> Vec<(At, f64, f64)>) -> Vec<Measured<'_>> {
+        let running = self.runners.values();
+        let running = running.map(|r| (&*r.template, r.cap, &r.meter, None));
+        let ended = self.ended.iter();
+        let ended = ended.map(|p| (&*p.template, p.cap, &p.meter, p.run));
+        let mut all = Vec::new();
+        for (job, (template, cap, meter, run)) in running.chain(ended).enumerate() {
+            let measured = |at, log, seconds| Measured {
                 template,
                 job,
+                cap,
                 at,
                 log,
                 seconds,
             };
-            all.extend(
-                meter
-                    .rates()
-                    .into_iter()
-                    .map(|(at, rate, s)| seen(at, rate.ln(), s)),
-            );
-            if let (true, Some((at, seconds))) = (all.len() == before, run) {
-                let at = At { crowd: 0, ..at };
-                all.push(seen(at, -seconds.max(1e-3).ln(), RUN));
+            let rates = rates(meter);
+            if let (true, Some((at, seconds))) = (rates.is_empty(), run) {
+                all.push(measured(at, -seconds.max(1e-3).ln(), RUN));
+            }
+            let rates = rates.into_iter();
+            all.extend(rates.map(|(at, rate, seconds)| measured(at, rate.ln(), seconds)));
+        }
+        all
+    }
+
+    /// The measurements in each situation, whatever the crowd, and the templates that their numbers refer to.
+    fn seen(&self) -> (Vec<Seen>, Vec<String>) {
+        let mut templates = Vec::<String>::new();
+        let running = self.runners.values().map(|r| &r.template);
+        for name in running.chain(self.ended.iter().map(|p| &p.template)) {
+            if !templates.contains(name) {
+                templates.push(name.clone());
             }
         }
+        let seen = |of: Measured<'_>| {
+            Some(Seen {
+                template: templates.iter().position(|name| name == of.template)?,
+                job: of.job,
+                at: At { crowd: 0, ..of.at },
+                log: of.log,
+                seconds: of.seconds,
+            })
+        };
+        let all = self.measured(Meter::rates).into_iter().filter_map(seen);
+        let all = all.collect();
         (all, templates)
     }
 
@@ -568,10 +595,7 @@ impl Explorer {
         }
         // A new mix starts with the number of jobs that runs now.
         let first = match self.learnt.get(&mix) {
-            Some(learnt) => Aim {
-                number: learnt.level,
-                cap: learnt.cap.unwrap_or(Aim::of(learnt.level).cap),
-            },
+            Some(learnt) => Aim::learnt(learnt),
             None => Aim::of(here.number),
         };
         let mut table = self.tables.get(&here.mix).cloned().unwrap_or_default();
@@ -579,20 +603,17 @@ impl Explorer {
             &mut table,
             self.earlier.get(&mix).map_or(&[], Vec::as_slice),
         );
-        let largest = search::largest(&table);
         let mix_now = self.mix_of(self.counts(device, None));
         let silent = self.is_silent(device, now);
-        if largest.is_none() {
+        let (Some(largest), Some(best)) = (search::largest(&table), search::best(&table)) else {
             let mut aim = self.aims.get(&mix).map_or(first, |(aim, _)| *aim);
             if silent && !mix.contains(AND) {
                 aim = Aim::of(aim.number.max(search::step(&table, silent)));
             }
             self.aims.insert(mix, (aim, true));
             return;
-        }
+        };
         let most = most.min(search::step(&table, silent));
-        let largest = largest.unwrap_or(1);
-        let best = search::best(&table).unwrap_or(1);
         let known = search::residuals(&table, |number, cap| {
             self.model.log_rate(&mix_now, number as f64, cap)
         });

@@ -30,10 +30,10 @@ struct MeteredProgress {
 }
 
 impl MeteredProgress {
-    fn add(&mut self, seconds: f64, work: f64) {
-        self.seconds += seconds;
-        self.work += work;
-        self.intervals += 1;
+    const fn add(&mut self, more: &Self) {
+        self.seconds += more.seconds;
+        self.work += more.work;
+        self.intervals += more.intervals;
     }
 
     fn rate(&self) -> Option<f64> {
@@ -51,8 +51,8 @@ pub(crate) struct Meter {
     starting: BTreeMap<At, MeteredProgress>,
     /// Time and work of the last report, if the situation has not changed since.
     last: Option<(f64, f64)>,
-    /// The interval before it: situation, whether it was quiet, seconds and work.
-    latest: Option<(At, bool, f64, f64)>,
+    /// The interval before it, with its situation and whether it was quiet.
+    latest: Option<(At, bool, MeteredProgress)>,
 }
 
 impl Meter {
@@ -60,16 +60,22 @@ impl Meter {
     /// job is starting.
     pub(crate) fn mark(&mut self, now: At, quiet: bool, at: f64, work: f64) {
         if let Some((then, before)) = self.last {
-            let all = if quiet {
-                &mut self.quiet
-            } else {
-                &mut self.starting
+            let interval = MeteredProgress {
+                seconds: at - then,
+                work: work - before,
+                intervals: 1,
             };
-            let progress = all.entry(now).or_default();
-            progress.add(at - then, work - before);
-            self.latest = Some((now, quiet, at - then, work - before));
+            self.side(quiet).entry(now).or_default().add(&interval);
+            self.latest = Some((now, quiet, interval));
         }
         self.last = Some((at, work));
+    }
+
+    const fn side(&mut self, quiet: bool) -> &mut BTreeMap<At, MeteredProgress> {
+        match quiet {
+            true => &mut self.quiet,
+            false => &mut self.starting,
+        }
     }
 
     /// The situation changes, so the interval between two reports that contains the change must not count.
@@ -80,17 +86,12 @@ impl Meter {
     /// Another job has reported for the first time. It has used the device since before that, so the latest interval does
     /// not count: with start-ups of 2.5 s and reports each 0.5 s, one job alone seemed 10 % slower than it is.
     pub(crate) fn cut_back(&mut self) {
-        if let Some((at, quiet, seconds, work)) = self.latest.take() {
-            let all = if quiet {
-                &mut self.quiet
-            } else {
-                &mut self.starting
-            };
-            if let Some(progress) = all.get_mut(&at) {
-                progress.seconds -= seconds;
-                progress.work -= work;
-                progress.intervals -= 1;
-            }
+        if let Some((at, quiet, latest)) = self.latest.take()
+            && let Some(progress) = self.side(quiet).get_mut(&at)
+        {
+            progress.seconds -= latest.seconds;
+            progress.work -= latest.work;
+            progress.intervals -= latest.intervals;
         }
         self.cut();
     }
@@ -101,9 +102,7 @@ impl Meter {
             let mut merged: BTreeMap<At, MeteredProgress> = BTreeMap::new();
             for (at, progress) in all {
                 let of = merged.entry(At { crowd: 0, ..*at }).or_default();
-                of.seconds += progress.seconds;
-                of.work += progress.work;
-                of.intervals += progress.intervals;
+                of.add(progress);
             }
             merged
         };
@@ -119,15 +118,11 @@ impl Meter {
     /// other job was starting, if they suffice.
     pub(crate) fn in_crowds(&self) -> impl Iterator<Item = (At, f64, f64)> {
         let both = self.starting.iter().filter_map(|(at, starting)| {
-            let quiet = self.quiet.get(at).copied().unwrap_or_default();
-            if quiet.rate().is_some() {
+            let mut both = self.quiet.get(at).copied().unwrap_or_default();
+            if both.rate().is_some() {
                 return None;
             }
-            let both = MeteredProgress {
-                seconds: quiet.seconds + starting.seconds,
-                work: quiet.work + starting.work,
-                intervals: quiet.intervals + starting.intervals,
-            };
+            both.add(starting);
             Some((*at, both.rate()?, both.seconds))
         });
         let quiet = self

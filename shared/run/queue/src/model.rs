@@ -98,6 +98,11 @@ fn square(value: f64) -> f64 {
     value * value
 }
 
+/// The rate of a job that has the rate `own` alone and loses `lost` to its neighbours, with this sum of all caps.
+fn beside(own: f64, lost: f64, contention: f64, caps: f64) -> f64 {
+    own / ((1.0 + lost.max(0.0)) * (1.0 + contention * (caps - 2.0).max(0.0)))
+}
+
 impl Model {
     fn knee(&self, template: usize) -> f64 {
         let known = self.values.get(&Parameter::Knee(template));
@@ -140,8 +145,7 @@ impl Model {
             lost += count * self.loss(template, other) * self.capped(other, cap);
             caps += count * f64::from(cap) / 100.0;
         }
-        let contention = 1.0 + self.contention() * (caps - 2.0).max(0.0);
-        own / ((1.0 + lost.max(0.0)) * contention)
+        beside(own, lost, self.contention(), caps)
     }
 
     /// Sum of the rates of a crowd.
@@ -359,8 +363,7 @@ impl Data {
                 .iter()
                 .map(|&(other, count)| count * loss(other))
                 .sum();
-            let lost = (lost - loss(cell.client)).max(0.0);
-            own / ((1.0 + lost) * (1.0 + contention * (cell.caps - 2.0).max(0.0)))
+            beside(own, lost - loss(cell.client), contention, cell.caps)
         });
         let cells: Vec<f64> = cells.map(f64::ln).collect();
         // Of each job: weights, weighted sum of residuals, and of their squares.

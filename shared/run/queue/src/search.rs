@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fit::Worth;
-use crate::learnt::Tried;
+use crate::learnt::{Learnt, Tried};
 
 /// Number of jobs at once of an unknown template. On all GPUs measured, two jobs gained over one (examples/torch/measured,
 /// and MISO's mixes on an A100); some trainings on Gavel's lose more than half beside a copy of themselves, and with four
@@ -54,6 +54,15 @@ impl Aim {
             }
         };
         Self { number, cap }
+    }
+
+    /// What was best for a mix.
+    pub(crate) fn learnt(learnt: &Learnt) -> Self {
+        let first = Self::of(learnt.level);
+        Self {
+            cap: learnt.cap.unwrap_or(first.cap),
+            ..first
+        }
     }
 }
 

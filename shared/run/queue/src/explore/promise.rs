@@ -94,7 +94,7 @@ impl Explorer {
     pub(crate) fn slower(&self, id: Id) -> Option<f64> {
         let runner = self.runners.get(&id)?;
         let of = |at: &At| self.tables.get(&at.mix)?.get(&(at.number, at.cap));
-        let own = self.mixes.iter().position(|mix| *mix == runner.template)?;
+        let own = self.number(&runner.template)?;
         let alone = self.tables.get(&own)?.iter();
         let alone = alone.filter(|((number, _), _)| *number == 1);
         let alone = alone.map(|(_, worth)| worth.log).max_by(f64::total_cmp)?;

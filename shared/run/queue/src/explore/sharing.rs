@@ -1,13 +1,12 @@
 //! What the model of jobs that share a GPU is fitted to, and what it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::learnt::Learnt;
-use crate::meter::At;
 use crate::model::{Mix, Part, Rate};
 use crate::search::{Aim, Residuals};
 
-use super::{Explorer, RUN, Runner};
+use super::{Explorer, Measured, Runner};
 
 impl Explorer {
     /// Takes what an earlier sweep learnt of templates.
@@ -29,7 +28,7 @@ impl Explorer {
 
     /// Keeps what was learnt of a template for later sweeps, unless its number is fixed.
     pub(super) fn keep(&mut self, template: &str) {
-        let number = self.mixes.iter().position(|mix| mix == template);
+        let number = self.number(template);
         let Some(number) = number.filter(|_| !self.fixed.contains(template)) else {
             return;
         };
@@ -41,13 +40,18 @@ impl Explorer {
 
     /// The crowd of the jobs on a device for which `counts` is true.
     pub(super) fn crowd(&mut self, device: usize, counts: impl Fn(&Runner) -> bool) -> usize {
-        let mut members: BTreeMap<(String, u32), f64> = BTreeMap::new();
+        let new = self.on(device).filter(|r| counts(r));
+        let new = new.filter(|r| self.number(&r.template).is_none());
+        let new: BTreeSet<String> = new.map(|r| r.template.clone()).collect();
+        for template in new {
+            self.number_of(template);
+        }
+        let mut members: BTreeMap<(&str, u32), f64> = BTreeMap::new();
         for runner in self.on(device).filter(|r| counts(r)) {
-            let key = (runner.template.clone(), runner.cap);
-            *members.entry(key).or_default() += 1.0;
+            *members.entry((&runner.template, runner.cap)).or_default() += 1.0;
         }
         let crowd: Vec<Part> = (members.into_iter())
-            .map(|((template, cap), count)| (self.number_of(template), cap, count))
+            .map(|((template, cap), count)| (self.template_number(template), cap, count))
             .collect();
         let known = self.crowds.iter().position(|known| *known == crowd);
         known.unwrap_or_else(|| {
@@ -56,31 +60,20 @@ impl Explorer {
         })
     }
 
-    /// Fits the model to all measurements; whole runs of jobs that print no progress.
+    /// Fits the model to all measurements.
     pub(super) fn fit_model(&mut self) {
-        let running = self.runners.values();
-        let running = running.map(|r| (&r.template, r.cap, &r.meter, None));
-        let ended = self.ended.iter();
-        let ended = ended.map(|p| (&p.template, p.cap, &p.meter, p.run));
-        let mut rates = Vec::new();
-        for (job, (name, cap, meter, run)) in running.chain(ended).enumerate() {
-            let Some(template) = self.mixes.iter().position(|mix| mix == name) else {
-                continue;
-            };
-            let rate = |at: At, log, seconds| Rate {
-                template,
-                job,
-                cap,
-                crowd: at.crowd,
-                log,
-                seconds,
-            };
-            let before = rates.len();
-            rates.extend(meter.in_crowds().map(|(at, r, s)| rate(at, r.ln(), s)));
-            if let (true, Some((at, seconds))) = (rates.len() == before, run) {
-                rates.push(rate(at, -seconds.max(1e-3).ln(), RUN));
-            }
-        }
+        let rate = |of: Measured<'_>| {
+            Some(Rate {
+                template: self.number(of.template)?,
+                job: of.job,
+                cap: of.cap,
+                crowd: of.at.crowd,
+                log: of.log,
+                seconds: of.seconds,
+            })
+        };
+        let all = self.measured(|meter| meter.in_crowds().collect());
+        let rates: Vec<Rate> = all.into_iter().filter_map(rate).collect();
         self.model.fit(&rates, &self.crowds);
         self.works.extend(self.works());
     }
@@ -89,8 +82,7 @@ impl Explorer {
     fn works(&self) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for past in &self.ended {
-            let template = self.mixes.iter().position(|mix| *mix == past.template);
-            let (Some(template), Some(lasted)) = (template, past.lasted) else {
+            let (Some(template), Some(lasted)) = (self.number(&past.template), past.lasted) else {
                 continue;
             };
             let (mut seconds, mut work) = (0.0, 0.0);
@@ -110,13 +102,16 @@ impl Explorer {
         means.collect()
     }
 
+    /// The number of a template; of one without a number, nothing is known.
+    fn template_number(&self, template: &str) -> usize {
+        self.number(template).unwrap_or(usize::MAX)
+    }
+
     /// Number of jobs of each template on a device, with one more.
     pub(super) fn counts(&self, device: usize, more: Option<&str>) -> BTreeMap<usize, f64> {
         let mut counts = BTreeMap::new();
         for name in self.on(device).map(|r| &*r.template).chain(more) {
-            let number = self.mixes.iter().position(|mix| *mix == name);
-            // Of a template without a number, nothing is known.
-            *counts.entry(number.unwrap_or(usize::MAX)).or_default() += 1.0;
+            *counts.entry(self.template_number(name)).or_default() += 1.0;
         }
         counts
     }
@@ -138,10 +133,8 @@ impl Explorer {
     /// Number and cap of the jobs on a device with one more of a template, if the mix that results is new; no larger
     /// number than in other mixes.
     pub(super) fn with(&self, device: usize, template: &str) -> Aim {
-        let counts = self.counts(device, Some(template));
-        let jobs = counts.values().sum::<f64>() as usize;
-        let left = jobs + self.lefts.get(&device).copied().unwrap_or(0);
-        let mix = self.mix_of(counts);
+        let left = self.running(device) + 1 + self.lefts.get(&device).copied().unwrap_or(0);
+        let mix = self.mix_of(self.counts(device, Some(template)));
         let (number, cap, _) = self
             .model
             .best(&mix, &Residuals::default(), left, self.highest());
@@ -156,18 +149,16 @@ impl Explorer {
         self.running(device) > 0 && !self.on(device).any(speaks)
     }
 
-    /// Whether one more job of a template increases the throughput of a device. A number suits the jobs that run now; a
+    /// Whether one more job of a template, under a cap, increases the throughput of a device. A number suits the jobs that run now; a
     /// job of another template may cost more than it does.
-    pub(super) fn pays(&self, device: usize, template: &str) -> bool {
-        let number = |name: &str| self.mixes.iter().position(|mix| mix == name);
-        let number = |name: &str| number(name).unwrap_or(usize::MAX);
+    pub(super) fn pays(&self, device: usize, template: &str, cap: u32) -> bool {
         let mut crowd: Vec<Part> = self
             .on(device)
-            .map(|r| (number(&r.template), r.cap, 1.0))
+            .map(|r| (self.template_number(&r.template), r.cap, 1.0))
             .collect();
         let before = self.model.total(&crowd);
         let startup = self.mix_of(self.counts(device, Some(template))).startup;
-        crowd.push((number(template), self.cap(device, template, self.most), 1.0));
+        crowd.push((self.template_number(template), cap, 1.0));
         // While one of them starts, the others have the device.
         let starting = startup / (1.0 + startup) / crowd.len() as f64;
         self.model.total(&crowd) >= before * (1.0 - starting)
