@@ -13,13 +13,16 @@
 //!
 //! Processors need no experiments: `processors` measures their load.
 
+mod measured;
 mod promise;
 mod sharing;
+
+pub(crate) use sharing::Rest;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::book::Id;
-use crate::fit::{Seen, fit};
+use crate::fit::fit;
 use crate::learnt::{Learnt, Tried};
 use crate::meter::{At, Meter};
 use crate::model::{Model, Part};
@@ -35,8 +38,6 @@ const KEPT: usize = 80;
 const PAUSE: f64 = 1.0;
 /// Seconds between two fits while no trial is under way.
 const LONG_PAUSE: f64 = 5.0;
-/// Weight of a whole run in a fit, as seconds of measurement, where runs are compared because there are no rates.
-const RUN: f64 = 20.0;
 /// Weight of the last run in the mean duration of a template's jobs.
 const LAST: f64 = 0.3;
 /// Separator of the templates in the name of a mix.
@@ -51,6 +52,9 @@ struct Runner {
     started: f64,
     /// Time of its first report since it was started.
     begun: Option<f64>,
+    /// Work at its last report, and in total if it tells that.
+    done: f64,
+    of: Option<f64>,
     meter: Meter,
     /// The situation on its device (including itself), if that has not changed since its start.
     beside: Beside,
@@ -69,21 +73,10 @@ struct Past {
     template: String,
     cap: u32,
     meter: Meter,
-    /// Seconds from its first report to its end, if it succeeded.
-    lasted: Option<f64>,
+    /// Its work in total, if it succeeded.
+    of: Option<f64>,
     /// Situation and duration of its whole run, if it succeeded and the situation never changed.
     run: Option<(At, f64)>,
-}
-
-/// A measured rate of a job.
-struct Measured<'a> {
-    template: &'a str,
-    job: usize,
-    cap: u32,
-    at: At,
-    /// Logarithm of the rate.
-    log: f64,
-    seconds: f64,
 }
 
 /// Finds the best number of jobs at once and the best cap for each mix.
@@ -98,13 +91,15 @@ pub struct Explorer {
     startups: BTreeMap<String, f64>,
     /// Names of mixes; their positions are in [`At::mix`].
     mixes: Vec<String>,
-    /// The crowds in which rates were measured; their positions are in [`At::crowd`].
-    crowds: Vec<Vec<Part>>,
+    /// The crowds in which rates were measured, by [`At::crowd`].
+    crowds: BTreeMap<usize, Vec<Part>>,
     model: Model,
     /// What an earlier sweep tried, by mix.
     earlier: BTreeMap<String, Vec<Tried>>,
-    /// Mean seconds of work alone of the jobs of each template that have ended.
+    /// Mean seconds of work alone of the jobs of each template.
     works: BTreeMap<String, f64>,
+    /// Mean work per second alone of the jobs of each template.
+    alone: BTreeMap<String, f64>,
     /// Number of waiting jobs of each device.
     lefts: BTreeMap<usize, usize>,
     /// The number and cap in use for each mix, and whether they are a trial.
@@ -364,14 +359,16 @@ impl Explorer {
             cap,
             started: now,
             begun: None,
+            done: 0.0,
+            of: None,
             meter: Meter::default(),
             beside: Beside::Unknown,
         };
         self.runners.insert(id, runner);
     }
 
-    /// A job had done `work` (in its own unit) at time `at`.
-    pub fn progress(&mut self, id: Id, at: f64, work: f64) {
+    /// A job had done `work` (in its own unit) of `of` at time `at`.
+    pub fn progress(&mut self, id: Id, at: f64, work: f64, of: Option<f64>) {
         if self.processors.is_some() {
             return;
         }
@@ -379,6 +376,7 @@ impl Explorer {
             return;
         };
         let device = runner.device;
+        (runner.done, runner.of) = (work, of);
         if runner.begun.is_none() {
             runner.begun = Some(at);
             let (template, startup) = (runner.template.clone(), at - runner.started);
@@ -455,7 +453,10 @@ impl Explorer {
             template: runner.template,
             cap: runner.cap,
             meter: runner.meter,
-            lasted: runner.begun.filter(|_| done).map(|begun| now - begun),
+            of: runner
+                .begun
+                .filter(|_| done)
+                .map(|_| runner.of.unwrap_or(runner.done)),
             run,
         });
         if self.ended.len() > KEPT {
@@ -527,62 +528,17 @@ impl Explorer {
             let table = self.tables.entry(at.mix).or_default();
             table.insert((at.number, at.cap), worth);
         }
-        for (template, mean) in templates.iter().zip(means) {
+        for (number, (template, mean)) in templates.iter().zip(means).enumerate() {
+            // The jobs of a template may have run too short for a rate.
+            if !seen.iter().any(|of| of.template == number) {
+                continue;
+            }
             let table = self.number(template).and_then(|mix| self.tables.get(&mix));
             let best = table.and_then(|table| search::worth(table, search::best(table)?));
             self.means.insert(template.clone(), mean);
             self.learnt_mut(template).rate = Some((mean + best.unwrap_or(0.0)).exp());
             self.keep(template);
         }
-    }
-
-    /// All measurements, in situations that `rates` tells apart; of jobs that print no progress, their whole runs.
-    fn measured(&self, rates: impl Fn(&Meter) -> Vec<(At, f64, f64)>) -> Vec<Measured<'_>> {
-        let running = self.runners.values();
-        let running = running.map(|r| (&*r.template, r.cap, &r.meter, None));
-        let ended = self.ended.iter();
-        let ended = ended.map(|p| (&*p.template, p.cap, &p.meter, p.run));
-        let mut all = Vec::new();
-        for (job, (template, cap, meter, run)) in running.chain(ended).enumerate() {
-            let measured = |at, log, seconds| Measured {
-                template,
-                job,
-                cap,
-                at,
-                log,
-                seconds,
-            };
-            let rates = rates(meter);
-            if let (true, Some((at, seconds))) = (rates.is_empty(), run) {
-                all.push(measured(at, -seconds.max(1e-3).ln(), RUN));
-            }
-            let rates = rates.into_iter();
-            all.extend(rates.map(|(at, rate, seconds)| measured(at, rate.ln(), seconds)));
-        }
-        all
-    }
-
-    /// The measurements in each situation, whatever the crowd, and the templates that their numbers refer to.
-    fn seen(&self) -> (Vec<Seen>, Vec<String>) {
-        let mut templates = Vec::<String>::new();
-        let running = self.runners.values().map(|r| &r.template);
-        for name in running.chain(self.ended.iter().map(|p| &p.template)) {
-            if !templates.contains(name) {
-                templates.push(name.clone());
-            }
-        }
-        let seen = |of: Measured<'_>| {
-            Some(Seen {
-                template: templates.iter().position(|name| name == of.template)?,
-                job: of.job,
-                at: At { crowd: 0, ..of.at },
-                log: of.log,
-                seconds: of.seconds,
-            })
-        };
-        let all = self.measured(Meter::rates).into_iter().filter_map(seen);
-        let all = all.collect();
-        (all, templates)
     }
 
     /// Chooses number and cap of a mix from now on. `left`: waiting jobs; `most`: largest number.
@@ -632,9 +588,9 @@ impl Explorer {
         let learnt = self.learnt_mut(&mix);
         // While the last jobs run, fewer are at once than would be best.
         if left > 0 || learnt.tried.is_empty() {
-            learnt.level = if trial { best } else { number };
+            learnt.level = if trial { best } else { aim.number };
             learnt.step = usize::from(trial);
-            learnt.cap = (!trial && number > 2).then_some(cap);
+            learnt.cap = (!trial && aim.number > 2).then_some(aim.cap);
         }
         learnt.tried = tried(&table);
         let level = learnt.level;

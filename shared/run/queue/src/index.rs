@@ -141,6 +141,17 @@ impl Index {
         self.ready.values().map(BTreeSet::len).sum()
     }
 
+    /// The templates of the waiting jobs that are not held, in the order of starting.
+    pub(crate) fn templates(&self) -> Vec<String> {
+        let of = |(kind, all): (&Kind, &BTreeSet<Position>)| {
+            let of = all.iter().map(|at| (*at, kind.template.clone()));
+            of.collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.ready.iter().flat_map(of).collect();
+        all.sort();
+        all.into_iter().map(|(_, template)| template).collect()
+    }
+
     /// The last, the middle and the first waiting job of a kind.
     pub(crate) fn spread(&self, kind: &Kind) -> Option<[Id; 3]> {
         let all = self.ready.get(kind)?;

@@ -25,6 +25,7 @@ mod entry;
 pub mod explore;
 pub mod failures;
 mod fit;
+mod forecast;
 mod index;
 pub mod journal;
 mod lane;

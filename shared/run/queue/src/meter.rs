@@ -96,6 +96,11 @@ impl Meter {
         self.cut();
     }
 
+    /// The situations of which it has measurements.
+    pub(crate) fn situations(&self) -> impl Iterator<Item = At> {
+        self.quiet.keys().chain(self.starting.keys()).copied()
+    }
+
     /// The known rates in each situation, whatever the crowd.
     pub(crate) fn rates(&self) -> Vec<(At, f64, f64)> {
         let merge = |all: &BTreeMap<At, MeteredProgress>| {

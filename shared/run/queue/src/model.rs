@@ -32,7 +32,7 @@ pub(crate) struct Mix {
     pub(crate) startup: f64,
 }
 
-/// A measured rate: template, job, cap in percent, position of the crowd (with the job), logarithm, seconds.
+/// A measured rate: template, job, cap in percent, number of the crowd (with the job), logarithm, seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     pub(crate) template: usize,
@@ -86,6 +86,24 @@ enum Parameter {
     Contention,
 }
 
+/// What each of some templates costs each of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Pairs<'a> {
+    model: &'a Model,
+    /// Their numbers in the model.
+    templates: Vec<usize>,
+    /// Loss of each (row) beside one job of each.
+    pub(crate) losses: Vec<Vec<f64>>,
+    pub(crate) contention: f64,
+}
+
+impl Pairs<'_> {
+    /// Rate alone of the template at this position under a cap in percent, relative to none.
+    pub(crate) fn capped(&self, position: usize, cap: u32) -> f64 {
+        self.model.capped(self.templates[position], cap)
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     values: BTreeMap<Parameter, f64>,
@@ -99,7 +117,7 @@ fn square(value: f64) -> f64 {
 }
 
 /// The rate of a job that has the rate `own` alone and loses `lost` to its neighbours, with this sum of all caps.
-fn beside(own: f64, lost: f64, contention: f64, caps: f64) -> f64 {
+pub(crate) fn beside(own: f64, lost: f64, contention: f64, caps: f64) -> f64 {
     own / ((1.0 + lost.max(0.0)) * (1.0 + contention * (caps - 2.0).max(0.0)))
 }
 
@@ -146,6 +164,17 @@ impl Model {
             caps += count * f64::from(cap) / 100.0;
         }
         beside(own, lost, self.contention(), caps)
+    }
+
+    /// What these templates cost each other.
+    pub(crate) fn pairs(&self, templates: Vec<usize>) -> Pairs<'_> {
+        let losses = |one: &usize| templates.iter().map(|o| self.loss(*one, *o)).collect();
+        Pairs {
+            model: self,
+            losses: templates.iter().map(losses).collect(),
+            contention: self.contention(),
+            templates,
+        }
     }
 
     /// Sum of the rates of a crowd.
@@ -231,7 +260,7 @@ impl Model {
     }
 
     /// Fits the parameters that these measurements depend on.
-    pub(crate) fn fit(&mut self, rates: &[Rate], crowds: &[Vec<Part>]) {
+    pub(crate) fn fit(&mut self, rates: &[Rate], crowds: &BTreeMap<usize, Vec<Part>>) {
         let data = Data::new(rates, crowds);
         let (mut best, mut spread) = data.cost(self);
         for _ in 0..PASSES {
@@ -306,7 +335,7 @@ fn position<T: PartialEq>(all: &mut Vec<T>, of: T) -> usize {
 }
 
 impl Data {
-    fn new(rates: &[Rate], crowds: &[Vec<Part>]) -> Self {
+    fn new(rates: &[Rate], crowds: &BTreeMap<usize, Vec<Part>>) -> Self {
         let mut data = Self {
             parameters: vec![Parameter::Contention],
             clients: Vec::new(),
@@ -317,7 +346,7 @@ impl Data {
         let mut known: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for rate in rates {
             let client = position(&mut data.clients, (rate.template, rate.cap));
-            let crowd = &crowds[rate.crowd];
+            let crowd = &crowds[&rate.crowd];
             let cell = *known.entry((client, rate.crowd)).or_insert_with(|| {
                 let caps = crowd.iter().map(|(_, cap, count)| count * f64::from(*cap));
                 let caps = caps.sum::<f64>() / 100.0;
@@ -406,17 +435,16 @@ mod tests {
     use super::*;
 
     /// Rates of jobs with unlike caps, in crowds of 1 to 4, that follow this model.
-    fn measured(truth: &Model) -> (Vec<Rate>, Vec<Vec<Part>>) {
+    fn measured(truth: &Model) -> (Vec<Rate>, BTreeMap<usize, Vec<Part>>) {
         let caps = [62, 40, 100, 62];
-        let crowds: Vec<Vec<Part>> = (1..=4)
-            .map(|count| caps[..count].iter().map(|cap| (0, *cap, 1.0)).collect())
-            .collect();
+        let crowd = |count: usize| caps[..count].iter().map(|cap| (0, *cap, 1.0)).collect();
+        let crowds: BTreeMap<usize, Vec<Part>> = (0..4).map(|at| (at, crowd(at + 1))).collect();
         let of = |(crowd, job): (usize, usize)| Rate {
             template: 0,
             job,
             cap: caps[job],
             crowd,
-            log: truth.rate(0, caps[job], &crowds[crowd]).ln(),
+            log: truth.rate(0, caps[job], &crowds[&crowd]).ln(),
             seconds: 20.0,
         };
         let all = (0..4).flat_map(|crowd| (0..=crowd).map(move |job| (crowd, job)));

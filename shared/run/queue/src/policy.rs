@@ -5,6 +5,7 @@
 //! at the next call.
 
 mod choose;
+mod ending;
 mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -323,10 +324,10 @@ impl Policy {
         }
     }
 
-    /// A job had done `work` (in its own unit) at time `at`.
-    pub fn progress(&mut self, id: Id, at: f64, work: f64) {
+    /// A job had done `work` (in its own unit) of `of`, if it tells that, at time `at`.
+    pub fn progress(&mut self, id: Id, at: f64, work: f64, of: Option<f64>) {
         for kind in self.kinds_of(id) {
-            self.kinds[kind].1.progress(id, at, work);
+            self.kinds[kind].1.progress(id, at, work, of);
         }
     }
 

@@ -3,10 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::learnt::Learnt;
-use crate::model::{Mix, Part, Rate};
+use crate::model::{Mix, Pairs, Part, Rate};
 use crate::search::{Aim, Residuals};
 
-use super::{Explorer, Measured, Runner};
+use crate::meter::Meter;
+
+use super::measured::Measured;
+use super::{Beside, Explorer, Runner};
+
+/// What a job still has to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rest {
+    /// It started so many seconds ago, and has not reported anything.
+    Starting(f64),
+    /// So many seconds of work alone are left.
+    Left(f64),
+    /// So many are done; it did not tell of how many.
+    Done(f64),
+}
 
 impl Explorer {
     /// Takes what an earlier sweep learnt of templates.
@@ -53,15 +67,35 @@ impl Explorer {
         let crowd: Vec<Part> = (members.into_iter())
             .map(|((template, cap), count)| (self.template_number(template), cap, count))
             .collect();
-        let known = self.crowds.iter().position(|known| *known == crowd);
-        known.unwrap_or_else(|| {
-            self.crowds.push(crowd);
-            self.crowds.len() - 1
-        })
+        let known = self.crowds.iter().find(|(_, known)| **known == crowd);
+        if let Some((at, _)) = known {
+            return *at;
+        }
+        let next = self.crowds.keys().next_back().map_or(0, |last| last + 1);
+        self.crowds.insert(next, crowd);
+        next
+    }
+
+    /// Forgets the crowds of which no measurement is left, since a server may run for months.
+    fn forget_crowds(&mut self) {
+        let running = self.runners.values().flat_map(|runner| {
+            let beside = match runner.beside {
+                Beside::Always(at) => Some(at),
+                _ => None,
+            };
+            runner.meter.situations().chain(beside)
+        });
+        let ended = self.ended.iter().flat_map(|past| {
+            let run = past.run.map(|(at, _)| at);
+            past.meter.situations().chain(run)
+        });
+        let used: BTreeSet<usize> = running.chain(ended).map(|at| at.crowd).collect();
+        self.crowds.retain(|at, _| used.contains(at));
     }
 
     /// Fits the model to all measurements.
     pub(super) fn fit_model(&mut self) {
+        self.forget_crowds();
         let rate = |of: Measured<'_>| {
             Some(Rate {
                 template: self.number(of.template)?,
@@ -75,31 +109,91 @@ impl Explorer {
         let all = self.measured(|meter| meter.in_crowds().collect());
         let rates: Vec<Rate> = all.into_iter().filter_map(rate).collect();
         self.model.fit(&rates, &self.crowds);
-        self.works.extend(self.works());
+        let [works, alone] = self.works();
+        self.works.extend(works);
+        self.alone.extend(alone);
     }
 
-    /// Mean seconds of work alone of the jobs of each template that have ended.
-    fn works(&self) -> BTreeMap<String, f64> {
-        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-        for past in &self.ended {
-            let (Some(template), Some(lasted)) = (self.number(&past.template), past.lasted) else {
+    /// Mean seconds of work alone of the jobs of each template whose work in total is known, and the mean work per second
+    /// alone of all of them.
+    fn works(&self) -> [BTreeMap<String, f64>; 2] {
+        let mut sums: [BTreeMap<String, (f64, f64)>; 2] = Default::default();
+        let running = self.runners.values();
+        let running = running.map(|r| (&r.template, r.cap, &r.meter, r.of));
+        let ended = self.ended.iter();
+        let ended = ended.map(|p| (&p.template, p.cap, &p.meter, p.of));
+        for (template, cap, meter, of) in running.chain(ended) {
+            let Some(alone) = self.alone(template, cap, meter) else {
                 continue;
             };
-            let (mut seconds, mut work) = (0.0, 0.0);
-            for (at, _, measured) in past.meter.in_crowds() {
-                let crowd = &self.crowds[at.crowd];
-                seconds += measured;
-                work += measured * self.model.rate(template, past.cap, crowd);
-            }
-            if seconds > 0.0 {
-                let of = sums.entry(past.template.clone()).or_default();
-                *of = (of.0 + lasted * work / seconds, of.1 + 1.0);
+            let values = [of.map(|of| (of / alone).ln()), Some(alone.ln())];
+            for (sums, value) in sums.iter_mut().zip(values) {
+                if let Some(value) = value {
+                    let sum = sums.entry(template.clone()).or_default();
+                    *sum = (sum.0 + value, sum.1 + 1.0);
+                }
             }
         }
-        let means = sums
-            .into_iter()
-            .map(|(name, (sum, jobs))| (name, sum / jobs));
-        means.collect()
+        let mean = |(name, (sum, jobs)): (String, (f64, f64))| (name, (sum / jobs).exp());
+        sums.map(|sums| sums.into_iter().map(mean).collect())
+    }
+
+    /// Work per second that a job would do alone, by the model, from what it did in each crowd.
+    fn alone(&self, template: &str, cap: u32, meter: &Meter) -> Option<f64> {
+        let template = self.number(template)?;
+        let (mut seconds, mut work) = (0.0, 0.0);
+        for (at, rate, measured) in meter.in_crowds() {
+            seconds += measured * self.model.rate(template, cap, &self.crowds[&at.crowd]);
+            work += measured * rate;
+        }
+        (seconds > 0.0).then(|| work / seconds)
+    }
+
+    /// Seconds of work that a job of a template would have alone.
+    pub(crate) fn work(&self, template: &str) -> Option<f64> {
+        self.works.get(template).copied()
+    }
+
+    /// Work per second of a job of a template alone.
+    pub(crate) fn alone_rate(&self, template: &str) -> Option<f64> {
+        self.alone.get(template).copied()
+    }
+
+    /// Seconds from the start of a job of a template to its first report.
+    pub(crate) fn startup(&self, template: &str) -> Option<f64> {
+        self.startups.get(template).copied()
+    }
+
+    /// What templates cost each other.
+    pub(crate) fn pairs(&self, templates: &[&str]) -> Pairs<'_> {
+        let numbers = templates.iter().map(|name| self.template_number(name));
+        self.model.pairs(numbers.collect())
+    }
+
+    /// Number at once that is best for a device with one more job of a template.
+    pub(crate) fn number_with(&self, device: usize, template: &str) -> usize {
+        self.aim_with(device, template)
+            .number
+            .clamp(1, self.most.max(1))
+    }
+
+    /// The templates of the jobs on a device.
+    pub(crate) fn templates(&self, device: usize) -> impl Iterator<Item = &str> {
+        self.on(device).map(|runner| &*runner.template)
+    }
+
+    /// What the jobs on a device still have to do: template, cap in percent, and rest.
+    pub(crate) fn rests(&self, device: usize, now: f64) -> impl Iterator<Item = (&str, u32, Rest)> {
+        self.on(device).map(move |runner| {
+            let alone = self.alone(&runner.template, runner.cap, &runner.meter);
+            let alone = alone.or_else(|| self.alone_rate(&runner.template));
+            let rest = match (runner.begun, alone, runner.of) {
+                (Some(_), Some(alone), Some(of)) => Rest::Left((of - runner.done).max(0.0) / alone),
+                (Some(_), Some(alone), None) => Rest::Done(runner.done / alone),
+                _ => Rest::Starting(now - runner.started),
+            };
+            (&*runner.template, runner.cap, rest)
+        })
     }
 
     /// The number of a template; of one without a number, nothing is known.

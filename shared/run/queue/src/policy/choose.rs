@@ -13,6 +13,8 @@ use crate::lane::{Room, Wait};
 /// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
 /// starts before it.
 const PASSED: f64 = 60.0;
+/// With more waiting jobs than this, no forecast of their ends is made.
+const MOST_FORECAST: usize = 64;
 
 /// Resources in use while decisions are made.
 pub(super) struct Rooms {
@@ -22,6 +24,12 @@ pub(super) struct Rooms {
     groups: BTreeMap<String, usize>,
     /// Number of waiting jobs that are not held.
     pub(super) waiting: usize,
+    /// Their templates, in order; empty if there are too many to forecast their ends.
+    pub(super) queued: Vec<String>,
+    /// Device, template and cap of the jobs that start now.
+    pub(super) starts: Vec<(usize, String, u32)>,
+    /// Devices and templates whose jobs had better wait, until another job starts.
+    pub(super) refused: BTreeSet<(usize, String)>,
 }
 
 impl Rooms {
@@ -97,7 +105,13 @@ impl Policy {
             lanes: vec![Room::default(); self.lanes.len()],
             groups: BTreeMap::new(),
             waiting: book.index.ready(),
+            queued: Vec::new(),
+            starts: Vec::new(),
+            refused: BTreeSet::new(),
         };
+        if rooms.waiting <= MOST_FORECAST {
+            rooms.queued = book.index.templates();
+        }
         for entry in book.running() {
             let devices = match self.spots.get(&entry.job.id) {
                 Some(spot) => &*spot.devices,
@@ -163,13 +177,22 @@ impl Policy {
                     continue;
                 }
             };
-            match self.place(&rooms, kind, asked) {
+            match self.place(&mut rooms, kind, asked, now) {
                 Ok(spot) => {
                     for other in passed.drain(..) {
                         self.passed.entry(other).or_insert(now);
                     }
                     self.take(&mut rooms, (kind, None), &spot.devices, book);
                     rooms.waiting = rooms.waiting.saturating_sub(1);
+                    let first = rooms.queued.iter().position(|of| *of == kind.template);
+                    first.map(|first| rooms.queued.remove(first));
+                    let cap = spot.share.percent().round() as u32;
+                    let starts = spot
+                        .devices
+                        .iter()
+                        .map(|at| (*at, kind.template.clone(), cap));
+                    rooms.starts.extend(starts);
+                    rooms.refused.clear();
                     choice.starts.push((id, spot));
                     if more {
                         walk.go_on(at, kind);

@@ -22,9 +22,10 @@ impl Policy {
     /// Devices and share with which a job can start beside the running ones; otherwise the reason why it must wait.
     pub(super) fn place(
         &self,
-        rooms: &Rooms,
+        rooms: &mut Rooms,
         kind: &Kind,
         asked: Option<&Demand>,
+        now: f64,
     ) -> Result<Spot, Wait> {
         if rooms.jobs >= self.limits.most {
             return Err(Wait::Most);
@@ -47,32 +48,48 @@ impl Policy {
             });
         }
         free.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        free.truncate(wanted);
-        let devices: Vec<usize> = free.into_iter().map(|(at, _)| at).collect();
-        let best = devices.first().copied().unwrap_or(0);
-        if wanted == 1 && self.is_late(best, rooms, only, &kind.template) {
-            return Err(Wait::Turn);
-        }
         let asked = asked.and_then(|demand| demand.share);
         let asked = asked.map_or(Share::FULL, Share::from_hundredths);
-        let cap = match (wanted, promise) {
-            // No cap for a job with a promise, because it would slow the job down.
-            (1, None) => {
-                let explorer = self.explorer(best);
-                let most = self.lanes[best].holds(&rooms.lanes[best], kind, explorer);
-                // Nor does a cap help a job that will have the device to itself. When half of its own work is done, half
-                // of the jobs that run now have ended, and its device has got its part of the waiting ones.
-                let places = self.allowed(only).count().max(1);
-                let follow = rooms.waiting.saturating_sub(1).div_ceil(places);
-                let beside = (rooms.lanes[best].jobs + 1).div_ceil(2) + follow;
-                explorer.cap(best, &kind.template, most.min(beside)) * 100
-            }
-            _ => Share::FULL.hundredths(),
-        };
-        Ok(Spot {
+        let spot = |devices: Vec<usize>, cap: u32| Spot {
             devices,
-            share: asked.min(Share::from_hundredths(cap)),
-        })
+            share: asked.min(Share::from_hundredths(cap * 100)),
+        };
+        if wanted > 1 {
+            free.truncate(wanted);
+            return Ok(spot(free.into_iter().map(|(at, _)| at).collect(), 100));
+        }
+        for (at, _) in free {
+            let cap = match promise {
+                None => self.cap(at, rooms, kind, only),
+                // A cap would slow the job down.
+                Some(_) => 100,
+            };
+            let this = (at, kind.template.clone());
+            if rooms.refused.contains(&this) {
+                continue;
+            }
+            if self.had_better_wait((at, cap), rooms, only, &kind.template, now) {
+                rooms.refused.insert(this);
+                continue;
+            }
+            return match self.is_late(at, rooms, only, &kind.template) {
+                true => Err(Wait::Turn),
+                false => Ok(spot(vec![at], cap)),
+            };
+        }
+        Err(Wait::Turn)
+    }
+
+    /// The usual cap of a job that starts on a device.
+    fn cap(&self, at: usize, rooms: &Rooms, kind: &Kind, only: Option<&[String]>) -> u32 {
+        let explorer = self.explorer(at);
+        let most = self.lanes[at].holds(&rooms.lanes[at], kind, explorer);
+        // No cap helps a job that will have the device to itself. When half of its own work is done, half of the jobs
+        // that run now have ended, and its device has got its part of the waiting ones.
+        let places = self.allowed(only).count().max(1);
+        let follow = rooms.waiting.saturating_sub(1).div_ceil(places);
+        let beside = (rooms.lanes[at].jobs + 1).div_ceil(2) + follow;
+        explorer.cap(at, &kind.template, most.min(beside))
     }
 
     /// Throughput that a job adds on a device, relative to a job alone on the fastest device.
@@ -92,9 +109,10 @@ impl Policy {
 
     /// Rate of a job of a template on one kind of device relative to its rate on another kind. If the template did not
     /// run on both, the geometric mean over the templates that did.
-    fn ratio(&self, kind: usize, other: usize, template: &str) -> Option<f64> {
+    pub(super) fn ratio(&self, kind: usize, other: usize, template: &str) -> Option<f64> {
         let (this, that) = (&self.kinds[kind].1, &self.kinds[other].1);
-        let of = |template: &str| Some(this.rate(template)? / that.rate(template)?);
+        let alone = |name: &str| Some(this.alone_rate(name)? / that.alone_rate(name)?);
+        let of = |name: &str| alone(name).or_else(|| Some(this.rate(name)? / that.rate(name)?));
         of(template).or_else(|| {
             let all = this.learnt().keys();
             let all: Vec<f64> = all.filter_map(|mix| Some(of(mix)?.ln())).collect();

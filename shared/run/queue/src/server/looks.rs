@@ -20,7 +20,7 @@ impl Keeper {
             let mark = live.detector.best().and_then(|best| best.marks.last());
             if let Some((at, work)) = mark.filter(|(_, work)| *work > live.told) {
                 live.told = work;
-                self.policy.progress(*id, at, work);
+                self.policy.progress(*id, at, work, live.detector.total());
             }
         }
     }

@@ -34,6 +34,8 @@ pub struct Template {
     pub seconds: f64,
     /// Standard deviation of the logarithm of its jobs' sizes and rates.
     pub spread: f64,
+    /// Its jobs report how much work they have in total.
+    pub tells: bool,
 }
 
 impl Template {
@@ -155,6 +157,7 @@ fn template(rates: Vec<f64>, capped: Vec<(f64, f64)>, losses: Vec<Vec<f64>>) -> 
         startup: 0.0,
         seconds: 0.0,
         spread: 0.0,
+        tells: false,
     }
 }
 
@@ -334,7 +337,7 @@ pub fn draw(source: &Source, seed: u64) -> Sweep {
     let chosen: Vec<usize> = (0..count)
         .map(|_| rng.random_range(0..source.templates.len()))
         .collect();
-    let templates: Vec<Template> = chosen
+    let mut templates: Vec<Template> = chosen
         .iter()
         .map(|&at| {
             let of = &source.templates[at];
@@ -385,6 +388,9 @@ pub fn draw(source: &Source, seed: u64) -> Sweep {
             }
         })
         .collect();
+    for template in &mut templates {
+        template.tells = rng.random_bool(0.5);
+    }
     Sweep {
         cards,
         templates,

@@ -152,7 +152,7 @@ fn jobs_of_whose_memory_nothing_is_seen_do_not_wait_for_each_other() {
     let (mut policy, mut book) = (policy(), book(&[only.clone(), only]));
     sees(&mut policy, [24, 80], &[], 0.0);
     assert_eq!(run(&mut policy, &mut book, 0.0), [(1, vec![1])]);
-    policy.progress(Id(1), 1.0, 1.0);
+    policy.progress(Id(1), 1.0, 1.0, None);
     sees(&mut policy, [24, 70], &[], 1.5);
     assert_eq!(run(&mut policy, &mut book, 2.0), []);
     sees(&mut policy, [24, 70], &[], 5.0);
@@ -211,8 +211,8 @@ fn a_new_template_runs_alone_until_its_memory_is_known_then_as_many_as_fit() {
     );
     for second in 1..20 {
         let now = f64::from(second);
-        policy.progress(Id(1), now, now);
-        policy.progress(Id(2), now, now);
+        policy.progress(Id(1), now, now, None);
+        policy.progress(Id(2), now, now, None);
         sees(&mut policy, [14, 70], &[(0, 1, 10), (1, 2, 10)], now);
         if now < 4.0 {
             assert!(run(&mut policy, &mut book, now).is_empty());
@@ -334,7 +334,7 @@ fn what_was_promised_keeps_others_away_until_it_is_measured() {
             for id in &running {
                 let done = work.entry(*id).or_insert(0.0);
                 *done += 10.0 / running.len() as f64;
-                policy.progress(*id, now, *done);
+                policy.progress(*id, now, *done, None);
             }
             run(policy, book, now);
         }

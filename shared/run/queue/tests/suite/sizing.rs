@@ -130,7 +130,9 @@ impl Play<'_> {
                     ends.push((*id, false));
                 } else {
                     let rate = todo.pace * 10.0;
-                    self.policy.progress(*id, self.now, run.done * rate);
+                    let tells = self.sweep.templates[todo.template].tells;
+                    let of = tells.then_some(todo.work * rate);
+                    self.policy.progress(*id, self.now, run.done * rate, of);
                 }
             }
             let used: f64 = here

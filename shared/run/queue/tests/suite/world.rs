@@ -353,7 +353,7 @@ impl World {
                 *self.completions.entry(*id).or_default() += 1;
                 ends.push((*id, Some(JobEnd::Done)));
             } else if plan.tells {
-                self.policy.progress(*id, self.now, run.work);
+                self.policy.progress(*id, self.now, run.work, None);
             }
         }
         if let Some(cores) = self.device.cores.filter(|_| !self.blind) {
