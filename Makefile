@@ -8,7 +8,7 @@ TOOLS := mt $(LINKS)
 VERBS := try init run sweep queue add status top logs results numbers retry cancel pause wait exec
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep sizing hare engines wheel deb kit calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak queue-kills hostile test-sim fuzz bench forms bench-peers bench-real simulator regret rounds try-errors rivals options paper elastic federation sweep sweep-memory sizing hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -128,6 +128,9 @@ federation: build #- Train a federation to its targets under each scheme, simula
 
 sweep: build #- Measure mt sweep beside fixed numbers of jobs at once, 60 real trainings a mix (QUICK=1: two mixes; KEPT=1: goes on)
 	PATH="$(RELEASE):$$PATH" python3 examples/sweep/measure.py $(if $(QUICK),--quick) $(if $(KEPT),--kept)
+
+sweep-memory: build #- Measure a sweep of trainings of unknown memory in a control group of 4 GB, beside fixed numbers (root; QUICK=1)
+	PATH="$(RELEASE):$$PATH" python3 examples/sweep/memory.py $(if $(QUICK),--quick)
 
 sizing: #- Play sweeps on simulated boxes with recorded rates, beside the best fixed choice (SWEEPS=500: so many; FROM=1: first seed)
 	MT_SIZING_SWEEPS=$(or $(SWEEPS),500) MT_SIZING_FROM=$(or $(FROM),1) \

@@ -3,7 +3,7 @@
 
 usage: measure.py [--seed N] [--quick] [--kept]     (make sweep; QUICK=1: two mixes of 30; KEPT=1: continues)
 
-`mt` and `mt-worker` must be on PATH; GNU parallel and pueue are used if they are installed. Rows go to
+`mt` and `mt-worker` must be on PATH; GNU parallel, pueue and task-spooler are used if they are installed. Rows go to
 target/sweep/rows.ndjson as they are measured. RESULTS.md and summary.json beside this file are written after every
 mix (--quick: in target/sweep).
 """
@@ -30,8 +30,8 @@ RUNS = 2
 LONGEST = 600  # seconds of one sweep before it is given up: the slowest, one at a time, takes about 60
 CORES = len(os.sched_getaffinity(0))
 SIZES = [1, 2, 4]
-# The rivals, and the program that each needs.
-TOOLS = {"parallel": "parallel", "pueue": "pueued"}
+# The rivals' programs.
+PROGRAMS = {"parallel": "parallel", "pueue": "pueued", "task-spooler": "tsp"}
 # Seconds that the smallest job of a template computes on one processor. Real trials take minutes; these are as long as
 # ten mixes in three quarters of an hour allow.
 WORK = 0.12
@@ -197,6 +197,28 @@ def pueue(jobs, most):
         return [read(end).timestamp() - begin for end in ends]
 
 
+def task_spooler(jobs, most):
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "TS_SOCKET": f"{folder}/socket", "TMPDIR": folder}
+
+        def call(*words):
+            return subprocess.run(["tsp", *words], env=env, check=True, text=True, capture_output=True,
+                                  timeout=LONGEST).stdout.strip()
+
+        call("-S", str(most))
+        begin, ends = time.time(), []
+        at_their_time(jobs, begin, lambda argv: call("-n", *argv))
+        for job in range(len(jobs)):
+            subprocess.run(["tsp", "-w", str(job)], env=env, stdout=subprocess.DEVNULL, timeout=LONGEST)
+            # It tells ends to the second only; this is when the job and all before it have ended.
+            ends.append(time.time() - begin)
+        call("-K")
+        return ends
+
+
+TOOLS = {"parallel": gnu_parallel, "pueue": pueue, "task-spooler": task_spooler}
+
+
 def row_of(mix, scheme, turn, ends, number):
     assert len(ends) == number, f"{len(ends)} of {number} ended"
     return {"mix": mix, "scheme": scheme, "turn": turn, "makespan_s": round(max(ends), 3),
@@ -207,7 +229,7 @@ def measure(mix, jobs, rng, rows, keep, fixed):
     """Every fixed number of a mix once, then `mt` and the two best of them RUNS times. Each turn is in random order, and
     skips what has a row."""
     name = mix[0]
-    others = [tool for tool, program in TOOLS.items() if shutil.which(program)]
+    others = [tool for tool, program in PROGRAMS.items() if shutil.which(program)]
     schemes = ["all at once", *(f"fixed {n}" for n in fixed)]
     rng.shuffle(schemes)
     attempt(mix, jobs, schemes, 0, rows, keep)
@@ -238,7 +260,7 @@ def attempt(mix, jobs, schemes, turn, rows, keep):
             elif scheme in TOOLS:
                 # With the best fixed number: the difference is the overhead of these tools.
                 best = leaders(rows, name)[0].split()[1]
-                ends = gnu_parallel(jobs, best) if scheme == "parallel" else pueue(jobs, best)
+                ends = TOOLS[scheme](jobs, best)
             else:
                 if scheme == "mt":
                     shutil.rmtree(folder, ignore_errors=True)
@@ -363,7 +385,7 @@ The order of the schemes is drawn anew for each turn. {s['jobs']} trainings a mi
 before each piece. They come at once or over time, a little faster than the machine can do them.
 
 `fixed N` is a bare pool of N, with less to do for each job than any tool; `mt` a queue that knows nothing, `mt, known`
-the same with what that one learnt. `parallel` and `pueue` run the number that was the best fixed one, after the
+the same with what that one learnt. `parallel`, `pueue` and `task-spooler` run the number that was the best fixed one, after the
 others.{absent}
 
 Makespan over the best fixed number, known in hindsight only (the better of the two best of {s['fixed']}): median

@@ -322,6 +322,12 @@ impl Explorer {
         self.runners.get(&id).map(|runner| &*runner.template)
     }
 
+    /// Number of jobs of a template that have ended lately.
+    pub(crate) fn ended_of(&self, template: &str) -> usize {
+        let ended = self.ended.iter();
+        ended.filter(|past| past.template == template).count()
+    }
+
     /// Bytes of memory that a job of the largest known template uses.
     pub(crate) fn largest(&self) -> Option<u64> {
         self.learnt.values().filter_map(|learnt| learnt.peak).max()

@@ -48,9 +48,9 @@ const FLAT: f64 = 3.0;
 const FLAT_SILENT: f64 = 30.0;
 /// Growth by up to this factor does not count.
 const GROWTH: f64 = 1.02;
-/// Factor on the peak of ended jobs, and on a peak that was only observed while a job ran: jobs of a sweep differ in
+/// Margins on the peak of an ended job, and on a peak that was only observed while a job ran: jobs of a sweep differ in
 /// model size, and allocators round up.
-const MARGINS: (f64, f64) = (1.05, 1.1);
+const MARGINS: (f64, f64) = (0.05, 0.1);
 /// Factor by which the memory of a template is raised when a job ran out of memory: its peak does not include the
 /// allocation that failed.
 const SHORTAGE: f64 = 1.25;
@@ -221,16 +221,53 @@ impl Lane {
         !std::mem::replace(&mut learnt.short, true)
     }
 
+    /// Bytes that jobs of a template use at most, with a margin, if known. The more jobs have ended, the less likely it is
+    /// that the next one needs more than all of them.
+    fn known(template: &str, explorer: &Explorer) -> Option<u64> {
+        let learnt = explorer.learnt().get(template)?;
+        let margin = match learnt.ended {
+            true => MARGINS.0 / explorer.ended_of(template).max(1) as f64,
+            false => MARGINS.1,
+        };
+        Some((learnt.peak? as f64 * (1.0 + margin)) as u64)
+    }
+
     fn need(&self, kind: &Kind, explorer: &Explorer) -> Need {
-        let learnt = explorer.learnt().get(&kind.template);
-        let peak =
-            learnt.and_then(|l| Some((l.peak?, if l.ended { MARGINS.0 } else { MARGINS.1 })));
-        let peak = peak.map(|(peak, margin)| (peak as f64 * margin) as u64);
-        match (peak, kind.memory) {
+        match (Self::known(&kind.template, explorer), kind.memory) {
             (None, 0) if self.sight.is_none() => Need::Bytes(0),
             (None, 0) => Need::Unknown(explorer.largest()),
             (peak, declared) => Need::Bytes(peak.unwrap_or(0).max(declared)),
         }
+    }
+
+    /// Whether a job that starts here now might delay another one, `first`, that waits for memory: whether there is a job
+    /// after whose end that one fits without it and not beside it.
+    pub(crate) fn delays(
+        &self,
+        at: usize,
+        room: &Room,
+        (first, kind): (&Kind, &Kind),
+        most: u64,
+        explorer: &Explorer,
+    ) -> bool {
+        let (Need::Bytes(first), Need::Bytes(new)) =
+            (self.need(first, explorer), self.need(kind, explorer))
+        else {
+            return true;
+        };
+        let fits = |freed: u64, need: u64| {
+            let declared = room.memory.saturating_sub(freed).saturating_add(need);
+            need <= self.spare(room).saturating_add(freed) && declared <= most
+        };
+        let freed = explorer.ids(at).map(|id| {
+            let used = self.sight.as_ref().and_then(|sight| sight.used.get(&id));
+            let known = explorer
+                .template(id)
+                .and_then(|name| Self::known(name, explorer));
+            known.max(used.copied()).unwrap_or(0)
+        });
+        let mut ways = freed.filter(|freed| fits(*freed, first)).peekable();
+        ways.peek().is_none() || ways.any(|freed| !fits(freed, first.saturating_add(new)))
     }
 
     /// Number of jobs that fit in memory together if only jobs like this one are added.

@@ -10,8 +10,8 @@ use crate::failures::Verdict;
 use crate::index::{Kind, Position};
 use crate::lane::{Room, Wait};
 
-/// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing else
-/// starts before it.
+/// Seconds for which later jobs that fit may overtake a job that does not. Then its place is reserved: nothing starts
+/// before it that might delay it.
 const PASSED: f64 = 60.0;
 /// With more waiting jobs than this, no forecast of their ends is made.
 const MOST_FORECAST: usize = 64;
@@ -30,6 +30,8 @@ pub(super) struct Rooms {
     pub(super) starts: Vec<(usize, String, u32)>,
     /// Devices and templates whose jobs had better wait, until another job starts.
     pub(super) refused: BTreeSet<(usize, String)>,
+    /// A job that waits for memory and must not be delayed.
+    pub(super) reserved: Option<Kind>,
 }
 
 impl Rooms {
@@ -108,6 +110,7 @@ impl Policy {
             queued: Vec::new(),
             starts: Vec::new(),
             refused: BTreeSet::new(),
+            reserved: None,
         };
         if rooms.waiting <= MOST_FORECAST {
             rooms.queued = book.index.templates();
@@ -205,7 +208,10 @@ impl Policy {
                     let since = self.passed.get(&id);
                     if since.is_some_and(|since| now - since >= PASSED) {
                         self.rest = Wait::Reserved;
-                        break;
+                        if why != Wait::Memory || rooms.reserved.is_some() {
+                            break;
+                        }
+                        rooms.reserved = Some(kind.clone());
                     }
                 }
             }

@@ -13,7 +13,8 @@ const LEAST: f64 = 0.1;
 impl Policy {
     /// Whether all jobs would end sooner, by a forecast, if a job did not start on a device now under a cap: if the
     /// device got its next job only when one of its jobs has ended, or no more at all. No, where it is unknown how much
-    /// work jobs have, or while more jobs wait than run: then what counts is how fast jobs are done.
+    /// work jobs have, or while more jobs wait than run: then what counts is how fast jobs are done. `open`: the devices
+    /// where it could start.
     ///
     /// On 257 simulated sweeps, the geometric mean of the makespan over the best fixed choice is 1.074 with this and
     /// 1.082 without.
@@ -21,11 +22,12 @@ impl Policy {
         &self,
         (at, cap): (usize, u32),
         rooms: &Rooms,
+        open: &[usize],
         only: Option<&[String]>,
         template: &str,
         now: f64,
     ) -> bool {
-        self.sooner((at, cap), rooms, only, template, now)
+        self.sooner((at, cap), rooms, open, only, template, now)
             .unwrap_or(false)
     }
 
@@ -34,6 +36,7 @@ impl Policy {
         &self,
         (at, cap): (usize, u32),
         rooms: &Rooms,
+        open: &[usize],
         only: Option<&[String]>,
         template: &str,
         now: f64,
@@ -54,8 +57,17 @@ impl Policy {
             .iter()
             .map(|at| self.card(*at, rooms, &names, template, now))
             .collect();
-        let cards = cards?;
+        let mut cards = cards?;
         let places: usize = cards.iter().map(|card| card.most).sum();
+        // Where it cannot start now, it might when a job has ended. Where none runs, none would end.
+        for (card, at) in cards.iter_mut().zip(&devices) {
+            if !open.contains(at) {
+                card.most = card.most.min(card.running());
+            }
+        }
+        if cards.iter().all(|card| card.running() == 0) {
+            return None;
+        }
         if rooms.queued.is_empty() || rooms.queued.len() > places {
             return None;
         }
@@ -69,7 +81,6 @@ impl Policy {
         let later = with_most(cards[here].running()).min(with_most(0));
         let own = number(template)?;
         waiting.remove(waiting.iter().position(|of| *of == own)?);
-        let mut cards = cards;
         let work = cards[here].new[own];
         cards[here].add(Work { cap, ..work });
         Some(later < ends(cards, &waiting))

@@ -35,7 +35,11 @@ impl Policy {
         let (mut free, mut why) = (Vec::new(), None);
         for at in self.allowed(only) {
             let (lane, room, most) = (&self.lanes[at], &rooms.lanes[at], self.memory(at));
+            let first = rooms.reserved.as_ref();
+            let delays = first
+                .is_some_and(|first| lane.delays(at, room, (first, kind), most, self.explorer(at)));
             match lane.fits(at, room, (kind, promise), most, self.explorer(at)) {
+                Ok(()) if delays => why = Some(Wait::Reserved),
                 Ok(()) => free.push((at, self.gain(at, rooms, &kind.template))),
                 Err(wait) => why = Some(why.map_or(wait, |why| nearer(why, wait))),
             }
@@ -58,6 +62,7 @@ impl Policy {
             free.truncate(wanted);
             return Ok(spot(free.into_iter().map(|(at, _)| at).collect(), 100));
         }
+        let open: Vec<usize> = free.iter().map(|(at, _)| *at).collect();
         for (at, _) in free {
             let cap = match promise {
                 None => self.cap(at, rooms, kind, only),
@@ -68,7 +73,7 @@ impl Policy {
             if rooms.refused.contains(&this) {
                 continue;
             }
-            if self.had_better_wait((at, cap), rooms, only, &kind.template, now) {
+            if self.had_better_wait((at, cap), rooms, &open, only, &kind.template, now) {
                 rooms.refused.insert(this);
                 continue;
             }

@@ -14,13 +14,16 @@ const GB: u64 = 1_000_000_000;
 fn book(demands: &[Demand]) -> Book {
     let mut book = Book::default();
     for demand in demands {
-        let id = book.next_ids(1)[0];
-        let group = group(&id.to_string(), demand.clone());
-        let (jobs, at_s) = (vec![job(id, "t")], 0.0);
-        book.apply(&Record::Added { group, jobs, at_s })
-            .expect("it contradicts nothing");
+        add(&mut book, demand.clone(), "t", 0.0);
     }
     book
+}
+
+fn add(book: &mut Book, demand: Demand, template: &str, at_s: f64) {
+    let id = book.next_ids(1)[0];
+    let (group, jobs) = (group(&id.to_string(), demand), vec![job(id, template)]);
+    book.apply(&Record::Added { group, jobs, at_s })
+        .expect("it contradicts nothing");
 }
 
 /// For a job that may use one card only.
@@ -351,4 +354,65 @@ fn what_was_promised_keeps_others_away_until_it_is_measured() {
     assert!(why.contains("2 at once were slower by"), "{why}");
     let share = policy.spot(Id(4)).map(|Spot { share, .. }| share.percent());
     assert_eq!(share, Some(100.0));
+}
+
+#[test]
+fn a_job_overtakes_one_that_waits_for_memory_unless_it_would_delay_it() {
+    let known = Learnt {
+        level: 10,
+        step: 0,
+        ..Learnt::default()
+    };
+    let mixes = "large,larger,small,middle,large + small,large + middle + small,larger + small";
+    let all = mixes.split(',').map(|mix| (mix.to_owned(), known.clone()));
+    let card = "card of 24 GB".to_owned();
+    let mut policy = knowing(&BTreeMap::from([(card, all.collect())]));
+    let mut book = Book::default();
+    let adds = |book: &mut Book, gb: u64, template: &str, now: f64| {
+        let demand = Demand {
+            memory: Some(gb * GB),
+            ..on("GPU-a")
+        };
+        add(book, demand, template, now);
+    };
+    adds(&mut book, 14, "large", 0.0);
+    adds(&mut book, 16, "larger", 0.0);
+    adds(&mut book, 2, "small", 0.0);
+    let started = run(&mut policy, &mut book, 0.0);
+    assert_eq!(started, [(1, vec![0]), (3, vec![0])]);
+    sees(&mut policy, [8, 80], &[(0, 1, 14), (0, 3, 2)], 10.0);
+    assert_eq!(run(&mut policy, &mut book, 10.0), []);
+    // More than a minute later, the place of job 2 is reserved. When job 1 has ended, 22 GB are free: 2 GB do not delay
+    // job 2, and 5 GB more would.
+    adds(&mut book, 2, "small", 11.0);
+    adds(&mut book, 5, "middle", 11.0);
+    assert_eq!(run(&mut policy, &mut book, 90.0), [(4, vec![0])]);
+    exits(&mut policy, &mut book, 1, JobEnd::Done.into());
+    sees(&mut policy, [20, 80], &[(0, 3, 2), (0, 4, 2)], 91.0);
+    assert_eq!(run(&mut policy, &mut book, 91.0), [(2, vec![0])]);
+}
+
+/// The more jobs of a template have ended, the smaller is the margin on what the next one needs: two jobs of 11.7 GB on a
+/// card of 24 GB.
+#[test]
+fn jobs_whose_memory_is_known_well_fill_a_card() {
+    let (mut policy, mut book) = (policy(), book(&vec![on("GPU-a"); 12]));
+    let mut together = Vec::new();
+    while book.is_busy() {
+        let now = 10.0 * together.len() as f64;
+        let started = run(&mut policy, &mut book, now);
+        let count = started.len() as u64;
+        let each = 117 * GB / 10;
+        let sight = Sight {
+            free: 24 * GB - count * each,
+            used: started.iter().map(|(id, _)| (Id(*id), each)).collect(),
+            ..Sight::default()
+        };
+        policy.sees(0, sight, now);
+        for (id, _) in started {
+            exits(&mut policy, &mut book, id, JobEnd::Done.into());
+        }
+        together.push(count);
+    }
+    assert_eq!(together[..4], [1, 1, 2, 2], "{together:?}");
 }
