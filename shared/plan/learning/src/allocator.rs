@@ -144,7 +144,7 @@ impl Allocator {
                 }
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
                 training.noise.extend(gradient.as_ref());
-                let reached = training.length() == Length::Reached;
+                let reached = training.is_reached();
                 // It was moved, but continues with another number of GPUs than it was given: the previous one.
                 let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
                 training.unable.extend(failed);
@@ -385,8 +385,7 @@ impl Allocator {
         let all = self.trainings.iter().filter(move |_| ours);
         all.filter_map(|(id, t)| {
             let (why, steps) = t.stuck()?;
-            // Evaluated last, because it requires a fit.
-            let open = t.length() != Length::Reached;
+            let open = !t.is_reached();
             open.then_some((id, why, steps >= self.settings.patience))
         })
     }
