@@ -24,6 +24,15 @@ fn two_are_never_behind_equal_shares_at_any_noise() {
     }
 }
 
+/// The lengths must be forecast well enough for a move: with intervals that are sixteenfold at every age, none is made.
+#[test]
+fn power_laws_of_different_lengths_gain() {
+    for noise in [0.0, 0.03] {
+        let (part, decisions) = Case::draw(Family::Powers, noise, 1.0, 3).over_equal();
+        assert!(part < 0.95, "noise {noise}: {part}, {decisions} decisions");
+    }
+}
+
 #[test]
 fn mixed_trainings_are_not_behind_equal_shares_on_average() {
     for report_s in [1.0, 5.0] {
