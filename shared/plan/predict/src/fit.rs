@@ -97,7 +97,7 @@ fn learn(
 ) -> Result<Fitted, PredictError> {
     data.check()?;
     let copies = Copies::of(data);
-    let kinds = copies.merge(data);
+    let kinds = copies.merge(data).into_owned().with_plausible_solo_runs();
     learn_kinds(&kinds, data, &copies, families, options).map_err(|e| match e {
         PredictError::UnknownTask { task } => PredictError::UnknownTask {
             task: copies.first[task],
