@@ -132,14 +132,12 @@ impl Predictor {
 
     /// Rates of all tasks, extrapolated from smaller co-runs.
     fn by_line(&self, line: Line, active: &[Setting]) -> [f64; MAX_TASKS] {
-        let pace = |a: &Setting| &self.base.laws[a.task].pace;
         let measured = Measured {
             alone: &|a| {
                 let mut alone = [0.0];
                 self.means(&[*a], &mut alone);
                 alone[0]
             },
-            busy: &|a| pace(a).busy(a.batch.as_f64(), a.share.fraction(), 0.0),
             together: &|few, out| self.by_models(few, out),
         };
         let mut widest = [active[0]; MAX_TASKS];
@@ -277,6 +275,26 @@ impl Predictor {
     pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
+        let mut deviations = self.deviations(active, scatter);
+        if let Some(line) = self.line(active.len()) {
+            let together = |few: &[Setting]| {
+                let all = self.estimate(few, scatter).into_iter();
+                all.map(|p| (p.samples_per_s, p.std_error / p.samples_per_s))
+                    .collect()
+            };
+            deviations = line.uncertainty(active, &mean, &deviations, together);
+        }
+        mean.iter()
+            .zip(deviations)
+            .map(|(&samples_per_s, deviation)| Prediction {
+                samples_per_s,
+                std_error: samples_per_s * deviation,
+            })
+            .collect()
+    }
+
+    /// Standard deviations of the logarithm of each rate by the tasks' models and the process of all tasks.
+    fn deviations(&self, active: &[Setting], scatter: bool) -> Vec<f64> {
         let inputs = self.base.inputs(active);
         // For a single task, the spread at unmeasured shares was learnt from held-out shares, including the smallest
         // and the largest, so it needs no further factor.
@@ -284,12 +302,15 @@ impl Predictor {
         let most = self.base.most_together.max(1);
         let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
         let outside = !learnt && !active.iter().all(covers);
-        let beyond = trust::beyond(outside, active.len(), most);
+        // If smaller co-runs are extrapolated, that has an uncertainty of its own.
+        let extrapolated = self.line(active.len()).is_some();
+        let running = if extrapolated { most } else { active.len() };
+        let beyond = trust::beyond(outside, running, most);
         let unseen = self.unseen(active);
-        mean.iter()
-            .zip(active)
+        active
+            .iter()
             .enumerate()
-            .map(|(at, (&samples_per_s, a))| {
+            .map(|(at, a)| {
                 let trust = &self.trust[a.task];
                 let spread = self.spread(a.task, active.len() > 1);
                 let (variance, own, scale) = match (self.method, unseen) {
@@ -323,11 +344,7 @@ impl Predictor {
                 let scale = far.map_or(scale, |far| far.max(scale));
                 // The uncertainty of the mean and the scatter of a measurement are independent, so their variances add.
                 let own = if scatter { own } else { 0.0 };
-                let sd = beyond * scale * (own + variance).sqrt();
-                Prediction {
-                    samples_per_s,
-                    std_error: samples_per_s * sd,
-                }
+                beyond * scale * (own + variance).sqrt()
             })
             .collect()
     }

@@ -244,8 +244,10 @@ CHOSEN = """\
   `mixes-solos` of three days, 2026-11-24 among them: the number of co-runs that weights are chosen by.
 - Meanwhile the rows of pairs, jobs, mixes and ParvaGPU were watched; those of draws were not.
 - ParvaGPU: the line to more tasks has the slope of the last two numbers.
-- Crowds (more tasks than were learnt together): the growth of the queue and the root of the share were chosen on
-  ParvaGPU, a draw of mixes of 2026-11-27 and the totals of an H200, before other triples and crowds of it were seen.
+- Crowds (more tasks than were learnt together): the root of the share was chosen on ParvaGPU, a draw of mixes of
+  2026-11-27 and the totals of an H200, before other triples and crowds of it were seen; the growth of the queue and the
+  intervals on these totals, ParvaGPU and draws of mixes of 2026-07-11 to 13, with a look at `crowd-survey` that decided
+  nothing. That slow solo runs are corrected was found on `crowd-h200`.
 - A look at the rows that no draw changes: a solo step between two measured shares is linear in one over the share
   (`curves`; this had the least error of five interpolations); intervals learnt from few parts that were held out
   entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals
