@@ -60,6 +60,14 @@ impl Domain {
         active.iter().all(near)
     }
 
+    /// Whether a task of a co-run has a smaller or a larger share than it ever had with others.
+    pub fn lacks_share_of(&self, active: &[Setting]) -> bool {
+        active.iter().any(|a| {
+            let outside = |(low, high)| !(low..=high).contains(&a.share);
+            self.range(a.task).is_some_and(outside)
+        })
+    }
+
     /// Smallest and largest share at which a task ran with others.
     pub fn range(&self, task: usize) -> Option<(Share, Share)> {
         let levels = self.shares.get(task)?;

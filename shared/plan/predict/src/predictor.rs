@@ -114,6 +114,7 @@ impl Predictor {
             self.means(active, &mut all);
             return look_at(&all, places, look);
         }
+        let family = self.family(active);
         let inputs = self.base.inputs(active);
         let pool = match beside {
             (Some((pool, _)), _) => Some(pool),
@@ -122,7 +123,7 @@ impl Predictor {
         for &at in places {
             let a = &active[at];
             let by_all = pool.map_or(0.0, |pool| pool.ln_step(&self.base, &inputs, at));
-            let ln_step = self.ln_step(a.task, &inputs, at, beside, by_all);
+            let ln_step = self.ln_step(a, family, &inputs, at, beside, by_all);
             let rate = a.batch.as_f64() * math::exp(-ln_step);
             if !look(at, self.at_most_solo(a, rate)) {
                 return;
@@ -154,6 +155,7 @@ impl Predictor {
         self.unseen(active).is_none()
             && self.pooled(active).is_none()
             && self.line(active.len()).is_none()
+            && self.family(active) == self.method
     }
 
     /// The extrapolation from measured co-runs to this many tasks; `None` if it is not used.
@@ -171,6 +173,7 @@ impl Predictor {
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let inputs = self.base.inputs(active);
         let (unseen, pooled) = self.beside(active);
+        let family = self.family(active);
         let mut by_all = [0.0; MAX_TASKS];
         if let Some((pool, _)) = pooled {
             pool.ln_steps(&self.base, &inputs, &mut by_all);
@@ -179,7 +182,7 @@ impl Predictor {
         }
         let mut ln_steps = [0.0; MAX_TASKS];
         for (at, a) in active.iter().enumerate() {
-            ln_steps[at] = self.ln_step(a.task, &inputs, at, (unseen, pooled), by_all[at]);
+            ln_steps[at] = self.ln_step(a, family, &inputs, at, (unseen, pooled), by_all[at]);
         }
         let sums = self.unseen.as_ref().and_then(|u| u.sums.as_ref());
         let shift = sums
@@ -196,6 +199,25 @@ impl Predictor {
         }
     }
 
+    /// The family that predicts a co-run: the law alone if a task has a share outside those that it had with others.
+    /// The residuals that a regression learnt say nothing there. After adaptive designs, which measure a small region,
+    /// two thirds of random co-runs lie outside. On six fresh simulated mixes their error was 22.6 % with the
+    /// blend and is 14.3 % with the law; of those inside it is 6.7 % with the blend and 9.1 % with the law. Held-out
+    /// co-runs cannot tell: within every adaptive design, the regressions are better.
+    fn family(&self, active: &[Setting]) -> Method {
+        if active.len() > 1 && self.lacks_share_of(active) && self.unseen(active).is_none() {
+            Method::Structured
+        } else {
+            self.method
+        }
+    }
+
+    /// Whether a task of a co-run has a share outside those that it had with others; false if the model does not say.
+    fn lacks_share_of(&self, active: &[Setting]) -> bool {
+        let domain = self.base.domain.as_ref();
+        domain.is_some_and(|d| d.lacks_share_of(active))
+    }
+
     /// The supplements to the tasks' own models in a co-run.
     fn beside(&self, active: &[Setting]) -> Beside<'_> {
         let unseen = self.unseen(active);
@@ -206,16 +228,17 @@ impl Predictor {
     /// `by_all`.
     fn ln_step(
         &self,
-        task: usize,
+        a: &Setting,
+        family: Method,
         inputs: &CorunInputs,
         at: usize,
         (unseen, pooled): Beside<'_>,
         by_all: f64,
     ) -> f64 {
-        let parts = self.parts_of(task);
+        let parts = self.parts_of(a.task);
         let own = parts
-            .answer(&self.base, inputs, at, task, false)
-            .of(self.method);
+            .answer(&self.base, inputs, at, a.task, false)
+            .of(family);
         match (unseen, pooled) {
             (Some((_, learnt)), _) => learnt.ln_step(own, by_all, inputs.ln_step[at]),
             (None, Some((_, weight))) => own + weight * (by_all - own),
@@ -247,6 +270,10 @@ impl Predictor {
     /// The process of all tasks with its correction, for a co-run outside the models of its tasks; otherwise `None`.
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
+        let known = active.iter().all(|a| self.base.ran_together(a.task));
+        if known && self.lacks_share_of(active) {
+            return None;
+        }
         let learnt = unseen.of(active)?;
         // The process is not trusted for an unseen task in a co-run of an unmeasured number of tasks, because nothing
         // could be held out to test that.
@@ -258,7 +285,10 @@ impl Predictor {
     pub(crate) fn pooled(&self, active: &[Setting]) -> Option<(&Pool, f64)> {
         let unseen = self.unseen.as_ref()?;
         let domain = self.base.domain.as_ref()?;
-        if unseen.weights == Weights::default() || !domain.crowds.contains(&active.len()) {
+        if unseen.weights == Weights::default()
+            || !domain.crowds.contains(&active.len())
+            || self.lacks_share_of(active)
+        {
             return None;
         }
         let weight = unseen.weights.of(domain.has_levels_of(active));

@@ -52,7 +52,14 @@ fn many_at_once_are_what_they_are_one_by_one() {
             let asked: Vec<Setting> = (0..131)
                 .flat_map(|k| match n {
                     1 => vec![solo(k as usize % 3, 24)],
-                    _ => run(k * k, 3, without),
+                    _ => {
+                        let mut asked = run(k * k, 3, without);
+                        // Outside the shares that the task had with others.
+                        if k % 7 == 0 {
+                            asked[0].share = Share::from_percent(5.0).unwrap();
+                        }
+                        asked
+                    }
                 })
                 .collect();
             let mut many = vec![0.0; asked.len()];

@@ -522,3 +522,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn outside_the_shares_that_tasks_had_with_others_the_law_alone_predicts() {
+    let mut data = dataset(3, 60, 0.01, 5);
+    let share = |percent: f64| Share::from_percent(percent).unwrap();
+    let wide = |s: &Sample| s.active.iter().all(|a| a.share >= share(30.0));
+    data.samples.retain(wide);
+    let means = |method: Method, percent: f64| {
+        let fitted = fit(&data, method, &FitOptions::default()).unwrap();
+        let one = |task| Setting {
+            task,
+            batch: Batch::new(64).unwrap(),
+            share: share(percent),
+        };
+        let mut out = [0.0; 3];
+        fitted.predictor.means(&[0, 1, 2].map(one), &mut out);
+        out
+    };
+    let law = means(Method::Structured, 10.0);
+    for method in [Method::Gp, Method::Blend] {
+        for (a, b) in means(method, 10.0).iter().zip(law) {
+            assert!((a / b - 1.0).abs() < 1e-9, "{method:?} {a} {b}");
+        }
+        assert!(means(method, 60.0) != means(Method::Structured, 60.0));
+    }
+}
