@@ -68,6 +68,8 @@ const NEW: u64 = 2;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room {
     pub(crate) jobs: usize,
+    /// The number of these by template.
+    copies: BTreeMap<String, usize>,
     /// Bytes that its jobs need, and the part of these that they do not use yet.
     memory: u64,
     growth: u64,
@@ -306,6 +308,7 @@ impl Lane {
             }
         };
         room.jobs += 1;
+        *room.copies.entry(kind.template.clone()).or_default() += 1;
         room.memory = room.memory.saturating_add(need.max(used));
         room.growth = room.growth.saturating_add(need.saturating_sub(used));
         room.parts += self.part(&kind.template, explorer);
@@ -414,7 +417,10 @@ impl Lane {
     /// threads that spin while they wait for each other lose 14 % by that (examples/scripts/RESULTS.md, `all_cores`).
     fn is_full(&self, at: usize, room: &Room, template: &str, explorer: &Explorer) -> bool {
         if !explorer.is_on_processors() {
-            return room.jobs > 0 && explorer.is_full(at, room.jobs, template);
+            let copies = room.copies.get(template).copied().unwrap_or(0);
+            return room.jobs > 0
+                && (copies >= explorer.most_copies(template)
+                    || explorer.is_full(at, room.jobs, template));
         }
         let most = match self.part(template, explorer) < 1.0 {
             false => 1.0,

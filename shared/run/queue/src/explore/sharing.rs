@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::learnt::Learnt;
 use crate::model::{Mix, Pairs, Part, Rate};
-use crate::search::{Aim, Residuals};
+use crate::search::{Aim, Residuals, SILENT_START, START};
 
 use crate::meter::Meter;
 
@@ -27,6 +27,7 @@ impl Explorer {
     pub(super) fn recall(&mut self, learnt: &BTreeMap<String, Learnt>) {
         for (template, learnt) in learnt {
             let Some(sharing) = &learnt.sharing else {
+                self.copies.insert(template.clone(), learnt.level);
                 continue;
             };
             let number = self.number_of(template.clone());
@@ -35,6 +36,7 @@ impl Explorer {
             self.model = model;
             let startup = sharing.startup.map(|seconds| (template.clone(), seconds));
             self.startups.extend(startup);
+            self.copies.insert(template.clone(), usize::MAX);
             let work = sharing.work.map(|seconds| (template.clone(), seconds));
             self.works.extend(work);
         }
@@ -109,6 +111,13 @@ impl Explorer {
         let all = self.measured(|meter| meter.in_crowds().collect());
         let rates: Vec<Rate> = all.into_iter().filter_map(rate).collect();
         self.model.fit(&rates, &self.crowds);
+        for rate in &rates {
+            let own = self.crowds[&rate.crowd].iter();
+            let own = own.filter(|(template, ..)| *template == rate.template);
+            let count = own.map(|(.., count)| *count).sum::<f64>() as usize;
+            let most = (self.copies.entry(self.mixes[rate.template].clone())).or_default();
+            *most = count.max(*most);
+        }
         let [works, alone] = self.works();
         self.works.extend(works);
         self.alone.extend(alone);
@@ -233,6 +242,19 @@ impl Explorer {
             .model
             .best(&mix, &Residuals::default(), left, self.highest());
         Aim { number, cap }
+    }
+
+    /// The largest number of jobs of a template for one device: at most half as many again as were measured there,
+    /// whatever the number of others. What copies cost each other is unknown before, and they cannot be taken back: four
+    /// jobs of a new template that started at once beside fourteen of another took 40 times as long as one alone.
+    pub(crate) fn most_copies(&self, template: &str) -> usize {
+        let measured = self.copies.get(template).copied().unwrap_or(0);
+        let ended = self.ended_of(template) > 0;
+        let start = match ended && !self.startups.contains_key(template) {
+            true => SILENT_START,
+            false => START,
+        };
+        measured.saturating_add(measured.div_ceil(2)).max(start)
     }
 
     /// Whether no template on a device has ever reported progress, as far as its jobs have had the time.

@@ -416,3 +416,26 @@ fn jobs_whose_memory_is_known_well_fill_a_card() {
     }
     assert_eq!(together[..4], [1, 1, 2, 2], "{together:?}");
 }
+
+/// Ten jobs of the mix do well together, but what two of the new template cost each other is unknown.
+#[test]
+fn few_copies_of_a_new_template_start_beside_many_others() {
+    let known = Learnt {
+        level: 10,
+        step: 0,
+        ..Learnt::default()
+    };
+    let all = ["t", "t + u"].map(|mix| (mix.to_owned(), known.clone()));
+    let card = "card of 80 GB".to_owned();
+    let mut policy = knowing(&BTreeMap::from([(card, BTreeMap::from(all))]));
+    let demand = Demand {
+        memory: Some(GB),
+        ..on("GPU-b")
+    };
+    let mut book = book(&vec![demand.clone(); 3]);
+    for _ in 0..5 {
+        add(&mut book, demand.clone(), "u", 0.0);
+    }
+    assert_eq!(run(&mut policy, &mut book, 0.0).len(), 3);
+    assert_eq!(run(&mut policy, &mut book, 1.0).len(), 2);
+}
