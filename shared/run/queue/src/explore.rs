@@ -91,8 +91,7 @@ pub struct Explorer {
     startups: BTreeMap<String, f64>,
     /// Names of mixes; their positions are in [`At::mix`].
     mixes: Vec<String>,
-    /// The largest number of jobs of a template among which one of it was measured; without a limit where an earlier
-    /// sweep measured them.
+    /// The largest number of jobs of a template among which one of it was measured, in this sweep or an earlier one.
     copies: BTreeMap<String, usize>,
     /// The crowds in which rates were measured, by [`At::crowd`].
     crowds: BTreeMap<usize, Vec<Part>>,

@@ -61,6 +61,9 @@ pub struct Sharing {
     /// Seconds from a job's start to its first report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup: Option<f64>,
+    /// The largest number of its jobs among which one was measured.
+    #[serde(default)]
+    pub copies: usize,
     /// Seconds of work that a job would have alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<f64>,

@@ -255,6 +255,7 @@ impl Model {
             losses: losses.collect(),
             contention: self.contention(),
             startup: None,
+            copies: 0,
             work: None,
         }
     }

@@ -36,7 +36,7 @@ impl Explorer {
             self.model = model;
             let startup = sharing.startup.map(|seconds| (template.clone(), seconds));
             self.startups.extend(startup);
-            self.copies.insert(template.clone(), usize::MAX);
+            self.copies.insert(template.clone(), sharing.copies);
             let work = sharing.work.map(|seconds| (template.clone(), seconds));
             self.works.extend(work);
         }
@@ -51,6 +51,7 @@ impl Explorer {
         let mut sharing = self.model.sharing(number, &self.mixes);
         sharing.startup = self.startups.get(template).copied();
         sharing.work = self.works.get(template).copied();
+        sharing.copies = self.copies.get(template).copied().unwrap_or(0);
         self.learnt_mut(template).sharing = Some(sharing);
     }
 
