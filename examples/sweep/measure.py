@@ -234,14 +234,20 @@ def measure(mix, jobs, rng, rows, keep, fixed):
     rng.shuffle(schemes)
     attempt(mix, jobs, schemes, 0, rows, keep)
     for turn in range(1, RUNS + 1):
-        schemes = [*leaders(rows, name), "mt", "mt, known"]
-        rng.shuffle(schemes)
-        # `mt, known` starts with what the queue learnt under `mt`, so it must come later.
-        places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
-        for place, scheme in zip(places, ("mt", "mt, known")):
-            schemes[place] = scheme
+        schemes = shuffled(leaders(rows, name), rng)
         # These are told the best fixed number.
         attempt(mix, jobs, schemes + (others if turn == RUNS else []), turn, rows, keep)
+
+
+def shuffled(best, rng):
+    """The best fixed numbers and both schemes of `mt` in random order. `mt, known` starts with what the queue learnt under
+    `mt`, so it comes later."""
+    schemes = [*best, "mt", "mt, known"]
+    rng.shuffle(schemes)
+    places = sorted(schemes.index(scheme) for scheme in ("mt", "mt, known"))
+    for place, scheme in zip(places, ("mt", "mt, known")):
+        schemes[place] = scheme
+    return schemes
 
 
 def attempt(mix, jobs, schemes, turn, rows, keep):

@@ -124,10 +124,7 @@ def main():
         leaders = [row["scheme"] for row in whole[:2]]
         best = leaders[0].split()[1]
         for turn in range(1, runs + 1):
-            schemes = [*leaders, "mt", "mt, known"]
-            places = sorted(rng.sample(range(4), 2))
-            order = rng.sample(leaders, len(leaders))
-            schemes = [dict(zip(places, ("mt", "mt, known"))).get(at) or order.pop() for at in range(2 + len(leaders))]
+            schemes = measure.shuffled(leaders, rng)
             tools = [tool for tool in measure.TOOLS if shutil.which(measure.PROGRAMS[tool])]
             attempt(schemes + (tools if turn == runs else []), turn, best)
     finally:
@@ -162,8 +159,8 @@ Made by `{s['command']}` on {s['processors']} processors, load average before {s
 a third each of 0.2, 0.6 and 1.5 GB, of 2 to 4 s, which compute half of the time and wait for their data otherwise.
 Nothing is declared. `fixed N` is a bare pool; a job that the kernel kills there is not repeated. `mt` is a queue that
 knows nothing, and `mt, known` one that knows what that one learnt; both repeat a job that was killed. Tools of others
-were told the best fixed number without a kill. The last column counts the processes that the kernel killed for lack of
-memory, the third the median over the best fixed number without a kill, both of the runs after the first.
+were told the best fixed number without a kill. The third column is the median of the runs after the one that chose that
+number, over it; the last counts the processes that the kernel killed for lack of memory in each run.
 
 | scheme | makespan of each run, s | over the best fixed | killed |
 |---|---|---:|---|

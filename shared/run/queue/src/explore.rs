@@ -173,7 +173,12 @@ impl Explorer {
     pub fn level(&self, mix: &str) -> usize {
         let aim = self.aims.get(mix).map(|(aim, _)| aim.number);
         let level = aim.or(self.learnt.get(mix).map(|l| l.level));
-        level.unwrap_or(self.first()).clamp(1, self.most.max(1))
+        self.within(level.unwrap_or(self.first()))
+    }
+
+    /// A number of jobs, or the nearest one that may run.
+    fn within(&self, number: usize) -> usize {
+        number.clamp(1, self.most.max(1))
     }
 
     /// Cap, in percent, for a job of a template that starts now on a device where at most `most` jobs can run together.
@@ -242,8 +247,8 @@ impl Explorer {
     /// Whether a device with this many running jobs has no room for a job of this template.
     pub(crate) fn is_full(&self, device: usize, running: usize, template: &str) -> bool {
         let aim = self.aim_with(device, template);
-        let level = aim.number.clamp(1, self.most.max(1));
-        running >= level || !self.pays(device, template, self.cap_of(aim, self.most))
+        running >= self.within(aim.number)
+            || !self.pays(device, template, self.cap_of(aim, self.most))
     }
 
     /// Jobs on a device.

@@ -19,28 +19,54 @@ pub(super) struct Measured<'a> {
     pub(super) seconds: f64,
 }
 
+/// A job that runs or has ended lately.
+pub(super) struct Job<'a> {
+    pub(super) template: &'a str,
+    pub(super) cap: u32,
+    pub(super) meter: &'a Meter,
+    /// Its work in total, if that is known.
+    pub(super) of: Option<f64>,
+    /// As in [`super::Past::run`].
+    run: Option<(At, f64)>,
+}
+
 impl Explorer {
+    /// The jobs that run, then those that have ended lately.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
+        let running = self.runners.values().map(|r| Job {
+            template: &r.template,
+            cap: r.cap,
+            meter: &r.meter,
+            of: r.of,
+            run: None,
+        });
+        let ended = self.ended.iter().map(|p| Job {
+            template: &p.template,
+            cap: p.cap,
+            meter: &p.meter,
+            of: p.of,
+            run: p.run,
+        });
+        running.chain(ended)
+    }
+
     /// All measurements, in situations that `rates` tells apart; of jobs that print no progress, their whole runs.
     pub(super) fn measured(
         &self,
         rates: impl Fn(&Meter) -> Vec<(At, f64, f64)>,
     ) -> Vec<Measured<'_>> {
-        let running = self.runners.values();
-        let running = running.map(|r| (&*r.template, r.cap, &r.meter, None));
-        let ended = self.ended.iter();
-        let ended = ended.map(|p| (&*p.template, p.cap, &p.meter, p.run));
         let mut all = Vec::new();
-        for (job, (template, cap, meter, run)) in running.chain(ended).enumerate() {
+        for (number, job) in self.jobs().enumerate() {
             let measured = |at, log, seconds| Measured {
-                template,
-                job,
-                cap,
+                template: job.template,
+                job: number,
+                cap: job.cap,
                 at,
                 log,
                 seconds,
             };
-            let rates = rates(meter);
-            if let (true, Some((at, seconds))) = (rates.is_empty(), run) {
+            let rates = rates(job.meter);
+            if let (true, Some((at, seconds))) = (rates.is_empty(), job.run) {
                 all.push(measured(at, -seconds.max(1e-3).ln(), RUN));
             }
             let rates = rates.into_iter();
@@ -52,10 +78,9 @@ impl Explorer {
     /// The measurements in each situation, whatever the crowd, and the templates that their numbers refer to.
     pub(super) fn seen(&self) -> (Vec<Seen>, Vec<String>) {
         let mut templates = Vec::<String>::new();
-        let running = self.runners.values().map(|r| &r.template);
-        for name in running.chain(self.ended.iter().map(|p| &p.template)) {
-            if !templates.contains(name) {
-                templates.push(name.clone());
+        for job in self.jobs() {
+            if !templates.iter().any(|name| name == job.template) {
+                templates.push(job.template.to_owned());
             }
         }
         let seen = |of: Measured<'_>| {

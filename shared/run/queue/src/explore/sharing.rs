@@ -128,18 +128,14 @@ impl Explorer {
     /// alone of all of them.
     fn works(&self) -> [BTreeMap<String, f64>; 2] {
         let mut sums: [BTreeMap<String, (f64, f64)>; 2] = Default::default();
-        let running = self.runners.values();
-        let running = running.map(|r| (&r.template, r.cap, &r.meter, r.of));
-        let ended = self.ended.iter();
-        let ended = ended.map(|p| (&p.template, p.cap, &p.meter, p.of));
-        for (template, cap, meter, of) in running.chain(ended) {
-            let Some(alone) = self.alone(template, cap, meter) else {
+        for job in self.jobs() {
+            let Some(alone) = self.alone(job.template, job.cap, job.meter) else {
                 continue;
             };
-            let values = [of.map(|of| (of / alone).ln()), Some(alone.ln())];
+            let values = [job.of.map(|of| (of / alone).ln()), Some(alone.ln())];
             for (sums, value) in sums.iter_mut().zip(values) {
                 if let Some(value) = value {
-                    let sum = sums.entry(template.clone()).or_default();
+                    let sum = sums.entry(job.template.to_owned()).or_default();
                     *sum = (sum.0 + value, sum.1 + 1.0);
                 }
             }
@@ -182,9 +178,7 @@ impl Explorer {
 
     /// Number at once that is best for a device with one more job of a template.
     pub(crate) fn number_with(&self, device: usize, template: &str) -> usize {
-        self.aim_with(device, template)
-            .number
-            .clamp(1, self.most.max(1))
+        self.within(self.aim_with(device, template).number)
     }
 
     /// The templates of the jobs on a device.

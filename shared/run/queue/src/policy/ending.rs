@@ -12,9 +12,9 @@ const LEAST: f64 = 0.1;
 
 impl Policy {
     /// Whether all jobs would end sooner, by a forecast, if a job did not start on a device now under a cap: if the
-    /// device got its next job only when one of its jobs has ended, or no more at all. No, where it is unknown how much
-    /// work jobs have, or while more jobs wait than run: then what counts is how fast jobs are done. `open`: the devices
-    /// where it could start.
+    /// device got its next job only when one of its jobs has ended, or no more at all. `None` where it is unknown how
+    /// much work jobs have, and while more jobs wait than run: then what counts is how fast jobs are done. `open`: the
+    /// devices where it could start.
     ///
     /// On 257 simulated sweeps, the geometric mean of the makespan over the best fixed choice is 1.074 with this and
     /// 1.082 without.
@@ -26,21 +26,10 @@ impl Policy {
         only: Option<&[String]>,
         template: &str,
         now: f64,
-    ) -> bool {
-        self.sooner((at, cap), rooms, open, only, template, now)
-            .unwrap_or(false)
-    }
-
-    /// The same, and `None` where it is unknown.
-    fn sooner(
-        &self,
-        (at, cap): (usize, u32),
-        rooms: &Rooms,
-        open: &[usize],
-        only: Option<&[String]>,
-        template: &str,
-        now: f64,
     ) -> Option<bool> {
+        if rooms.queued.is_empty() {
+            return None;
+        }
         let devices = self.allowed(only);
         let devices: Vec<usize> = devices
             .filter(|at| self.lanes[*at].lost().is_none())
@@ -59,6 +48,9 @@ impl Policy {
             .collect();
         let mut cards = cards?;
         let places: usize = cards.iter().map(|card| card.most).sum();
+        if rooms.queued.len() > places {
+            return None;
+        }
         // Where it cannot start now, it might when a job has ended. Where none runs, none would end.
         for (card, at) in cards.iter_mut().zip(&devices) {
             if !open.contains(at) {
@@ -66,9 +58,6 @@ impl Policy {
             }
         }
         if cards.iter().all(|card| card.running() == 0) {
-            return None;
-        }
-        if rooms.queued.is_empty() || rooms.queued.len() > places {
             return None;
         }
         let here = devices.iter().position(|device| *device == at)?;

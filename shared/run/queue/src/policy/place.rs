@@ -64,16 +64,17 @@ impl Policy {
         }
         let open: Vec<usize> = free.iter().map(|(at, _)| *at).collect();
         for (at, _) in free {
+            let this = (at, kind.template.clone());
+            if rooms.refused.contains(&this) {
+                continue;
+            }
             let cap = match promise {
                 None => self.cap(at, rooms, kind, only),
                 // A cap would slow the job down.
                 Some(_) => 100,
             };
-            let this = (at, kind.template.clone());
-            if rooms.refused.contains(&this) {
-                continue;
-            }
-            if self.had_better_wait((at, cap), rooms, &open, only, &kind.template, now) {
+            let wait = self.had_better_wait((at, cap), rooms, &open, only, &kind.template, now);
+            if wait == Some(true) {
                 rooms.refused.insert(this);
                 continue;
             }

@@ -55,6 +55,15 @@ fn knowing(known: &BTreeMap<String, BTreeMap<String, Learnt>>) -> Policy {
     Policy::new(devices, limits, known)
 }
 
+/// A number of jobs at once that is no longer explored.
+fn settled(level: usize) -> Learnt {
+    Learnt {
+        level,
+        step: 0,
+        ..Learnt::default()
+    }
+}
+
 /// Carries out what is decided; returns where each job starts.
 fn run(policy: &mut Policy, book: &mut Book, now: f64) -> Vec<(u64, Vec<usize>)> {
     let mut all = Vec::new();
@@ -358,13 +367,8 @@ fn what_was_promised_keeps_others_away_until_it_is_measured() {
 
 #[test]
 fn a_job_overtakes_one_that_waits_for_memory_unless_it_would_delay_it() {
-    let known = Learnt {
-        level: 10,
-        step: 0,
-        ..Learnt::default()
-    };
     let mixes = "large,larger,small,middle,large + small,large + middle + small,larger + small";
-    let all = mixes.split(',').map(|mix| (mix.to_owned(), known.clone()));
+    let all = mixes.split(',').map(|mix| (mix.to_owned(), settled(10)));
     let card = "card of 24 GB".to_owned();
     let mut policy = knowing(&BTreeMap::from([(card, all.collect())]));
     let mut book = Book::default();
@@ -420,12 +424,7 @@ fn jobs_whose_memory_is_known_well_fill_a_card() {
 /// Ten jobs of the mix do well together, but what two of the new template cost each other is unknown.
 #[test]
 fn few_copies_of_a_new_template_start_beside_many_others() {
-    let known = Learnt {
-        level: 10,
-        step: 0,
-        ..Learnt::default()
-    };
-    let all = ["t", "t + u"].map(|mix| (mix.to_owned(), known.clone()));
+    let all = ["t", "t + u"].map(|mix| (mix.to_owned(), settled(10)));
     let card = "card of 80 GB".to_owned();
     let mut policy = knowing(&BTreeMap::from([(card, BTreeMap::from(all))]));
     let demand = Demand {
