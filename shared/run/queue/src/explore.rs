@@ -389,7 +389,8 @@ impl Explorer {
             return;
         };
         let device = runner.device;
-        (runner.done, runner.of) = (work, of);
+        // What a job prints may be no total, as in `step 5/0`.
+        (runner.done, runner.of) = (work, of.filter(|of| *of > 0.0 && *of >= work));
         if runner.begun.is_none() {
             runner.begun = Some(at);
             let (template, startup) = (runner.template.clone(), at - runner.started);

@@ -438,3 +438,23 @@ fn few_copies_of_a_new_template_start_beside_many_others() {
     assert_eq!(run(&mut policy, &mut book, 0.0).len(), 3);
     assert_eq!(run(&mut policy, &mut book, 1.0).len(), 2);
 }
+
+#[test]
+fn a_total_of_nothing_counts_as_none() {
+    let work = |of: f64| {
+        let (mut policy, mut book) = (policy(), book(&[on("GPU-a")]));
+        run(&mut policy, &mut book, 0.0);
+        for second in 1..20 {
+            let now = f64::from(second);
+            policy.progress(Id(1), now, now, Some(of));
+            run(&mut policy, &mut book, now);
+        }
+        let (_, learnt) = policy.learnt().next().expect("a kind of card");
+        learnt["t"]
+            .sharing
+            .as_ref()
+            .and_then(|sharing| sharing.work)
+    };
+    assert_eq!(work(0.0), None);
+    assert!(work(100.0).is_some_and(|seconds| (90.0..110.0).contains(&seconds)));
+}
