@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use math::in_parallel;
 use queue::book::{Book, Demand, Id, JobEnd, Placed, Record};
 use queue::devices::{Device, Sight, Spot, Stranger};
 use queue::learnt::Learnt;
@@ -453,24 +454,59 @@ fn quantiles(mut values: Vec<f64>) -> Value {
 
 /// So many sweeps of 200 jobs beside a stranger, on the sources that have two kinds of card.
 fn strangers(sources: &[Source], from: u64, count: u64) -> Value {
-    let (mut over, mut known, mut uncapped, mut shortages) = (vec![], vec![], vec![], 0);
-    for n in 0..count {
-        let sweep = beside_a_stranger(&sources[n as usize % 2], from + 2 * n);
-        let best = rivals(&sweep);
+    let seeds: Vec<u64> = (0..count).collect();
+    let all = in_parallel(&seeds, |n| {
+        let sweep = beside_a_stranger(&sources[*n as usize % 2], from + 2 * n);
         let played = play(&sweep, false, &Store::new());
         let again = play(&sweep, false, &played.learnt);
-        over.push(played.makespan / best.hindsight);
-        known.push(again.makespan / best.hindsight);
-        uncapped.push(played.makespan / best.uncapped);
-        shortages += played.shortages;
-    }
+        (rivals(&sweep), played, again)
+    });
+    let over =
+        |of: &dyn Fn(&(Rivals, Played, Played)) -> f64| quantiles(all.iter().map(of).collect());
+    let shortages: usize = all.iter().map(|(_, played, _)| played.shortages).sum();
     json!({
         "sweeps": count,
-        "over_hindsight": quantiles(over),
-        "known_over_hindsight": quantiles(known),
-        "over_100_percent_each": quantiles(uncapped),
+        "over_hindsight": over(&|(best, played, _)| played.makespan / best.hindsight),
+        "known_over_hindsight": over(&|(best, _, again)| again.makespan / best.hindsight),
+        "over_100_percent_each": over(&|(best, played, _)| played.makespan / best.uncapped),
         "shortages": shortages,
     })
+}
+
+/// What the policy achieved on a sweep, at first, with what that learnt, and with promises; and its rivals.
+struct Judged {
+    sweep: Sweep,
+    best: Rivals,
+    first: Played,
+    again: Played,
+    promised: Played,
+}
+
+fn judge(sources: &[Source], seed: u64) -> Judged {
+    let source = &sources[(seed / 2) as usize % sources.len()];
+    let sweep = draw(source, seed);
+    let (best, nothing) = (rivals(&sweep), Store::new());
+    let first = play(&sweep, false, &nothing);
+    let again = play(&sweep, false, &first.learnt);
+    println!(
+        "{seed} {}: {} jobs, {} templates, cards {:?}: {:.3} of hindsight, known {:.3}, {:.3} of 100 % each ({} at once), {} short",
+        source.name,
+        sweep.jobs.len(),
+        sweep.templates.len(),
+        sweep.cards.iter().map(|card| card.0).collect::<Vec<_>>(),
+        first.makespan / best.hindsight,
+        again.makespan / best.hindsight,
+        first.makespan / best.uncapped,
+        best.number,
+        first.shortages,
+    );
+    Judged {
+        promised: play(&sweep, true, &nothing),
+        sweep,
+        best,
+        first,
+        again,
+    }
 }
 
 /// Constants were chosen on even seeds; these are odd. `MT_SIZING_SWEEPS=1000` for many, `MT_SIZING_FROM=N` for others,
@@ -490,68 +526,45 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
     };
     let sweeps = number("MT_SIZING_SWEEPS").unwrap_or(9);
     let from = number("MT_SIZING_FROM").unwrap_or(1);
-    let seeds = (0..sweeps).map(|n| from + 2 * n);
-    let (mut over, mut crowded, mut one, mut shares) = (vec![], vec![], vec![], vec![]);
-    let (mut shortages, mut templates, mut jobs) = (0, 0, 0);
-    let mut known = vec![];
-    let (mut promises, mut kept, mut unkept, mut cost) = (0_usize, 0_usize, 0_usize, vec![]);
-    for seed in seeds {
-        let source = &sources[(seed / 2) as usize % sources.len()];
-        let sweep = draw(source, seed);
-        let best = rivals(&sweep);
-        let nothing = Store::new();
-        let played = play(&sweep, false, &nothing);
-        let again = play(&sweep, false, &played.learnt);
-        let promised = play(&sweep, true, &nothing);
+    let seeds: Vec<u64> = (0..sweeps).map(|n| from + 2 * n).collect();
+    let all = in_parallel(&seeds, |seed| judge(&sources, *seed));
+    let over = |of: &dyn Fn(&Judged) -> f64| all.iter().map(of).collect::<Vec<f64>>();
+    let slower = |of: &dyn Fn(&Judged) -> &Played| -> Vec<f64> {
+        all.iter()
+            .flat_map(|judged| of(judged).slower.clone())
+            .collect()
+    };
+    let kept = |slower: &[f64]| {
         let limit = f64::from(PROMISED) / 100.0;
-        promises += promised.slower.len();
-        kept += promised.slower.iter().filter(|by| **by <= limit).count();
-        unkept += played.slower.iter().filter(|by| **by <= limit).count();
-        cost.push(promised.makespan / played.makespan);
-        let ratio = played.makespan / best.hindsight;
-        println!(
-            "{seed} {}: {} jobs, {} templates, cards {:?}: {:.3} of hindsight, known {:.3}, {:.3} of 100 % each ({} at once), {} short",
-            source.name,
-            sweep.jobs.len(),
-            sweep.templates.len(),
-            sweep.cards.iter().map(|card| card.0).collect::<Vec<_>>(),
-            ratio,
-            again.makespan / best.hindsight,
-            played.makespan / best.uncapped,
-            best.number,
-            played.shortages,
-        );
-        over.push(ratio);
-        known.push(again.makespan / best.hindsight);
-        if best.number >= 5 {
-            crowded.push(played.makespan / best.uncapped);
-        }
-        one.push(played.makespan / best.one);
-        shares.push(played.makespan / best.shares);
-        shortages += played.shortages;
-        templates += sweep.templates.len();
-        jobs += sweep.jobs.len();
-    }
-    let median = quantile(&mut over, 0.5);
+        slower.iter().filter(|by| **by <= limit).count() as f64 / slower.len() as f64
+    };
+    let crowded = all.iter().filter(|judged| judged.best.number >= 5);
+    let crowded: Vec<f64> = crowded
+        .map(|judged| judged.first.makespan / judged.best.uncapped)
+        .collect();
+    let promised = slower(&|judged| &judged.promised);
+    let sum = |of: &dyn Fn(&Judged) -> usize| all.iter().map(of).sum::<usize>();
+    let mut ratios = over(&|judged| judged.first.makespan / judged.best.hindsight);
+    let median = quantile(&mut ratios, 0.5);
     let summary = json!({
         "command": format!("make sizing SWEEPS={sweeps} FROM={from}"),
         "sweeps": sweeps,
-        "jobs": jobs,
-        "templates": templates,
-        "over_hindsight": quantiles(over),
-        "known_over_hindsight": quantiles(known),
+        "jobs": sum(&|judged| judged.sweep.jobs.len()),
+        "templates": sum(&|judged| judged.sweep.templates.len()),
+        "over_hindsight": quantiles(ratios),
+        "known_over_hindsight": quantiles(over(&|judged| judged.again.makespan / judged.best.hindsight)),
         "from_five_at_once": crowded.len(),
         "over_100_percent_each_from_five_at_once": quantiles(crowded),
-        "over_one_card": quantiles(one),
-        "over_1_of_n_each": quantiles(shares),
-        "shortages": shortages,
+        "over_one_card": quantiles(over(&|judged| judged.first.makespan / judged.best.one)),
+        "over_1_of_n_each": quantiles(over(&|judged| judged.first.makespan / judged.best.shares)),
+        "shortages": sum(&|judged| judged.first.shortages),
         "beside_a_stranger": strangers(&sources, from, sweeps / 16),
         "promises": {
             "percent": PROMISED,
-            "jobs": promises,
-            "kept": kept as f64 / promises as f64,
-            "kept_by_the_same_jobs_without": unkept as f64 / promises as f64,
-            "over_without": quantiles(cost),
+            "jobs": promised.len(),
+            "kept": kept(&promised),
+            "kept_by_the_same_jobs_without": kept(&slower(&|judged| &judged.first)),
+            "over_without": quantiles(over(&|judged| judged.promised.makespan / judged.first.makespan)),
         },
     });
     let text = format!("{summary:#}\n");
