@@ -68,19 +68,24 @@ fn put_aside(
     unreadable: &[(usize, Vec<u8>, String)],
     now_s: f64,
 ) -> io::Result<PathBuf> {
-    let path = folder.join(format!("{ASIDE}{:.0}.ndjson", now_s.floor()));
     if unreadable.is_empty() {
-        return Ok(path);
+        return Ok(folder.to_owned());
     }
     let mut text = Vec::new();
     for (_, line, _) in unreadable {
         text.extend(line);
         text.push(b'\n');
     }
-    // An existing file of the same second comes from a server that died between here and the rewriting; it has the same
-    // lines.
-    jobs::write_private(&path, &text)?;
-    Ok(path)
+    let mut number = now_s as u64;
+    loop {
+        let path = folder.join(format!("{ASIDE}{number}.ndjson"));
+        // A file with the same lines comes from a server that died between here and the rewriting; others stay.
+        if !path.exists() || fs::read(&path).is_ok_and(|found| found == text) {
+            jobs::write_private(&path, &text)?;
+            return Ok(path);
+        }
+        number += 1;
+    }
 }
 
 /// Files with unreadable records; they stay until somebody removes them.

@@ -105,6 +105,21 @@ fn a_damaged_journal_opens_with_what_its_other_lines_say() {
     }
 }
 
+/// Two servers within a second, or after the clock was set back.
+#[test]
+fn lines_put_aside_do_not_replace_those_of_an_earlier_server() {
+    let folder = tempfile::tempdir().unwrap();
+    for torn in ["{\"one", "{\"two"] {
+        fs::write(folder.path().join(FILE), torn).unwrap();
+        journal::open(folder.path(), 5.0).unwrap();
+    }
+    let kept: Vec<String> = journal::aside(folder.path())
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(kept, ["{\"one\n", "{\"two\n"]);
+}
+
 #[test]
 fn a_second_end_is_put_aside_and_the_first_stands() {
     let mut records = sample();
