@@ -281,6 +281,10 @@ impl Queue {
         };
         // A file and not a pipe, which somebody would have to read as long as the server lives.
         let log = self.folder.join("server.log");
+        let output = fs::File::create(&log).map_err(|source| ClientError::Io {
+            what: format!("cannot write {}", log.display()),
+            source,
+        })?;
         let mut command = Command::new(&program);
         command.env_remove(DEVICE);
         // The server opens its device before it reads the request, so it gets the device in a variable.
@@ -298,7 +302,7 @@ impl Queue {
             .env_remove(jobs::MARK)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(fs::File::create(&log).map_err(failed)?)
+            .stderr(output)
             .spawn()
             .map_err(failed)?;
         let mut line = String::new();
@@ -374,6 +378,18 @@ fn default_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("q");
+        safe::check(&folder, true).unwrap();
+        fs::create_dir(folder.join("server.log")).unwrap();
+        let queue = Queue::open(Some(&folder)).unwrap();
+        let error = queue.start(&Request::Overview).unwrap_err().to_string();
+        assert!(error.contains("cannot write /"), "{error}");
+        assert!(error.contains("q/server.log: "), "{error}");
+    }
 
     /// A server that hangs, or that is still starting, holds its lock until it is killed.
     #[test]
