@@ -33,7 +33,7 @@ static PAIR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf)";
     let name = r"(?P<name>[A-Za-z_][\w./@-]*)";
     Regex::new(&format!(
-        r#"(?P<words>(?:\b[A-Za-z_][\w-]* ){{0,3}}){name}["']?\s*(?:=\s*|:\s+|:(?P<tight>))(?P<number>{number})(?P<after>\S?)"#
+        r#"(?P<words>(?:\b[A-Za-z_][\w-]* ){{0,3}}){name}["']?\s*(?:=\s*|:\s+|:(?P<tight>))(?P<number>{number})"#
     ))
     .ok()
 });
@@ -88,9 +88,9 @@ impl Metrics {
         let Some(pair) = &*PAIR else { return };
         for found in pair.captures_iter(text) {
             let part = |name| found.name(name).map_or("", |m| m.as_str());
-            let (number, after) = (part("number"), part("after"));
-            // `time=9.8s`, `12:30:05` and `v=1.2.3` are no numbers.
-            if !after.is_empty() && !",;)]}|%\"'".contains(after) {
+            let number = part("number");
+            let rest = found.name("number").map_or("", |m| &text[m.end()..]);
+            if !ends_a_number(rest) {
                 continue;
             }
             let tight = found.name("tight").is_some();
@@ -137,6 +137,19 @@ impl Metrics {
     }
 }
 
+/// Whether a number is complete before this text: `time=9.8s`, `12:30:05`, `v=1.2.3` and `n=1,234` are no numbers, and
+/// the full stop of a sentence does not belong to one.
+fn ends_a_number(rest: &str) -> bool {
+    let mut rest = rest.chars();
+    let (first, second) = (rest.next(), rest.next());
+    match first {
+        Some('.') => second.is_none_or(char::is_whitespace),
+        Some(',') => second.is_none_or(|c| !c.is_ascii_digit()),
+        Some(c) => c.is_whitespace() || ";)]}|%\"'".contains(c),
+        None => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +182,11 @@ mod tests {
             ),
             ("2026-01-02 12:30:05 INFO val_loss = -0.5", "val_loss -0.5"),
             ("http://localhost:8080 took 3s, time=9.8s v=1.2.3", ""),
+            (
+                "Final accuracy: 0.93. Best loss=0.1.",
+                "Final_accuracy 0.93, loss 0.1",
+            ),
+            ("n=1,234.5 loss=0,25 a=1,b=2, c=3", "a 1, b 2, c 3"),
             ("\u{1b}[32mloss:0.5\u{1b}[0m", "loss 0.5"),
             ("10% loss=0.9\r50% loss=0.7", "loss 0.7"),
             ("loss=nan", "loss NaN"),
