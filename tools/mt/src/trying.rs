@@ -145,10 +145,20 @@ fn answer(found: &Trial, settings: &TrialSettings, console: &Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// Refuses a command line that was passed as several unquoted words.
+/// Refuses a command line that was passed as several unquoted words: a program, and words that are no programs. An
+/// executable script after a program of `PATH` is taken for its argument.
 fn quoted(lines: &[String], verb: &str, more: &str) -> Result<(), Failure> {
     let bare = |text: &String| !text.contains(char::is_whitespace);
-    if lines.len() > 1 && lines.iter().all(bare) {
+    let runs = |text: &String| Command::parse(text).is_ok_and(|command| command.check().is_ok());
+    let path = |text: &String| text.contains('/');
+    if let [first, others @ ..] = lines
+        && !others.is_empty()
+        && lines.iter().all(bare)
+        && runs(first)
+        && !others
+            .iter()
+            .all(|word| runs(word) && (path(first) || !path(word)))
+    {
         let words = lines.join(" ");
         return Err(Failure::Usage(format!(
             "each command is one argument in quotes; did you mean mt {verb} '{words}'{more}?"

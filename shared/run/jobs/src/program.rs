@@ -105,10 +105,15 @@ fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missin
     if std::env::split_paths(&path).any(|folder| runs(folder.join(program))) {
         return Ok(());
     }
-    Err(missing(
-        format!("there is no program {program:?} on PATH"),
-        "check its spelling, install it, or give its path",
-    ))
+    let problem = format!("there is no program {program:?} on PATH");
+    if folder.join(program).is_file() {
+        let advice = format!(
+            "for the file in the folder write ./{program}, or put its interpreter before it, for example \"python3\""
+        );
+        return Err(missing(problem, &advice));
+    }
+    let advice = "check its spelling, install it, or give its path";
+    Err(missing(problem, advice))
 }
 
 /// The script of an interpreter, and its index in `argv`.
@@ -207,6 +212,7 @@ mod tests {
                 "there is no program \"pyhton3\" on PATH",
             ),
             ("./train.py", "is no program; make the file executable"),
+            ("train.py", "write ./train.py, or put its interpreter"),
             ("./a.out", "there is no program /"),
         ] {
             let missing = at(argv).unwrap();

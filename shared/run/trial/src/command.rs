@@ -151,6 +151,9 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
     const SHELL: &str = "it needs a shell, and none is involved; put the character in quotes if it is meant itself, \
                          or the command into a file and give 'sh FILE'";
     const OPEN: &str = "a quote is not closed";
+    if text.contains('\0') {
+        return Err("it has a zero byte, which no argument of a program can have; remove the byte");
+    }
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars().peekable();
@@ -302,6 +305,7 @@ mod tests {
             ("cat a?.csv", "needs a shell"),
             ("! true", "needs a shell"),
             ("echo \\", "ends with a backslash"),
+            ("echo 'a\0b'", "zero byte"),
         ] {
             let error = Command::parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -56,10 +56,17 @@ impl RunArgs {
     /// no file has that name.
     ///
     /// # Errors
-    /// A message about options that need a workload.
+    /// A message about options that need a workload, or about a script in place of a workload.
     pub fn commands(&self) -> Result<Option<Vec<String>>, String> {
         let first = self.workload.to_string_lossy().into_owned();
         let several = !self.more.is_empty();
+        for (ending, interpreter) in [(".py", "python3"), (".sh", "sh")] {
+            if !several && first.ends_with(ending) && self.workload.is_file() {
+                return Err(format!(
+                    "{first} is a script and no workload; give its command in quotes: mt run '{interpreter} {first}'"
+                ));
+            }
+        }
         if !several && (self.workload.exists() || !first.contains(char::is_whitespace)) {
             return Ok(None);
         }
