@@ -95,7 +95,7 @@ pub fn add(args: &AddArgs, console: &Console) -> Result<Exit, Failure> {
     enter(&args.job)?;
     let wanted = of_words(&args.command).map_err(|e| refused(&e))?;
     if args.job.dry_run {
-        return show(&wanted);
+        return show(&wanted, args.queue.json);
     }
     let ids = send(&queue, &args.job, wanted, console)?;
     if args.queue.json {
@@ -133,8 +133,8 @@ fn enter(args: &StartArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(format!("--cwd {}: {error}", folder.display())))
 }
 
-/// Prints commands quoted for a shell.
-fn show(wanted: &[TemplatedCommand]) -> Result<Exit, Failure> {
+/// Prints commands quoted for a shell; as JSON an array of them.
+fn show(wanted: &[TemplatedCommand], json: bool) -> Result<Exit, Failure> {
     let line = |wanted: &TemplatedCommand| {
         let set = wanted
             .command
@@ -143,9 +143,13 @@ fn show(wanted: &[TemplatedCommand]) -> Result<Exit, Failure> {
             .map(|(name, value)| format!("{name}={}", shell_word(value)));
         let argv = wanted.command.argv.iter();
         let words = set.chain(argv.map(|word| shell_word(word).into_owned()));
-        words.collect::<Vec<_>>().join(" ") + "\n"
+        words.collect::<Vec<_>>().join(" ")
     };
-    say(&wanted.iter().map(line).collect::<String>())?;
+    let lines: Vec<String> = wanted.iter().map(line).collect();
+    match json {
+        true => say_json(&lines)?,
+        false => say(&(lines.join("\n") + "\n"))?,
+    }
     Ok(Exit::Done)
 }
 
@@ -252,7 +256,15 @@ pub fn sweep(args: &SweepArgs, console: &Console) -> Result<Exit, Failure> {
     };
     let wanted = wanted(args, console)?;
     if args.job.dry_run {
-        return show(&wanted);
+        return show(&wanted, args.queue.json);
+    }
+    if let Some(folder) = &results {
+        fs::create_dir_all(folder).map_err(|error| {
+            let folder = folder.display();
+            Failure::Usage(format!(
+                "--results {folder}: {error}; name a folder that exists or can be created"
+            ))
+        })?;
     }
     let ids = send(&queue, &args.job, wanted, console)?;
     if !args.queue.json {
