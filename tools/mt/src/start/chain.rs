@@ -73,17 +73,13 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
             launched = chain.launch(&mut shown);
         }
     }
-    // A failed launch also gets a report, because its events contain the reason.
-    let page = chain.at("report.html");
-    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
-    let html = [&shown[..], &["--format", "html", "-o", &page]].concat();
-    chain.stages.begin("report");
-    chain.stages.run("report", &html)?;
-    chain.stages.run("report", &shown)?;
-    console.say(&format!(
-        "\n{page} has the pictures; the documents are beside it"
-    ));
-    launched.map(|()| Exit::Done)
+    // A failed launch also gets a report, because its events contain the reason, unless it failed before the first.
+    shown.retain(|file| Path::new(file).exists());
+    let reported = match shown.is_empty() {
+        true => Ok(()),
+        false => chain.report(&shown),
+    };
+    launched.and(reported).map(|()| Exit::Done)
 }
 
 struct Chain<'a> {
@@ -96,6 +92,19 @@ struct Chain<'a> {
 impl Chain<'_> {
     fn at(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
+    }
+
+    fn report(&mut self, shown: &[String]) -> Result<(), Failure> {
+        let page = self.at("report.html");
+        let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+        let html = [&shown[..], &["--format", "html", "-o", &page]].concat();
+        self.stages.begin("report");
+        self.stages.run("report", &html)?;
+        self.stages.run("report", &shown)?;
+        self.console.say(&format!(
+            "\n{page} has the pictures; the documents are beside it"
+        ));
+        Ok(())
     }
 
     /// Profiles, fits, plans and orders.
