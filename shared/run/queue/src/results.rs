@@ -162,7 +162,7 @@ pub fn table(rows: &[Row]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cell = |line: &Vec<String>| cli::one_line(&line[column]).chars().count();
-        lines.iter().map(cell).max().unwrap_or(0)
+        show::column(lines.iter().map(cell))
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
@@ -220,4 +220,39 @@ pub fn write(job: &JobStatus, queue: &Path, results: &Path) -> io::Result<()> {
     };
     fs::write(folder.join("stdout"), log)?;
     fs::write(folder.join("seq"), format!("{}\n", job.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_command_does_not_widen_the_rows_of_others() {
+        let row = |command: String| Row {
+            id: Id(1),
+            values: BTreeMap::new(),
+            state: Word::Done,
+            exit: Some(0),
+            signal: None,
+            seconds: Some(1.0),
+            attempts: 1,
+            peak_memory: None,
+            at_most_slower: None,
+            slower: None,
+            metrics: BTreeMap::new(),
+            log: None,
+            command,
+            names: vec!["x".to_owned()],
+            metric_names: Vec::new(),
+        };
+        let huge = "x".repeat(100_000);
+        let valued = Row {
+            values: BTreeMap::from([("x".to_owned(), huge.clone())]),
+            ..row(String::new())
+        };
+        let text = table(&[valued, row("true".to_owned())]);
+        let lengths: Vec<usize> = text.lines().map(str::len).collect();
+        assert!(lengths[1] > 100_000, "{lengths:?}");
+        assert!(lengths[0] < 300 && lengths[2] < 300, "{lengths:?}");
+    }
 }

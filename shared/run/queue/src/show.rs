@@ -13,6 +13,15 @@ const BAD: [Word; 4] = [Word::Failed, Word::Killed, Word::TimedOut, Word::Skippe
 const GOOD: [Word; 3] = [Word::Done, Word::Left, Word::Cancelled];
 /// Columns of the narrowest table.
 const NARROWEST: usize = 40;
+/// Maximum width of a column: a command of a hundred thousand characters does not fill every row with blanks. (A format
+/// takes widths up to 65,535.)
+const WIDEST: usize = 200;
+
+/// Width of a column by the lengths of its cells, in characters. A longer cell stands out of it.
+#[must_use]
+pub fn column(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.max().unwrap_or(0).min(WIDEST)
+}
 
 /// The queue in a few lines: what runs, what comes next, what failed. `all`: list every job.
 #[must_use]

@@ -186,6 +186,9 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     } else {
         0
     };
+    if width > Decimal::LONGEST as usize {
+        return Err(wrong("its numbers are too long"));
+    }
     let shown = from.places.max(by.places);
     let drop = 10_i128.pow(places - shown);
     let numbers = (0..=count).map(|n| Decimal {
@@ -296,7 +299,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_advice() {
+        let long = format!("{}1..3", "0".repeat(70_000));
         for (text, why) in [
+            (&*long, "too long"),
             ("0.1..0.5", "0.1..0.5:STEP"),
             ("1e-4..1e-2", "steps"),
             ("1...5", "steps"),

@@ -20,8 +20,9 @@ pub(super) fn table(all: &[Found]) -> String {
         .into_iter()
         .chain(all.iter().map(row))
         .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
+    let length = |row: &[String; 7], column: usize| row[column].chars().count();
+    let width = |at: usize| queue::show::column(rows.iter().map(|row| length(row, at)));
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let mut text = String::new();
     for row in &rows {
         let cells: Vec<String> = row
