@@ -177,6 +177,7 @@ fn nothing_is_confirmed_that_a_full_disk_does_not_hold() {
         if output.status.success() {
             confirmed += 1;
         } else {
+            assert_eq!(output.status.code(), Some(3));
             break String::from_utf8(output.stderr).unwrap();
         }
     };

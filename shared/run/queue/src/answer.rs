@@ -16,7 +16,10 @@ impl Keeper {
             Request::Overview => Ok(Reply::Status(Box::new(
                 self.seen(Status::overview(&self.book)),
             ))),
-            Request::Why(ids) => self.known(&ids).map(|()| Reply::Told(self.why(&ids))),
+            Request::Why(ids) => self
+                .known(&ids)
+                .map(|()| Reply::Told(self.why(&ids)))
+                .map_err(Reply::Refused),
             Request::Cancel { ids, grace_ms } => {
                 let grace = grace_ms.map(Duration::from_millis);
                 self.graces
@@ -27,7 +30,7 @@ impl Keeper {
             Request::Pause { ids, on } => self.pause(ids, on),
             Request::Wishes(wishes) => {
                 let written = self.write(&[Record::Wishes(wishes)]);
-                written.map(|()| {
+                written.map_err(Reply::Failed).map(|()| {
                     self.policy.limit(self.place.limits(&self.book.wishes));
                     Reply::Jobs(Vec::new())
                 })
@@ -37,10 +40,10 @@ impl Keeper {
                 Ok(Reply::Jobs(Vec::new()))
             }
         };
-        done.unwrap_or_else(Reply::Refused)
+        done.unwrap_or_else(|reply| reply)
     }
 
-    fn add(&mut self, group: Group, mut jobs: Vec<QueuedJob>) -> Result<Reply, String> {
+    fn add(&mut self, group: Group, mut jobs: Vec<QueuedJob>) -> Result<Reply, Reply> {
         // A client that got no answer has sent the request again.
         let known = self.book.of_token(&group.token);
         if !known.is_empty() {
@@ -58,7 +61,8 @@ impl Keeper {
             return Err(format!(
                 "its server cannot give the jobs what they would have from you: {}; stop it (mt queue --stop) and start it from here",
                 lacks.join("; ")
-            ));
+            )
+            .into());
         }
         self.known(&group.demand.after)?;
         let ids = self.book.next_ids(jobs.len());
@@ -80,7 +84,7 @@ impl Keeper {
             })
             .collect();
         self.write(&records)
-            .map_err(|error| format!("nothing was added: {error}"))?;
+            .map_err(|error| Reply::Failed(format!("nothing was added: {error}")))?;
         for template in templates {
             self.policy.added(&template);
         }
@@ -151,7 +155,7 @@ impl Keeper {
         }
     }
 
-    fn cancel(&mut self, ids: &[Id]) -> Result<Reply, String> {
+    fn cancel(&mut self, ids: &[Id]) -> Result<Reply, Reply> {
         self.known(ids)?;
         let at_s = self.now();
         let record = |id: &Id| {
@@ -172,11 +176,11 @@ impl Keeper {
             .filter_map(|id| Some((*id, record(id)?)))
             .collect();
         let (changed, records): (Vec<Id>, Vec<Record>) = records.into_iter().unzip();
-        self.write(&records)?;
+        self.write(&records).map_err(Reply::Failed)?;
         Ok(Reply::Jobs(changed))
     }
 
-    fn retry(&mut self, ids: &[Id]) -> Result<Reply, String> {
+    fn retry(&mut self, ids: &[Id]) -> Result<Reply, Reply> {
         self.known(ids)?;
         // Admitted programs are started by other programs, which must also restart them.
         let may = |id: &&Id| {
@@ -186,7 +190,7 @@ impl Keeper {
         let ids: BTreeSet<&Id> = ids.iter().collect();
         let changed: Vec<Id> = ids.into_iter().filter(may).copied().collect();
         let records: Vec<Record> = changed.iter().map(|id| Record::Retried(*id)).collect();
-        self.write(&records)?;
+        self.write(&records).map_err(Reply::Failed)?;
         for id in &changed {
             if let Some(entry) = self.book.entries.get(id) {
                 self.policy.added(&entry.job.template);
@@ -195,9 +199,9 @@ impl Keeper {
         Ok(Reply::Jobs(changed))
     }
 
-    fn pause(&mut self, ids: Vec<Id>, on: bool) -> Result<Reply, String> {
+    fn pause(&mut self, ids: Vec<Id>, on: bool) -> Result<Reply, Reply> {
         if ids.is_empty() {
-            self.write(&[Record::Paused(on)])?;
+            self.write(&[Record::Paused(on)]).map_err(Reply::Failed)?;
             return Ok(Reply::Jobs(ids));
         }
         self.known(&ids)?;
@@ -210,7 +214,7 @@ impl Keeper {
         let ids: BTreeSet<Id> = ids.into_iter().collect();
         let changed: Vec<Id> = ids.into_iter().filter(waits).collect();
         let records: Vec<Record> = changed.iter().map(|&id| Record::Held { id, on }).collect();
-        self.write(&records)?;
+        self.write(&records).map_err(Reply::Failed)?;
         Ok(Reply::Jobs(changed))
     }
 

@@ -19,6 +19,9 @@ pub enum ClientError {
     /// The server refused the request; its message.
     #[error("{0}")]
     Refused(String),
+    /// The server could not carry the request out, or its journal cannot be read; the reason.
+    #[error("{0}")]
+    Failed(String),
     /// The folder or the server's program failed.
     #[error("{what}: {source}")]
     Io {
@@ -94,6 +97,7 @@ impl Queue {
             Reply::Jobs(ids) => Ok(ids),
             Reply::Status(_) | Reply::Told(_) => Ok(Vec::new()),
             Reply::Refused(why) => Err(ClientError::Refused(why)),
+            Reply::Failed(why) => Err(ClientError::Failed(why)),
         }
     }
 
@@ -105,6 +109,7 @@ impl Queue {
         match self.reply(&Request::Why(ids.to_vec()))? {
             Reply::Told(lines) => Ok(lines),
             Reply::Refused(why) => Err(ClientError::Refused(why)),
+            Reply::Failed(why) => Err(ClientError::Failed(why)),
             Reply::Jobs(_) | Reply::Status(_) => Ok(Vec::new()),
         }
     }
@@ -166,6 +171,7 @@ impl Queue {
         match self.reply_of_one(request)? {
             Some(Reply::Status(status)) => Ok(*status),
             Some(Reply::Refused(why)) => Err(ClientError::Refused(why)),
+            Some(Reply::Failed(why)) => Err(ClientError::Failed(why)),
             Some(Reply::Jobs(_) | Reply::Told(_)) => {
                 Err(ClientError::Refused("that was no status".to_owned()))
             }
@@ -246,7 +252,7 @@ impl Queue {
     fn book(&self) -> Result<Book, ClientError> {
         let path = self.folder.join(journal::FILE);
         let read = journal::read(&path);
-        let found = read.map_err(|error| ClientError::Refused(error.to_string()))?;
+        let found = read.map_err(|error| ClientError::Failed(error.to_string()))?;
         if let Some((line, _, problem)) = found.unreadable.first() {
             tell(&format!(
                 "{}:{line}: {problem}; {} lines cannot be read, and the next server puts them aside",

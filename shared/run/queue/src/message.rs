@@ -71,6 +71,15 @@ pub enum Reply {
     Told(Vec<String>),
     /// The request was refused; the reason.
     Refused(String),
+    /// The server could not carry the request out, as on a full disk; the reason.
+    Failed(String),
+}
+
+impl From<String> for Reply {
+    /// A refusal, by its reason.
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
 }
 
 /// Progress of a job.

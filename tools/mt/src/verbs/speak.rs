@@ -12,7 +12,9 @@ use queue::client::{ClientError, Queue};
 pub fn failure(error: ClientError) -> Failure {
     match error {
         ClientError::Refused(why) => Failure::Usage(why),
-        ClientError::Io { .. } | ClientError::Start(_) => Failure::Environment(error.to_string()),
+        ClientError::Failed(_) | ClientError::Io { .. } | ClientError::Start(_) => {
+            Failure::Environment(error.to_string())
+        }
     }
 }
 
