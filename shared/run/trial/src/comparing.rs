@@ -34,6 +34,9 @@ const REPEATED: f64 = 3.0;
 /// another command took at most [`UNDISTURBED`] times its time alone.
 const WAITED: f64 = 1.7;
 const UNDISTURBED: f64 = 1.2;
+/// Minimum seconds of such a wait: the start and the end of a process vary by hundredths of a second, and by a tenth on
+/// a busy machine.
+const WAIT: f64 = 0.2;
 
 /// The commands of a trial, with the measurements so far.
 pub(crate) struct Trying<'a> {
@@ -320,20 +323,35 @@ fn waited(stage: &Stage, alone: &[Alone], who: &[&Command]) -> Option<Waits> {
         .zip(alone)
         .map(|(t, a)| Some((t.whole()?, a.whole?)))
         .collect::<Option<_>>()?;
-    let undisturbed = wholes
-        .iter()
-        .any(|(whole, alone)| *whole <= UNDISTURBED * alone);
-    let last = wholes
-        .iter()
-        .position(|(whole, alone)| *whole >= WAITED * alone)?;
+    let last = behind(&wholes)?;
     let first_end = stage.first_end();
     // A command without output can only be recognised by its duration.
     let idle = stage.tracks[last]
         .first()
         .is_none_or(|(at, _)| at >= first_end);
-    (undisturbed && idle).then(|| Waits {
+    idle.then(|| Waits {
         id: who[last].id.clone(),
         what: None,
         part: 1.0,
     })
+}
+
+/// Index of the command that was held up while another was not, by the seconds of their whole runs, together and alone.
+fn behind(wholes: &[(f64, f64)]) -> Option<usize> {
+    let undisturbed = |(whole, alone): &(f64, f64)| *whole <= UNDISTURBED * alone;
+    let held_up = |(whole, alone): &(f64, f64)| *whole >= (WAITED * alone).max(alone + WAIT);
+    let last = wholes.iter().position(held_up)?;
+    wholes.iter().any(undisturbed).then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_another_command_is_longer_than_a_start_up_varies() {
+        assert_eq!(behind(&[(2.6, 2.5), (5.0, 2.5)]), Some(1));
+        assert_eq!(behind(&[(5.0, 2.5), (5.0, 2.5)]), None);
+        assert_eq!(behind(&[(0.013, 0.013), (0.040, 0.013)]), None);
+    }
 }
