@@ -244,13 +244,21 @@ pub fn worked(work: &Work) -> String {
     };
     let (gain, noise) = (100.0 * compared.gain(), 100.0 * compared.noise());
     let count = compared.judged.count;
-    let by =
-        format!("{gain:+.0} % (± {noise:.0} %) together by {count} comparisons within the run");
+    let how = if gain < 0.0 { "slower" } else { "faster" };
+    let comparisons = if count == 1 {
+        "comparison"
+    } else {
+        "comparisons"
+    };
+    let by = format!(
+        "together {:.0} % {how} (± {noise:.0} %), by {count} {comparisons} within the run",
+        gain.abs()
+    );
     match work.in_turns {
         Some(from) => format!(
             "{text}Everything took {seconds:.1} s, one after another from {from:.1} s on: {by}."
         ),
-        None => format!("{text}Everything took {seconds:.1} s, together: {by}."),
+        None => format!("{text}Everything took {seconds:.1} s: {by}."),
     }
 }
 
