@@ -84,6 +84,8 @@ impl Task {
             TaskState::Stopped => "stopped",
         };
         let running = self.state == TaskState::Trains && !over;
+        // A task without progress counts as nothing done until it has ended.
+        let trained = matches!(self.state, TaskState::Trained | TaskState::Uploaded);
         let left = self.samples.zip(self.rate).filter(|_| running);
         let speed = self.rate.zip(self.predicted).filter(|_| running);
         let mut what = Vec::new();
@@ -106,7 +108,10 @@ impl Task {
                 .started_s
                 .map(|from| self.ended_s.unwrap_or(now_s) - from),
             share_percent: self.share.map(Share::percent),
-            part: self.samples.map(|samples| self.done / samples),
+            part: match trained {
+                true => Some(1.0),
+                false => self.samples.map(|samples| self.done / samples),
+            },
             done: format!("{:.0}", self.done),
             left_s: left.map(|(samples, rate)| (samples - self.done).max(0.0) / rate.get()),
             of_predicted_percent: speed
@@ -366,5 +371,13 @@ mod tests {
             lines[5].contains("starting") && lines[5].ends_with("1 restarts"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_has_trained_without_progress_is_done() {
+        let end = r#"{"schema":"mt.run/1","event":"phase","time_s":20,"round":0,"task":"b","phase":"compute","start_s":0.1,"end_s":20}"#;
+        let rows = read(&format!("{RUN}{end}\n")).screen().rows;
+        assert_eq!(rows[1].state, "trained");
+        assert_eq!(rows[1].part, Some(1.0));
     }
 }
