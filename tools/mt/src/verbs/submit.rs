@@ -129,8 +129,12 @@ fn enter(args: &StartArgs) -> Result<(), Failure> {
     let Some(folder) = &args.cwd else {
         return Ok(());
     };
-    std::env::set_current_dir(folder)
-        .map_err(|error| Failure::Usage(format!("--cwd {}: {error}", folder.display())))
+    std::env::set_current_dir(folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::Usage(format!(
+            "--cwd {folder}: {error}; name a folder that exists"
+        ))
+    })
 }
 
 /// Prints commands quoted for a shell; as JSON an array of them.
