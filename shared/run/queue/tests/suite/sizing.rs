@@ -482,6 +482,10 @@ struct Judged {
     promised: Played,
 }
 
+#[expect(
+    clippy::print_stdout,
+    reason = "a long measurement that shows where it is"
+)]
 fn judge(sources: &[Source], seed: u64) -> Judged {
     let source = &sources[(seed / 2) as usize % sources.len()];
     let sweep = draw(source, seed);
