@@ -230,9 +230,18 @@ pub fn worked(work: &Work) -> String {
             jobs::Exit::Code(0) => "done".to_owned(),
             exit => format!("failed ({})", status(exit)),
         };
+        let last = ended.tail.lines().rfind(|line| !line.trim().is_empty());
+        let said = match (ended.exit, last) {
+            (jobs::Exit::Code(0), _) | (_, None) => String::new(),
+            (_, Some(line)) => {
+                let shown = line.rsplit('\r').find(|part| !part.is_empty());
+                let shown = shown.unwrap_or(line).replace(char::is_control, " ");
+                format!("; its last line was: {shown}")
+            }
+        };
         let _infallible = writeln!(
             text,
-            "{}: {how} after {:.1} s, {}",
+            "{}: {how} after {:.1} s, {}{said}",
             command.id,
             ended.at,
             log.display()
