@@ -145,20 +145,15 @@ fn answer(found: &Trial, settings: &TrialSettings, console: &Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// Refuses a command line that was passed as several unquoted words: a program, and words that are no programs. An
-/// executable script after a program of `PATH` is taken for its argument.
+/// Refuses a command line that was passed as several unquoted words. Several paths of programs, as in `./a.sh ./b.sh`,
+/// are commands, but `sh ./b.sh` and `nice ls` are one.
 fn quoted(lines: &[String], verb: &str, more: &str) -> Result<(), Failure> {
     let bare = |text: &String| !text.contains(char::is_whitespace);
     let runs = |text: &String| Command::parse(text).is_ok_and(|command| command.check().is_ok());
-    let path = |text: &String| text.contains('/');
-    if let [first, others @ ..] = lines
-        && !others.is_empty()
-        && lines.iter().all(bare)
-        && runs(first)
-        && !others
-            .iter()
-            .all(|word| runs(word) && (path(first) || !path(word)))
-    {
+    let script = |text: &String| text.contains('/') && runs(text);
+    let several = lines.len() > 1 && lines.iter().all(bare);
+    // If the first word is no program, the message about that says more.
+    if several && runs(&lines[0]) && !lines.iter().all(script) {
         let words = lines.join(" ");
         return Err(Failure::Usage(format!(
             "each command is one argument in quotes; did you mean mt {verb} '{words}'{more}?"
