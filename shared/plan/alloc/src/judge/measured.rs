@@ -5,8 +5,10 @@
 //! and postdecision surprise in decision analysis*), so the value of the model's best is reduced by the average
 //! overestimate ([`CURSE`]) and by the noise of the measurements that the model was fitted to. A round counts as
 //! measured if every set of tasks that computes together in it for a significant time was measured ([`LEAST_PART`]).
+//! Without such a round, one that was measured in part may be the plan ([`partly_measured`]).
 
 mod config;
+mod partly;
 
 use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, ObjectiveKind, Proof, Workload};
 use units::corun::{Setting, Throughput};
@@ -22,6 +24,7 @@ use config::MeasuredOver;
 use overlap::SolvedRound;
 
 pub use config::MeasuredConfig;
+pub(crate) use partly::partly_measured;
 
 /// Minimum fraction of a round's compute for which a set of tasks must compute together to matter: an error of a tenth
 /// in such a set changes the round by half a percent.
@@ -159,7 +162,7 @@ fn played_as_measured<C: Throughput + ?Sized>(
     let settings = &whole.settings;
     let known = |round: &Round, settings: &[Setting]| -> Option<SolvedRound> {
         let played = round.played(rates, settings).ok()?;
-        let met = round.met(&played, settings, LEAST_PART);
+        let met = of_length(round.met(&played, settings));
         let known = met.iter().all(|set| rates.known(set).is_some());
         known.then_some(played)
     };
@@ -198,7 +201,7 @@ impl Problem {
                 true => timed(&measured, self, settings)?,
                 false => ends(&measured, round, settings, &played),
             };
-            let sets = round.met(&played, settings, LEAST_PART);
+            let sets = of_length(round.met(&played, settings));
             // The co-run of all tasks is part of the plan even if it is too short to be in `sets`.
             let whole = Some(settings).filter(|whole| !sets.contains(whole));
             let missing = sets
@@ -217,6 +220,12 @@ impl Problem {
         all.sort_by(|a, b| b.value.total_cmp(&a.value));
         all
     }
+}
+
+/// The co-runs that are long enough to matter ([`LEAST_PART`]).
+fn of_length(met: Vec<(Vec<Setting>, f64)>) -> Vec<Vec<Setting>> {
+    let long = met.into_iter().filter(|(_, part)| *part >= LEAST_PART);
+    long.map(|(set, _)| set).collect()
 }
 
 /// Whether the measured sets that can occur in the round of `whole` may cover [`MEASURED_PART`] of its compute; `true`
@@ -308,7 +317,7 @@ impl Problem {
         let round = self.round.as_ref().filter(|_| self.is_timed());
         let met = round.and_then(|round| {
             let played = round.played(rates, settings).ok()?;
-            Some(round.met(&played, settings, LEAST_PART))
+            Some(of_length(round.met(&played, settings)))
         });
         met.unwrap_or_else(|| vec![settings.to_vec()])
     }
@@ -422,12 +431,12 @@ fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
 
 /// The certificate of a measured plan, given the best by the model. Unless they are the same, the search proves only a
 /// bound for the plan. If that bound does not exceed the 95 % interval of the plan (`measured`, symmetric around its
-/// objective), the measurements do not tell whether the best by the model is better.
+/// objective; absent if it was measured in part), the measurements do not tell whether the best by the model is better.
 pub(crate) fn certified(
     report: Report,
     best: Option<&Solution>,
     plan: &Solution,
-    measured: &Candidate,
+    measured: Option<&Candidate>,
 ) -> Report {
     let same = best.is_some_and(|b| b.settings == plan.settings);
     if same {
@@ -437,7 +446,7 @@ pub(crate) fn certified(
     let bound = report.bound.or_else(|| proven.map(|b| b.objective));
     // A measured co-run's shares need not be multiples of the step, so it may exceed the bound of the search.
     let bound = bound.map(|b| b.max(plan.objective));
-    let high = measured.low.map(|low| 2.0 * measured.objective - low);
+    let high = measured.and_then(|m| Some(2.0 * m.objective - m.low?));
     let within = proven.is_some() && high.zip(bound).is_some_and(|(high, bound)| bound <= high);
     Report {
         proof: match within {

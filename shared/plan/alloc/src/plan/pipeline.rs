@@ -1,14 +1,14 @@
 //! From a workload to a problem, and from its solution to a plan.
 
 use doc::{
-    Answer, Candidates, ConstraintKind, Corun, Infeasibility, Infeasible, ParetoPoint, Plan,
-    Workload,
+    Answer, Candidate, Candidates, ConstraintKind, Corun, Infeasibility, Infeasible, ParetoPoint,
+    Plan, Workload,
 };
 use units::Bytes;
 use units::corun::{Setting, Throughput};
 
 use crate::error::AllocError;
-use crate::judge::measured::{MeasuredConfig, certified, choose};
+use crate::judge::measured::{MeasuredConfig, certified, choose, partly_measured};
 use crate::plan::pose::{damp, pose};
 use crate::plan::request::Request;
 use crate::plan::write::{constraints, feasible, front_point, search_report, tasks, written};
@@ -134,7 +134,7 @@ impl Best {
     }
 
     /// Replaces the found choice by the best measured co-run, unless the found one is better by more than the
-    /// usual overestimate ([`choose`]).
+    /// usual overestimate ([`choose`], [`partly_measured`]).
     fn prefer_measured<C: Throughput + ?Sized>(
         &mut self,
         rates: &C,
@@ -148,18 +148,38 @@ impl Best {
         }
         let known = MeasuredConfig::of_model(measured, workload);
         let predicted = self.parts.first().map(|p| &p.solution);
-        let chosen = choose(rates, workload, problem, &known, predicted)?;
+        let Some(chosen) = choose(rates, workload, problem, &known, predicted) else {
+            let better = predicted.and_then(|best| partly_measured(rates, problem, &known, best));
+            if let Some(solution) = better {
+                self.replace(workload, problem, solution, None, top);
+                // What the model finds better than the plan would look like the better plan.
+                let plan = self.parts.first().map(|p| p.solution.objective);
+                self.alternatives.retain(|p| Some(p.objective) <= plan);
+            }
+            return None;
+        };
         if let Some(solution) = chosen.measured {
-            let measured = &chosen.candidates.measured;
-            self.report = certified(self.report, predicted, &solution, measured);
-            self.reasons = Vec::new();
-            self.runners_up(workload, &solution, top);
-            let members = (0..problem.tasks.len()).collect();
-            self.parts = Part::of(problem, members, Some(solution))
-                .into_iter()
-                .collect();
+            let measured = Some(&chosen.candidates.measured);
+            self.replace(workload, problem, solution, measured, top);
         }
         Some(chosen.candidates)
+    }
+
+    /// Makes a measured co-run the plan; `measured` is its value at measured rates, if these are complete.
+    fn replace(
+        &mut self,
+        workload: &Workload,
+        problem: &Problem,
+        plan: Solution,
+        measured: Option<&Candidate>,
+        top: usize,
+    ) {
+        let best = self.parts.first().map(|p| &p.solution);
+        self.report = certified(self.report, best, &plan, measured);
+        self.reasons = Vec::new();
+        self.runners_up(workload, &plan, top);
+        let members = (0..problem.tasks.len()).collect();
+        self.parts = Part::of(problem, members, Some(plan)).into_iter().collect();
     }
 
     /// If the plan is a measured co-run, the model's best is a runner-up.

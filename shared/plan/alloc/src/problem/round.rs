@@ -414,13 +414,12 @@ impl Round {
         again.map(|s| s.makespan_s)
     }
 
-    /// The co-runs that last for at least the fraction `least` of the time in which any task computes, longest first.
+    /// The co-runs of a round, longest first, each with its fraction of the time in which any task computes.
     pub(crate) fn met(
         &self,
         played: &SolvedRound,
         settings: &[Setting],
-        least: f64,
-    ) -> Vec<Vec<Setting>> {
+    ) -> Vec<(Vec<Setting>, f64)> {
         let phases = played.schedule.phases.iter();
         let computes: Vec<&Phase> = phases.filter(|p| p.kind == PhaseKind::Compute).collect();
         let mut times: Vec<f64> = computes.iter().flat_map(|p| [p.start_s, p.end_s]).collect();
@@ -440,8 +439,8 @@ impl Round {
         }
         met.sort_by(|a, b| b.1.total_cmp(&a.1));
         let whole: f64 = met.iter().map(|(_, seconds)| seconds).sum();
-        let long = met.into_iter().filter(|(_, s)| *s >= least * whole);
-        long.map(|(set, _)| set).collect()
+        met.iter_mut().for_each(|(_, seconds)| *seconds /= whole);
+        met
     }
 
     /// The settings of the tasks that compute, with divided shares if the device redistributes idle shares.

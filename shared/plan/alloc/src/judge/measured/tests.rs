@@ -196,9 +196,32 @@ fn within_the_noise_of_a_proven_optimum_is_said() {
             proof,
             bound: None,
         };
-        certified(report, Some(&best), &plan, &made.candidates.measured).proof
+        certified(report, Some(&best), &plan, Some(&made.candidates.measured)).proof
     };
     assert_eq!(of(0.1, Proof::Enumerated), Proof::WithinNoise);
     assert_eq!(of(0.01, Proof::Enumerated), Proof::NotProven);
     assert_eq!(of(0.1, Proof::NotProven), Proof::NotProven);
+}
+
+/// At half each: 41.7 s together, and the rest of b alone, which was not measured: 47.2 s. The model's best takes 50 s.
+#[test]
+fn a_round_that_was_measured_in_part_replaces_a_longer_prediction() {
+    let round = problem(ObjectiveKind::Round, Limits::default());
+    let best = predict(&LINE, &round, &[full(0), full(1)]);
+    let of = |problem: &Problem, rate: f64| {
+        let mut whole = corun(1, 50.0, rate, None);
+        whole.tasks[0].throughput = SamplesPerSec::new(2.4).unwrap();
+        let known = MeasuredConfig::of_model(&[whole], &workload());
+        assert!(super::best(&LINE, problem, &known).is_none());
+        partly_measured(&LINE, problem, &known, &best).map(|plan| plan.settings[0].share)
+    };
+    let half = Share::from_percent(50.0).unwrap();
+    assert_eq!(of(&round, 2.2), Some(half));
+    assert_eq!(of(&round, 1.8), None, "58.3 s");
+    // The plan is written with predicted rates, which must keep the constraints, too: 1.5 of 2.0.
+    let floor = Limits {
+        floor: 0.8,
+        ..Limits::default()
+    };
+    assert_eq!(of(&problem(ObjectiveKind::Round, floor), 2.2), None);
 }
