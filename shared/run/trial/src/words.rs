@@ -230,14 +230,11 @@ pub fn worked(work: &Work) -> String {
             jobs::Exit::Code(0) => "done".to_owned(),
             exit => format!("failed ({})", status(exit)),
         };
-        let last = ended.tail.lines().rfind(|line| !line.trim().is_empty());
-        let said = match (ended.exit, last) {
-            (jobs::Exit::Code(0), _) | (_, None) => String::new(),
-            (_, Some(line)) => {
-                let shown = line.rsplit('\r').find(|part| !part.is_empty());
-                let shown = shown.unwrap_or(line).replace(char::is_control, " ");
-                format!("; its last line was: {shown}")
-            }
+        let tail = jobs::plain(&ended.tail);
+        let last = tail.lines().rfind(|line| !line.is_empty());
+        let said = match last.filter(|_| ended.exit != jobs::Exit::Code(0)) {
+            Some(line) => format!("; its last line was: {line}"),
+            None => String::new(),
         };
         let _infallible = writeln!(
             text,
