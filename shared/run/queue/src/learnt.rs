@@ -90,7 +90,11 @@ impl Learnt {
     /// Throughput at the best number relative to one job alone; `None` if no job ran alone.
     #[must_use]
     pub fn over_alone(&self) -> Option<f64> {
-        let is_relative = self.tried.is_empty() || self.tried.iter().any(|t| t.at_once == 1);
+        let is_relative = match self.tried.is_empty() {
+            // With 1, the initial value, nothing was measured: jobs may print no progress.
+            true => self.speedup > 1.0,
+            false => self.tried.iter().any(|t| t.at_once == 1),
+        };
         is_relative.then_some(self.speedup)
     }
 
@@ -105,16 +109,19 @@ impl Learnt {
             1 => (1.0, "one".to_owned()),
             number => (least.gives, format!("{number} at once")),
         };
+        let is_base = |tried: &Tried| least.at_once > 1 && std::ptr::eq(tried, least);
         let sentence = |tried: &Tried| {
             let cap = match tried.cap {
                 0 | 100 => String::new(),
                 cap => format!(" with at most {cap} % each"),
             };
+            let gives = match is_base(tried) {
+                true => "the smallest number that was measured".to_owned(),
+                false => format!("{:.2} times the throughput of {than}", tried.gives / base),
+            };
             format!(
-                "{} at once{cap}: {:.2} times the throughput of {than}, of {} jobs",
-                tried.at_once,
-                tried.gives / base,
-                tried.jobs
+                "{} at once{cap}: {gives}, of {} jobs",
+                tried.at_once, tried.jobs
             )
         };
         self.tried.iter().map(sentence).collect()

@@ -140,12 +140,17 @@ fn level(template: &str, learnt: &Learnt, on: &str) -> String {
             "up to {} at once, since one keeps {wants:.2} processors busy: {template}",
             learnt.level
         ),
-        None => format!(
-            "{} at once{on} achieve {:.1} times the throughput of one{}: {template}",
-            learnt.level,
-            learnt.speedup,
-            if learnt.step == 0 { "" } else { " so far" }
-        ),
+        None => {
+            let so_far = if learnt.step == 0 { "" } else { " so far" };
+            let gives = learnt
+                .over_alone()
+                .map(|over| format!(" achieve {over:.1} times the throughput of one{so_far}"));
+            format!(
+                "{} at once{on}{}: {template}",
+                learnt.level,
+                gives.unwrap_or_default()
+            )
+        }
     }
 }
 
