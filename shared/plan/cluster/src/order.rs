@@ -13,6 +13,7 @@ const MOST_NICE: i64 = 2_147_483_645;
 /// The output of `squeue --json`. Keeps a [`Pending`] of each job instead of its hundred fields: a
 /// queue of 77 MB took 1.1 GB when everything was kept.
 #[derive(serde::Deserialize)]
+#[serde(expecting = "an object with the field `jobs`")]
 struct SqueueOutput {
     jobs: Option<Queue>,
 }
