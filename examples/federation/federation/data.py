@@ -56,14 +56,14 @@ def _digits(_: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _letters(folder: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    return _table(folder / "LetterRecognition.rda", "LetterRecognition", "lettr")
+    return table(folder / "LetterRecognition.rda", "LetterRecognition", "lettr")
 
 
 def _satellite(folder: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    return _table(folder / "Satellite.rda", "Satellite", "classes")
+    return table(folder / "Satellite.rda", "Satellite", "classes")
 
 
-def _table(path: pathlib.Path, name: str, label: str) -> tuple[np.ndarray, np.ndarray]:
+def table(path: pathlib.Path, name: str, label: str) -> tuple[np.ndarray, np.ndarray]:
     import rdata
 
     with warnings.catch_warnings():

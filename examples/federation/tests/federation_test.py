@@ -1,6 +1,8 @@
 """The functions that need no tools, no network and no data sets; skipped if numpy is absent."""
+import json
 import math
 import pathlib
+import statistics
 import sys
 import tempfile
 import unittest
@@ -12,7 +14,7 @@ try:
 except ImportError:
     raise unittest.SkipTest("numpy is not installed")
 
-from federation import alone, clock, curves, data, deadline, devices, kept, law, net, noise, page, pipe, schemes, virtual  # noqa: E402
+from federation import alone, clock, curves, data, deadline, devices, few, kept, law, net, noise, page, pipe, schemes, virtual  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 
@@ -134,6 +136,53 @@ class Noise(unittest.TestCase):
         # 100 steps at phi 32, 100 at phi 96: at 64 they take 96 / 64 and 160 / 128 times the samples, as at phi 53.3.
         phi = alone.over_time([(32.0, 1.0)] * 100 + [(96.0, 1.0)] * 100)
         self.assertAlmostEqual((phi + 64) / (phi + 32), (96 / 64 + 160 / 128) / 2)
+
+
+class Few(unittest.TestCase):
+    def test_a_crossing_lies_in_the_round_that_reaches_the_target(self):
+        # The third round falls back: the fourth reaches 0.7 from 0.6, the highest so far.
+        self.assertAlmostEqual(few.crossing([0.4, 0.6, 0.5, 0.8], 0.7), 3.5)
+        self.assertEqual(few.crossing([0.9], 0.1), 0.3)
+        self.assertEqual(few.crossing([0.4, 0.5], 0.7), math.inf)
+
+    def test_whole_rounds_and_crossings_of_two_trainings(self):
+        runs = [[0.4, 0.8], [0.2, 0.4, 0.6, 0.8]]
+        self.assertEqual(few.by_whole(runs, 0.7), 3.0)
+        self.assertAlmostEqual(few.by_crossing(runs, 0.7), math.sqrt(1.75 * 3.5))
+
+    def test_the_kept_figures_are_those_of_the_rows(self):
+        told = json.loads((HERE / "few.json").read_text())
+        self.assertEqual(len(told["rows"]), len(few.MIXES) * len(few.ROUNDS) * len(few.PAIRS))
+        for name, figures in told["all"].items():
+            lost = [r["over_hindsight"][name] for r in told["rows"]]
+            self.assertEqual((figures["median"], figures["worst"]), (round(statistics.median(lost), 3), max(lost)))
+
+    def test_the_documents_quote_the_kept_figures(self):
+        told = json.loads((HERE / "few.json").read_text())
+        every, off = told["all"], told["rounds_over_planned"]["two trainings"]
+        two, between, four = (every[kind] for kind in few.KINDS)
+        single = every["two trainings: each task's best size alone"]
+        by_rounds = {kind: [told["by_rounds"][str(k)][kind]["median"] for k in few.ROUNDS] for kind in few.KINDS}
+
+        def listed(kind):
+            return "{:.3f}, {:.3f} and {:.3f}".format(*by_rounds[kind])
+
+        quoted = {"README.md": (
+            f"median {two['median']:.3f}, worst {two['worst']:.3f}; each task's best size alone: "
+            f"{single['median']:.3f}, worst {single['worst']:.3f}",
+            f"gives {between['median']:.3f} and {between['worst']:.3f}, two more trainings at each size "
+            f"{four['median']:.3f} and {four['worst']:.3f}",
+            f"{listed('four trainings')}, instead of {listed('two trainings')}",
+            f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds"),
+            "../../docs/federated.md": (
+                f"took {two['median']:.2f} times the time of the best in hindsight in the median, and "
+                f"{two['worst']:.2f} times at worst",
+                f"took {single['median']:.2f} and {single['worst']:.2f} times",
+                f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds")}
+        for name, sentences in quoted.items():
+            text = " ".join((HERE / name).read_text().split())
+            for sentence in sentences:
+                self.assertIn(sentence, text)
 
 
 class Kept(unittest.TestCase):
