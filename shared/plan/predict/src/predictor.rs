@@ -140,6 +140,8 @@ impl Predictor {
                 alone[0]
             },
             together: &|few, out| self.by_models(few, out),
+            // A model of a part of the data, for validation, has no spread yet: it then counts as uncertain.
+            spread: &|a| self.trust.get(a.task).map_or(1.0, |t| t.spread),
         };
         let mut widest = [active[0]; MAX_TASKS];
         for (wide, a) in widest.iter_mut().zip(active) {

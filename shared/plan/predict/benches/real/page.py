@@ -247,7 +247,8 @@ CHOSEN = """\
 - Crowds (more tasks than were learnt together): the root of the share was chosen on ParvaGPU, a draw of mixes of
   2026-11-27 and the totals of an H200, before other triples and crowds of it were seen; the growth of the queue and the
   intervals on these totals, ParvaGPU and draws of mixes of 2026-07-11 to 13, with a look at `crowd-survey` that decided
-  nothing. That slow solo runs are corrected was found on `crowd-h200`.
+  nothing. That slow solo runs are corrected was found on `crowd-h200`. How much the growth by the last task counts was
+  chosen on ParvaGPU and draws of mixes of 2026-07-11 and 12.
 - A look at the rows that no draw changes: a solo step between two measured shares is linear in one over the share
   (`curves`; this had the least error of five interpolations); intervals learnt from few parts that were held out
   entirely widen by Student's t (they held 83 % of `gavel-p100-jobs` and 77 % of `curves`); the factor on intervals
