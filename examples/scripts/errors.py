@@ -8,7 +8,8 @@ processor are no A/A pair: beside a neighbour they get two of three parts of it,
 Each truth is tried quiet, beside a program that takes a processor, and beside one at low priority (nice 19), which
 come and go at random every few seconds. With two or more trials at once, these are neighbours of each other, too.
 
-Usage: errors.py TRIALS [SEED [AT_ONCE]]   with `mt` on PATH; 20 s for each. Prints a table.
+Usage: errors.py TRIALS [SEED [AT_ONCE [NEIGHBOURS]]]   with `mt` on PATH; 20 s for each. Prints a table.
+NEIGHBOURS: some of quiet,loaded,niced.
 """
 import collections
 import concurrent.futures
@@ -122,8 +123,9 @@ def trial(folder, gain, beside, seed):
 
 
 def main():
-    trials, seed, at_once = (int(word) for word in (sys.argv[1:] + ["108", "1", "1"][len(sys.argv) - 1:]))
-    cells = [(gain, beside) for gain in GAINS for beside in NEIGHBOURS]
+    words = sys.argv[1:] + ["108", "1", "1", ",".join(NEIGHBOURS)][len(sys.argv) - 1:]
+    trials, seed, at_once = (int(word) for word in words[:3])
+    cells = [(gain, beside) for gain in GAINS for beside in words[3].split(",")]
     found = collections.defaultdict(list)
     loads = []
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
@@ -138,7 +140,7 @@ def main():
 
         list(pool.map(one, range(trials)))
     loads.sort()
-    print(f"`errors.py {trials} {seed} {at_once}` on {os.cpu_count()} processors, {at_once} at once; load average")
+    print(f"`errors.py {' '.join(words)}` on {os.cpu_count()} processors, {at_once} at once; load average")
     print(f"{loads[0]:.1f} to {loads[-1]:.1f}, median {loads[len(loads) // 2]:.1f}, these trials included.")
     print()
     print("| true gain | neighbour | trials | worth it | not worth it | cannot tell | no answer | false | median |")

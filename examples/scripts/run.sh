@@ -1,12 +1,14 @@
 #!/bin/sh
-# What `mt try` and `mt run` say of two copies of each script, and the truth by hand: one after another and
-# together, each measured once to the end. Writes RESULTS.md; takes two hours on a quiet machine,
-# EXAMPLE_SCALE=0.25 half an hour. SCRIPTS names some of them, the others' rows are left out.
+# What `mt try` says of two copies of each script, how long `mt run` takes for both, and the truth by hand: one after
+# another and together, each measured once to the end. Writes RESULTS.md; takes two hours on a quiet machine,
+# EXAMPLE_SCALE=0.25 half an hour. SCRIPTS names some of them, the others' rows are left out. Needs Rscript, and a python3
+# with lightgbm, xgboost and optuna.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export EXAMPLE_SCALE="${EXAMPLE_SCALE:-1}" PYTHONUNBUFFERED=1
 all="fixed_epochs,endless,bars,epochs_only,silent,crash_at_start,crash_later,crash_together,needs_arguments"
 all="$all,needs_arguments.py --data /tmp,two_gpus,loaders,slow_start,all_cores"
+all="$all,light_trees,boosted_trees,study,lock,pipe.sh,trains.R"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -46,35 +48,30 @@ by_count() {
         END { printf "%d steps in 20 s alone, %d + %d together (%+.0f %%)", n[1], n[2], n[3], 100 * ((n[2] + n[3]) / n[1] - 1) }'
 }
 
-# The verdict of `mt run` with a few configurations, and how long its launch took. If `mt try` wrote no workload,
-# `mt init` does.
+# How long `mt run` took for both copies, and its last line. A script that never ends is stopped after a minute.
 by_run() {
-    workload=out/workload.json
-    if [ ! -f "$workload" ]; then
-        mkdir -p out
-        mt init --script "$1" --tasks 2 -o "$workload" > /dev/null 2>&1
-    fi
-    # A script that never ends runs until it is stopped.
-    timeout -s INT 300 mt run "$workload" --budget 4 > run 2>&1 || true
-    verdict=$(grep -oE '(Share|Do not share|[Cc]annot tell|alone, task)[^|]*' run | head -1)
-    real=$(grep -oE 'one after another, measured: [0-9.]+ s' run || grep -oE '^makespan +[0-9.]+ s' run | tail -1)
-    echo "$verdict${real:+ Launched: $real.}" | tr -s ' '
+    start=$(now)
+    timeout -s INT "$2" mt run "$1" "$1" -o ran > run 2>&1 || true
+    echo "$(since "$start") s: $(grep -v '^ *|' run | tail -1)"
 }
 
 # The row of a script.
 row() {
     script=$1
-    case $script in *.py*) line="python3 $here/$script" ;; *) line="python3 $here/$script.py" ;; esac
+    case $script in
+        *.py*) line="python3 $here/$script" ;;
+        *.sh) line="sh $here/$script" ;;
+        *.R) line="Rscript $here/$script" ;;
+        *) line="python3 $here/$script.py" ;;
+    esac
     start=$(now)
     said=$(mt try "$line" -o out 2> err || sed -n 's/^mt: //p' err | grep -v '^  |' | head -1)
     took=$(since "$start")
     said=$(echo "$said" | grep -E 'Worth|Not worth|Cannot|Not together|fails' | head -1)
-    start=$(now)
-    run=$(by_run "$here/${script%%.py*}.py")
-    ran=$(since "$start")
-    rm -rf out
+    case $script in endless) run=$(by_run "$line" 60) ;; *) run=$(by_run "$line" 600) ;; esac
+    rm -rf out ran
     case $script in endless) truth=$(by_count "$line") ;; *) truth=$(by_hand "$line") ;; esac
-    echo "| \`$script\` | $said | $took s | $run | $ran s | $truth | $(cut -d' ' -f1 /proc/loadavg) |"
+    echo "| \`$script\` | $said | $took s | $run | $truth | $(cut -d' ' -f1 /proc/loadavg) |"
 }
 
 {
@@ -84,8 +81,8 @@ row() {
     echo "beginning $(cut -d' ' -f1 /proc/loadavg). Every figure is from a single run. If the length of a script is unknown, \`mt try\` compares"
     echo "a minute of work of each copy (120 s one after another); then only the percentages can be compared with those by hand."
     echo
-    echo "| script | \`mt try\` says | took | \`mt run\` says | took | by hand | load |"
-    echo "|---|---|---|---|---|---|---|"
+    echo "| script | \`mt try\` says | took | \`mt run\` took | by hand | load |"
+    echo "|---|---|---|---|---|---|"
     echo "${SCRIPTS:-$all}" | tr , '\n' | while read -r script; do
         row "$script" < /dev/null
     done

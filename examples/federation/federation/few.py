@@ -36,7 +36,6 @@ MOST_ROUNDS, NEVER = 40, 80.0
 CLIENTS, SPLIT_SEED = 6, 7
 
 
-
 def crossing(accuracies: Sequence[float], target: float) -> float:
     """Rounds until the target with a part of a round: linear from the highest accuracy before to the one that reaches
     it. At least 0.3, so that one lucky start does not set a geometric mean."""

@@ -146,10 +146,20 @@ pub struct JobArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub restarts: u32,
     /// Pause before the first restart; each further one is twice as long, up to a minute
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 1.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 1.0
+    )]
     pub backoff: f64,
     /// Time between SIGTERM and SIGKILL when a task is stopped
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 10.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 10.0
+    )]
     pub grace: f64,
     /// Keep the logs of tasks in DIR; default: only while they run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -211,7 +221,12 @@ pub struct LimitArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub stall_timeout: Option<f64>,
     /// Longest time of a task in a round, restarts included; 0: no limit
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 0.0
+    )]
     pub task_timeout: f64,
     /// Do not expect progress messages: success is exit status 0
     #[arg(long)]
