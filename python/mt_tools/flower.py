@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import resource
 import signal
@@ -153,6 +154,7 @@ class SizedBackend(raybackend.RayBackend):
         self.at_once = 0
         self.number = 0
         self.ended = False
+        self.watcher: Optional[threading.Thread] = None
         self.free, total = free_and_total()
         self.kills = kills()
         self.sizer = Sizer(float(len(os.sched_getaffinity(0))), total)
@@ -176,7 +178,7 @@ class SizedBackend(raybackend.RayBackend):
     def build(self, app_fn: Any) -> None:
         self.app_fn = app_fn
         self.idle = self._first()
-        threading.Thread(target=self._look, daemon=True).start()
+        self._watch()
 
     def process_message(self, message: Any, context: Any) -> Tuple[Any, Any]:
         cid = str(context.node_config[raybackend.PARTITION_ID_KEY])
@@ -201,9 +203,21 @@ class SizedBackend(raybackend.RayBackend):
             self.ended = True
             self.changed.notify_all()
         print(self.summary(), file=sys.stderr, flush=True)
-        ray.shutdown()
+        self._leave()
 
     # Its own parts.
+
+    def _watch(self) -> None:
+        self.watcher = threading.Thread(target=self._look, daemon=True)
+        self.watcher.start()
+
+    def _leave(self) -> None:
+        """Shuts Ray down. Meanwhile no thread may ask Ray or drop its last reference to a worker, for which Ray would end
+        this process: the watcher has one, and the traceback of a client whose process died is a cycle with another."""
+        if self.watcher:
+            self.watcher.join()
+        gc.collect()
+        ray.shutdown()
 
     def _first(self) -> List[Worker]:
         """Those that load their libraries while the first client trains."""

@@ -76,7 +76,7 @@ class SharedBackend(flower.SizedBackend):
     def build(self, app_fn: Any) -> None:
         self.app_fn = app_fn
         self._worker(self.division.join(self.own))
-        threading.Thread(target=self._look, daemon=True).start()
+        self._watch()
 
     def is_worker_idle(self) -> bool:
         return len(self.at_work) < len(self.workers)
@@ -120,7 +120,7 @@ class SharedBackend(flower.SizedBackend):
 
     def terminate(self) -> None:
         self.ended = True
-        ray.shutdown()
+        self._leave()
 
 
 class TellingGrid(InMemoryGrid):
