@@ -246,10 +246,12 @@ impl Compared {
         self.judged.mean.exp() - 1.0
     }
 
-    /// Half the width of the confidence interval of the gain.
+    /// Ends of the confidence interval of the gain. They lie unequally far from it, since logarithms are judged.
     #[must_use]
-    pub fn noise(&self) -> f64 {
-        self.judged.mean.exp() * self.judged.half.sinh()
+    pub fn interval(&self) -> (f64, f64) {
+        let end = |log: f64| log.exp() - 1.0;
+        let (mean, half) = (self.judged.mean, self.judged.half);
+        (end(mean - half), end(mean + half))
     }
 
     /// The verdict.

@@ -146,7 +146,8 @@ pub fn table(trial: &Trial) -> String {
 pub fn verdict(trial: &Trial) -> String {
     let compared = &trial.all.compared;
     let gain = 100.0 * compared.gain();
-    let noise = 100.0 * compared.noise();
+    let (low, high) = compared.interval();
+    let (low, high) = (100.0 * low, 100.0 * high);
     let seconds = format!(
         "together {}{:.1} s, one after another {:.1} s",
         if trial.all.gave_up { "more than " } else { "" },
@@ -155,15 +156,17 @@ pub fn verdict(trial: &Trial) -> String {
     );
     let answer = match compared.verdict() {
         _ if trial.all.gave_up => format!("Not worth it: {seconds}."),
-        Verdict::Worth => format!("Worth it: {seconds}: {gain:.0} % faster (± {noise:.0} %)."),
+        Verdict::Worth => {
+            format!("Worth it: {seconds}: {gain:.0} % faster (95 %: {low:.0} to {high:.0} %).")
+        }
         Verdict::NotWorth => {
             format!(
-                "Not worth it: {seconds}: {:.0} % slower (± {noise:.0} %).",
-                -gain
+                "Not worth it: {seconds}: {:.0} % slower (95 %: {:.0} to {:.0} %).",
+                -gain, -high, -low
             )
         }
         Verdict::WithinNoise => format!(
-            "Cannot tell: {seconds}; a difference of {gain:+.0} % is within the noise (± {noise:.0} %)."
+            "Cannot tell: {seconds}; a difference of {gain:+.0} % is within the noise (95 %: {low:+.0} to {high:+.0} %)."
         ),
     };
     format!(
@@ -248,16 +251,20 @@ pub fn worked(work: &Work) -> String {
     let Some(compared) = &work.compared else {
         return format!("{text}Everything took {seconds:.1} s.");
     };
-    let (gain, noise) = (100.0 * compared.gain(), 100.0 * compared.noise());
+    let gain = 100.0 * compared.gain();
+    let (low, high) = compared.interval();
     let count = compared.judged.count;
-    let how = if gain < 0.0 { "slower" } else { "faster" };
+    let (how, from, to) = match gain < 0.0 {
+        true => ("slower", -100.0 * high, -100.0 * low),
+        false => ("faster", 100.0 * low, 100.0 * high),
+    };
     let comparisons = if count == 1 {
         "comparison"
     } else {
         "comparisons"
     };
     let by = format!(
-        "together {:.0} % {how} (± {noise:.0} %), by {count} {comparisons} within the run",
+        "together {:.0} % {how} (95 %: {from:.0} to {to:.0} %), by {count} {comparisons} within the run",
         gain.abs()
     );
     match work.in_turns {
