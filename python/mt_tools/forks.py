@@ -193,6 +193,9 @@ def main() -> None:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         parser.error("give a command")
+    # The tools give this to jobs, but a fork gets its variables after OpenMP has read its own.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     for name in filter(None, args.packages.split(",")):
         try:
             importlib.import_module(name)

@@ -19,6 +19,7 @@ mod assignment;
 pub mod attend;
 pub mod cgroup;
 mod cpus;
+mod defaults;
 mod descriptors;
 pub mod guard;
 mod held;
@@ -46,6 +47,7 @@ mod supervisor;
 
 pub use assignment::Assignment;
 pub use cpus::{Cpus, CpusError};
+pub use defaults::defaults;
 pub use descriptors::seal;
 pub use guard::Guard;
 pub use held::Held;

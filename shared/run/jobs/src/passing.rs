@@ -20,6 +20,8 @@ pub const PASSED_VARIABLES: &[&str] = &[
     "NVIDIA_*",
     "NCCL_*",
     "OMP_*",
+    "GOMP_*",
+    "KMP_*",
     "MKL_*",
     "OPENBLAS_*",
     "PYTHON*",
@@ -101,8 +103,6 @@ const MISSED: &[&str] = &[
     "PL_*",
     "NUMEXPR_*",
     "NUMBA_*",
-    "GOMP_*",
-    "KMP_*",
     "VECLIB_*",
 ];
 
@@ -194,10 +194,6 @@ impl Passing {
         let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
             .filter(|(name, _)| name.to_str().is_some_and(|name| self.keeps(name)))
             .collect();
-        // Python buffers output into a pipe, 8 KiB at a time: progress would come in bursts of a hundred lines, or
-        // only at the end.
-        all.entry("PYTHONUNBUFFERED".into())
-            .or_insert_with(|| "1".into());
         let own = std::env::current_exe().ok();
         if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
             let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));

@@ -84,6 +84,7 @@ fn command(placement: &Placement, program: &Program, place: &Enforcement) -> Com
     command.args(&program.argv[1..]);
     // Settings in our environment belong to another daemon and must not reach this client.
     command.env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    command.envs(jobs::defaults(|name| std::env::var_os(name).is_some()));
     command.envs(placement.variables());
     command.envs(place.variables());
     command.env(jobs::MARK, format!("{}.0", place.token()));

@@ -189,11 +189,7 @@ fn base(is_shared: bool) -> BTreeMap<OsString, OsString> {
         name.starts_with("MT_") || is_shared && of_gpus
     };
     let own = std::env::vars_os().filter(|(name, _)| !foreign(name));
-    let mut base: BTreeMap<OsString, OsString> = own.collect();
-    // Without this, Python writes to a pipe in blocks of 8 KiB, so that minutes of progress arrive at once.
-    base.entry("PYTHONUNBUFFERED".into())
-        .or_insert_with(|| "1".into());
-    base
+    own.collect()
 }
 
 /// Message about where the commands run, with the daemon if GPUs can be shared.

@@ -1,7 +1,5 @@
 //! The commands of a trial as a workload, for the tools that measure shares and batch sizes.
 
-use std::collections::BTreeMap;
-
 use doc::{DeviceKind, DeviceSpec, HostCost, Job, Progress, Task, Workload};
 use units::{Batch, Samples};
 
@@ -39,9 +37,6 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
     let form = track.detector.best().map(|best| best.form);
     let regex = form.map(|form| form.regex.to_owned());
     let none = form.is_none_or(|form| form == LINES);
-    let mut env: BTreeMap<String, String> = command.env.clone();
-    env.entry("PYTHONUNBUFFERED".to_owned())
-        .or_insert_with(|| "1".to_owned());
     let work = alone.total.unwrap_or(MINUTE * alone.rate.per_s);
     Task {
         id: command.id.clone(),
@@ -60,7 +55,6 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
         memory: None,
         host: HostCost::default(),
         job: Some(Job {
-            env,
             progress: Progress {
                 regex: regex.filter(|text| !text.is_empty()),
                 none,

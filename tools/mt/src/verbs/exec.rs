@@ -47,6 +47,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
         program = Command::new(&args.command[0]);
         program.args(&args.command[1..]);
     }
+    program.envs(jobs::defaults(|name| std::env::var_os(name).is_some()));
     let error = program.envs(lent).env(JOB, mark(queue.folder(), id)).exec();
     let name = args.command[0].to_string_lossy();
     console.error(&format!("cannot run {name}: {error}"));

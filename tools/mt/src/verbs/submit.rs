@@ -46,9 +46,6 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
             env.insert(name, value);
         }
     }
-    // Without this, Python writes to a pipe in blocks of 8 KiB, so that minutes of progress would arrive at once.
-    env.entry("PYTHONUNBUFFERED".to_owned())
-        .or_insert_with(|| "1".to_owned());
     let cwd = cwd.into_os_string().into_string().map_err(|path| {
         Failure::Usage(format!(
             "the path of the folder {} is not valid UTF-8; start it in another",

@@ -18,6 +18,7 @@ use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocma
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 
 use super::seat::Seat;
+use crate::defaults::defaults;
 use crate::descriptors::keep_streams_only;
 use crate::origin::Ready;
 use crate::{JobSpec, Origin};
@@ -107,6 +108,9 @@ pub(super) fn start(spec: &JobSpec, mark: (&str, &OsStr), seat: &Seat) -> io::Re
         .iter()
         .filter(|(name, _)| *name != mark.0)
         .map(|(name, value)| entry(name, value));
+    let defaults = defaults(|name| spec.env.contains_key(name))
+        .map(|(name, value)| entry(name.as_ref(), value.as_ref()));
+    let env = env.chain(defaults);
     let cwd = spec.cwd.as_deref();
     let program = Program {
         argv: Words::new(spec.argv.iter().cloned())?,
