@@ -107,6 +107,7 @@ impl Trying<'_> {
             alone: alone.clone(),
             kinds: kinds(&who.iter().copied().cloned().collect::<Vec<_>>()),
             window: (PART * self.settings.window).max(SHORTEST),
+            probe: None,
         };
         let wholes: Vec<Option<f64>> = alone.iter().map(Alone::seconds).collect();
         let needed = |a: &Alone| a.startup + ROOM * pairing.cost(&tracks);
@@ -172,14 +173,14 @@ impl Trying<'_> {
                 turn.is_over = true;
                 return;
             }
-            let under_way = comparison.get_or_insert_with(|| pairing.begin(rounds.len()));
+            let under_way = comparison.get_or_insert_with(|| pairing.begin(rounds.len(), turn.now));
             let Some(found) = pairing.turn(under_way, turn) else {
                 return;
             };
             comparison = None;
             match found {
                 Ok(round) => return rounds.push(round),
-                Err(Gap::Ended) => {}
+                Err(Gap::Ended | Gap::Rare) => {}
                 Err(Gap::Waits(index)) => waits = Some(index),
             }
             turn.is_over = true;

@@ -13,6 +13,9 @@ pub(crate) struct Pairing {
     pub(crate) kinds: Vec<usize>,
     /// Length of a window in seconds, if every command prints often enough.
     pub(crate) window: f64,
+    /// For commands that print too rarely for such windows: maximum seconds of each alone, to see whether it is many
+    /// times as fast.
+    pub(crate) probe: Option<f64>,
 }
 
 /// A comparison in progress: all together, and each kind of command alone.
@@ -25,6 +28,10 @@ pub(crate) struct Comparison {
     alone: Vec<Option<Rate>>,
     beside: Vec<Option<Rate>>,
     others: f64,
+    /// When it began.
+    began: f64,
+    /// Seconds in which a command ran alone.
+    pub(crate) alone_s: f64,
 }
 
 /// A period in which a fixed set of the commands runs.
@@ -51,6 +58,8 @@ pub(crate) enum Gap {
     Ended,
     /// This command makes no progress while others are stopped.
     Waits(usize),
+    /// A probe ended before a command alone had printed enough.
+    Rare,
 }
 
 /// The command that runs alone in each window of comparison `number`; `None`: all run. Copies of a command take turns
@@ -81,17 +90,62 @@ impl Pairing {
         windows(&self.kinds, 0).len() as f64 * (self.length(tracks) + SETTLE)
     }
 
-    /// Begins a comparison.
-    pub(crate) fn begin(&self, number: usize) -> Comparison {
+    /// Maximum seconds of each command alone in a comparison for which all together run alone for `spare` seconds.
+    pub(crate) fn longest(&self, spare: f64) -> f64 {
+        let alone = windows(&self.kinds, 0).len() - 1;
+        spare / alone as f64 - SETTLE
+    }
+
+    /// Begins a comparison at `now`.
+    pub(crate) fn begin(&self, number: usize, now: f64) -> Comparison {
         let none = || vec![None; self.alone.len()];
+        // A probe ends together: the speeds alone tell for how long.
+        let reversed = number | usize::from(self.probe.is_some());
         Comparison {
-            order: windows(&self.kinds, number),
+            order: windows(&self.kinds, reversed),
             done: 0,
             window: None,
             alone: none(),
             beside: none(),
             others: 0.0,
+            began: now,
+            alone_s: 0.0,
         }
+    }
+
+    /// Length of a probe's window together, in seconds: if together gains nothing, every command makes [`MARKS`] marks.
+    fn even(&self, comparison: &Comparison, tracks: &[Track]) -> f64 {
+        let n = self.alone.len() as f64;
+        let interval = |(track, alone): (&Track, &Option<Rate>)| {
+            Some(track.work_per_mark()? / alone.as_ref()?.per_s)
+        };
+        let all = tracks.iter().zip(&comparison.alone).filter_map(interval);
+        (MARKS * n * all.fold(0.0, f64::max)).max(self.window)
+    }
+
+    /// Whether a window is over; of a probe, a window alone is over as soon as it has enough marks.
+    fn is_over(&self, window: &Window, only: Option<usize>, turn: &Turn<'_>) -> bool {
+        let seconds = turn.now - window.from;
+        let Some((index, _)) = only.zip(self.probe) else {
+            return seconds >= window.length;
+        };
+        let rate = turn.stage.tracks[index].rate(window.from, turn.now);
+        seconds >= self.window && rate.is_some_and(|rate| rate.marks as f64 > MARKS)
+    }
+
+    /// The rate of a command together with the others in a probe: the higher one of before the probe and of its window,
+    /// because a pause of the command, as for an evaluation, must not count as a loss. In a window with fewer than two
+    /// marks, the next mark is assumed to be due.
+    fn at_most(comparison: &Comparison, track: &Track, from: f64, now: f64) -> Option<Rate> {
+        let before = track.rate(0.0, comparison.began)?;
+        let within = track.rate(from, now).map_or_else(
+            || Some(2.0 * track.work_per_mark()? / (now - from)),
+            |rate| Some(rate.per_s),
+        );
+        Some(Rate {
+            per_s: before.per_s.max(within?),
+            ..before
+        })
     }
 
     /// Handles a turn of a comparison. Returns the result when the comparison is over; then no command is stopped.
@@ -125,18 +179,32 @@ impl Pairing {
         let now = turn.now;
         let Some(window) = &comparison.window else {
             turn.hold(|index| only.is_some_and(|only| only != index));
+            let tracks = &turn.stage.tracks;
+            let length = match self.probe {
+                Some(_) if only.is_none() => self.even(comparison, tracks),
+                Some(most) => most,
+                None => self.length(tracks),
+            };
             comparison.window = Some(Window {
                 from: now + SETTLE,
-                length: self.length(&turn.stage.tracks),
+                length,
                 watch: Watch::begin(),
             });
             return None;
         };
-        if now < window.from + window.length {
-            return None;
+        if !self.is_over(window, only, turn) {
+            let is_rare = self.probe.is_some() && now > window.from + window.length;
+            comparison.alone_s += if is_rare { window.length } else { 0.0 };
+            return is_rare.then_some(Err(Gap::Rare));
         }
         let members = only.map_or(0..self.alone.len(), |only| only..only + 1);
-        let rate = |i: usize| turn.stage.tracks[i].rate(window.from, now);
+        let rate = |i: usize| {
+            let track = &turn.stage.tracks[i];
+            match only.is_none() && self.probe.is_some() {
+                true => Self::at_most(comparison, track, window.from, now),
+                false => track.rate(window.from, now),
+            }
+        };
         let rates: Vec<Option<Rate>> = members.clone().map(rate).collect();
         if let Some(without) = rates.iter().position(Option::is_none) {
             let waits = now > window.from + PATIENCE * window.length;
@@ -144,6 +212,7 @@ impl Pairing {
         }
         let others = window.watch.and_then(Watch::end).unwrap_or(0.0);
         comparison.others = comparison.others.max(others);
+        comparison.alone_s += only.map_or(0.0, |_| now - window.from);
         for (i, rate) in members.zip(rates) {
             match only {
                 None => comparison.beside[i] = rate,
@@ -212,9 +281,9 @@ mod tests {
         assert_eq!(windows(&[0, 1, 0], 3), [Some(1), Some(2), None]);
     }
 
-    /// Compares two copies that make twenty steps a second together and forty alone, with a pause of the whole machine
-    /// in each window; returns the rates together and alone.
-    fn compared(pause: f64) -> (f64, f64) {
+    /// Compares two copies that make this many steps a second together and alone, with a pause of the whole machine in
+    /// each window; returns the rates together and alone.
+    fn compared(per_s: [f64; 2], pause: f64, probe: Option<f64>) -> Result<(f64, f64), Gap> {
         let limits = Limits {
             window: 1.0,
             ahead: 0.0,
@@ -236,19 +305,28 @@ mod tests {
             alone: vec![alone; 2],
             kinds: vec![0, 0],
             window: 1.0,
+            probe,
         };
-        let mut comparison = pairing.begin(0);
+        let begins = 2.5 / per_s[0];
+        let mut comparison = pairing.begin(0, begins);
         let (seen, mut held, mut waiting) = (Seen::default(), BTreeSet::new(), BTreeSet::new());
-        let (mut now, mut done, mut paused) = (0.0, [0; 2], BTreeSet::new());
+        let (mut now, mut done, mut paused) = (0.0, [0.0f64; 2], BTreeSet::new());
         loop {
-            let was_paused = done[0] > 14 && paused.insert(held.clone());
+            let was_paused = now > begins + 0.7 && pause > 0.0 && paused.insert(held.clone());
             now += if was_paused { pause } else { 0.05 };
             for (index, track) in stage.tracks.iter_mut().enumerate() {
-                if !was_paused && !held.contains(&index) {
-                    done[index] += if held.is_empty() { 1 } else { 2 };
-                    let line = format!("step {}", done[index]);
+                if was_paused || held.contains(&index) {
+                    continue;
+                }
+                let before = done[index].floor();
+                done[index] += 0.05 * per_s[usize::from(!held.is_empty())];
+                if done[index].floor() > before {
+                    let line = format!("step {}", done[index].floor());
                     track.detector.line(now, line.as_bytes());
                 }
+            }
+            if now < begins {
+                continue;
             }
             let mut turn = Turn {
                 now,
@@ -261,17 +339,25 @@ mod tests {
                 is_over: false,
             };
             if let Some(round) = pairing.turn(&mut comparison, &mut turn) {
-                let round = round.unwrap();
-                assert!(held.is_empty() && paused.len() == 2);
-                return (round.beside[0].rate.per_s, round.alone[0].rate.per_s);
+                assert!(held.is_empty() && (pause == 0.0 || paused.len() == 2));
+                return round.map(|r| (r.beside[0].rate.per_s, r.alone[0].rate.per_s));
             }
         }
     }
 
     #[test]
     fn a_pause_of_the_machine_does_not_change_what_is_compared() {
-        let (together, alone) = compared(3.0);
-        assert!((together - 20.0).abs() < 1.0, "{together}");
-        assert!((alone - 40.0).abs() < 1.0, "{alone}");
+        let (together, alone) = compared([10.0, 20.0], 3.0, None).unwrap();
+        assert!((together - 10.0).abs() < 1.0, "{together}");
+        assert!((alone - 20.0).abs() < 2.0, "{alone}");
+    }
+
+    #[test]
+    fn a_probe_tells_whether_one_alone_is_many_times_as_fast() {
+        let (together, alone) = compared([0.15, 4.0], 0.0, Some(3.0)).unwrap();
+        assert!((alone - 4.0).abs() < 0.5, "{alone}");
+        assert!(together < alone / 4.0, "{together}");
+        let rare = compared([0.15, 0.3], 0.0, Some(3.0));
+        assert!(matches!(rare, Err(Gap::Rare)), "{rare:?}");
     }
 }

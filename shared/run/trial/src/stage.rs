@@ -199,6 +199,14 @@ impl Track {
         }
     }
 
+    /// Mean work between two of its marks.
+    #[must_use]
+    pub fn work_per_mark(&self) -> Option<f64> {
+        let marks = &self.detector.best()?.marks;
+        let (first, last) = (marks.first()?.1, marks.last()?.1);
+        (marks.count() > 1).then(|| (last - first) / (marks.count() - 1) as f64)
+    }
+
     /// Expected time of its end, if its lines contain the total.
     #[must_use]
     pub fn expected_end(&self) -> Option<f64> {

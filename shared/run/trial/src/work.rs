@@ -12,7 +12,7 @@ use crate::bench::{Bench, Log};
 use crate::command::kinds;
 use crate::contrast::{Verdict, more};
 use crate::error::TrialError;
-use crate::paired::{Comparison, Pairing};
+use crate::paired::{Comparison, Gap, Pairing};
 use crate::playing::Turn;
 use crate::stage::Limits;
 use crate::trial::{Told, Work};
@@ -27,6 +27,8 @@ const MINUTE: f64 = 60.0;
 const WINDOW: f64 = 0.5;
 /// Number of marks of every command before the first comparison, because the first steps are slower than later ones.
 const WARM: u64 = 5;
+/// Seconds since the first mark of a command after which its second one suffices: so rare a line covers many steps.
+const RARE: f64 = 5.0;
 
 /// Runs commands to their end.
 ///
@@ -74,6 +76,8 @@ struct Working {
     comparing: Option<(Pairing, Comparison)>,
     /// Seconds in which a command ran alone for a comparison.
     alone_s: f64,
+    /// Length of the last probe that showed nothing.
+    probed: f64,
     /// Whether further comparisons may still change the decision.
     open: bool,
     in_turns: Option<f64>,
@@ -90,6 +94,7 @@ impl Working {
             rounds: Vec::new(),
             comparing: None,
             alone_s: 0.0,
+            probed: 0.0,
             open: commands.len() > 1,
             in_turns: None,
             again: BTreeSet::new(),
@@ -120,11 +125,15 @@ impl Working {
         let Some((pairing, comparison)) = &mut self.comparing else {
             return self.begin(turn);
         };
-        match pairing.turn(comparison, turn) {
-            None => return,
-            Some(Ok(round)) => self.rounds.push(round),
+        let Some(found) = pairing.turn(comparison, turn) else {
+            return;
+        };
+        self.alone_s += comparison.alone_s;
+        match found {
+            Ok(round) => self.rounds.push(round),
+            Err(Gap::Rare) => self.probed = pairing.probe.unwrap_or(0.0),
             // A command that waits for a stopped one can neither be compared nor run alone.
-            Some(Err(_)) => self.open = false,
+            Err(_) => self.open = false,
         }
         self.comparing = None;
         if self.settled(turn.now) {
@@ -140,8 +149,9 @@ impl Working {
         let tracks = &mut turn.stage.tracks;
         self.open = self.open && tracks.iter().all(|track| track.ended.is_none());
         let warm = |track: &Track| {
-            let best = track.detector.best();
-            best.is_some_and(|best| best.marks.count() >= WARM)
+            let count = track.detector.best().map_or(0, |best| best.marks.count());
+            let is_rare = || track.first().is_some_and(|(at, _)| turn.now >= at + RARE);
+            count >= WARM || count > 1 && is_rare()
         };
         if !self.open || !tracks.iter().all(warm) {
             return;
@@ -152,27 +162,36 @@ impl Working {
         for track in tracks.iter_mut() {
             track.interval = track.mean_interval();
         }
-        let pairing = Pairing {
+        let mut pairing = Pairing {
             alone,
             kinds: self.kinds.clone(),
             window: WINDOW,
+            probe: None,
         };
-        let cost = pairing.cost(tracks) - pairing.length(tracks);
-        if self.alone_s + cost <= SPENT * expected(tracks, turn.now) {
-            self.alone_s += cost;
-            let comparison = pairing.begin(self.rounds.len());
-            self.comparing = Some((pairing, comparison));
+        let spare = SPENT * expected(tracks, turn.now) - self.alone_s;
+        if pairing.cost(tracks) - pairing.length(tracks) > spare {
+            let most = pairing.longest(spare);
+            // Each probe is twice as long as the last one, so that together they take twice the time of the longest.
+            if most < WINDOW.max(2.0 * self.probed) {
+                return;
+            }
+            pairing.probe = Some(most);
         }
+        let comparison = pairing.begin(self.rounds.len(), turn.now);
+        self.comparing = Some((pairing, comparison));
     }
 
-    /// Decides if the data suffice; returns whether the commands run one after another from now on.
+    /// Decides if the data suffice; returns whether the commands run one after another from now on. One comparison
+    /// suffices if it shows a loss beyond its own interval, which is then a factor of two: no drift of the machine in
+    /// the seconds of a comparison is as large, and it costs the user more than the next comparison could save.
     fn settled(&mut self, now: f64) -> bool {
         let samples: Vec<_> = self.rounds.iter().map(Round::sample).collect();
-        if !self.open || samples.is_empty() || more(&samples, false) {
+        let verdict = Compared::of(&self.rounds).map(|compared| compared.verdict());
+        let is_plain = samples.len() == 1 && verdict == Some(Verdict::NotWorth);
+        if !self.open || samples.is_empty() || more(&samples, false) && !is_plain {
             return false;
         }
         self.open = false;
-        let verdict = Compared::of(&self.rounds).map(|compared| compared.verdict());
         self.in_turns = (verdict == Some(Verdict::NotWorth)).then_some(now);
         self.in_turns.is_some()
     }
@@ -281,6 +300,10 @@ mod tests {
         assert!(
             !working(vec![round(0.3)]).settled(5.0),
             "once is not enough"
+        );
+        assert!(
+            working(vec![round(0.1)]).settled(5.0),
+            "unless it is five times as slow"
         );
         let mut slower = working(vec![round(0.3), round(0.31)]);
         assert!(slower.settled(5.0));
