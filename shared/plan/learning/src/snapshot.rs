@@ -307,7 +307,9 @@ impl Snapshot {
         let levelled = self.gain(&level)?;
         let (mean, sure) = self.prospect(&level, &outcome.gpus)?;
         let small = self.rates.len() == 1 && gain.seconds - levelled.seconds <= least;
-        if level == outcome.gpus || !(small || mean <= least || sure < SURE) {
+        // The pause of a training that is nearly done takes longer than the GPUs of a stuck one save.
+        let levels = level == outcome.gpus && self.prospect(&self.given, &level)?.0 > 0.0;
+        if levels || !(small || mean <= least || sure < SURE) {
             return Some(self.by_choice(&problem, &outcome, gain));
         }
         let costly = occasion == Occasion::Window && levelled.seconds <= least;

@@ -54,3 +54,13 @@ fn a_broken_partner_does_not_cost_the_healthy_training_anything() {
         }
     }
 }
+
+/// Draws in which the healthy training had 90 and 22 steps left when its partner was found to be broken: moved, it
+/// ended 2 and 4 s later.
+#[test]
+fn a_training_that_is_nearly_done_is_not_moved_for_the_gpus_of_a_broken_one() {
+    for (noise, report_s) in [(0.0, 5.0), (0.03, 1.0)] {
+        let (part, _) = Case::draw(Family::Flat, noise, report_s, 96_011).over_equal();
+        assert!(part <= 1.0, "noise {noise}, every {report_s} s: {part}");
+    }
+}
