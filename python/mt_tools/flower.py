@@ -137,6 +137,8 @@ class SizedBackend(raybackend.RayBackend):
 
     #: Whether this process has nothing else to do.
     alone = False
+    #: The one whose watcher runs.
+    watched: Optional[SizedBackend] = None
 
     def __init__(self, backend_config: Dict[str, Any]) -> None:
         begin = super().__init__
@@ -210,6 +212,7 @@ class SizedBackend(raybackend.RayBackend):
     def _watch(self) -> None:
         self.watcher = threading.Thread(target=self._look, daemon=True)
         self.watcher.start()
+        SizedBackend.watched = self
 
     def _leave(self) -> None:
         """Shuts Ray down. Meanwhile no thread may ask Ray or drop its last reference to a worker, for which Ray would end
@@ -354,6 +357,9 @@ def install() -> None:
 
 def end(number: int, _frame: Any) -> None:
     """Ends a simulation with everything that it started. Flower's server would wait for its clients for ever."""
+    if SizedBackend.watched:
+        # The watcher asks Ray only under this lock. Asked while it shuts down, Ray would end this process with 1.
+        SizedBackend.watched.changed.acquire(timeout=1.0)
     ray.shutdown()
     os._exit(128 + number)
 
