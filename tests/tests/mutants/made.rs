@@ -69,6 +69,7 @@ mt-solve --objective round --batch fixed --step 10 model > round-plan
 mt-solve --floor 0.99 --batch free model > no-plan || true
 sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g; s/target\":5.0/target\":9.0/2' model | tee efficient | mt-solve --step 25 > progress-plan
 mt-solve --objective progress-last --step 25 efficient > last-plan
+sed 's/\"noise_scale\":200.0/\"table\":[{\"batch\":32,\"progress\":1.0,\"interval\":[0.7,1.2]},{\"batch\":64,\"progress\":0.9,\"interval\":[0.6,1.1]}]/g' efficient | mt-solve --step 25 > table-plan
 sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' model | mt-solve --step 10 > two-plan
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline
@@ -81,7 +82,7 @@ mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/thre
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 27] = [
+const DOCUMENTS: [(&str, &str, &str); 28] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
     ("aimed-profile", "profile", ""),
@@ -93,6 +94,7 @@ const DOCUMENTS: [(&str, &str, &str); 27] = [
     ("no-plan", "plan", ""),
     ("progress-plan", "plan", ""),
     ("last-plan", "plan", ""),
+    ("table-plan", "plan", ""),
     ("two-plan", "plan", ""),
     ("timeline", "timeline", ""),
     ("two-timeline", "timeline", ""),

@@ -87,7 +87,7 @@ pub use wire::{
     StopReason, Switching, SwitchingMode, TaskStatus, WorkKind,
 };
 pub use workload::{
-    DeviceSpec, Efficiency, EfficiencyCurve, GpuSpec, HostCost, Job, Link, Memory, OtherTasks,
-    Task, UpdateBytes, Workload,
+    DeviceSpec, Efficiency, EfficiencyCurve, EfficiencyRow, GpuSpec, HostCost, Job, Link, Memory,
+    OtherTasks, Task, UpdateBytes, Workload,
 };
 pub use write::{name_of, write_line, write_pretty};

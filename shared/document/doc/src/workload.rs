@@ -11,7 +11,7 @@ use crate::{
     DeviceKind, Duplex, GpuDescription, LayerDescription, ObjectiveKind, Progress, Provenance,
 };
 
-pub use efficiency::{Efficiency, EfficiencyCurve};
+pub use efficiency::{Efficiency, EfficiencyCurve, EfficiencyRow};
 pub use renew::OtherTasks;
 
 /// Maximum number of tasks in a workload: sets of tasks are bit sets of 64.
@@ -169,6 +169,14 @@ impl Workload {
         self.tasks.iter().all(|t| t.efficiency.is_some())
     }
 
+    /// Whether a task has a table of efficiency with intervals.
+    #[must_use]
+    pub fn has_table_intervals(&self) -> bool {
+        let known = self.tasks.iter().filter_map(|t| t.efficiency.as_ref());
+        let mut rows = known.flat_map(Efficiency::rows);
+        rows.any(|row| row.interval.is_some())
+    }
+
     /// Default objective of a plan: progress if the efficiency of every task is known. Otherwise it is the length of
     /// the round if every task has samples, since throughput says nothing about unequal volumes, and the total
     /// throughput if not.
@@ -260,8 +268,8 @@ impl Task {
         let row = || match &self.efficiency.as_ref()?.curve {
             EfficiencyCurve::Rounds(rows) => rows
                 .iter()
-                .find(|row| row.0 == self.reference())
-                .map(|row| row.1),
+                .find(|row| row.batch == self.reference())
+                .map(|row| row.value),
             _ => None,
         };
         self.rounds_to_target.or_else(row)

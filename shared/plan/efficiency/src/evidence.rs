@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use doc::{Efficiency, EventPayload, Profile, RunEvent, Task};
+use doc::{Efficiency, EfficiencyRow, EventPayload, Profile, RunEvent, Task};
 use units::{Batch, TaskId};
 
 use crate::curve::LossCurve;
@@ -154,7 +154,12 @@ fn described(fit: &Fit) -> String {
             )
         }
         Fit::Table(rows) => {
-            let row = |(batch, progress): &(Batch, f64)| format!("{}: {progress:.3}", batch.get());
+            let row = |row: &EfficiencyRow| {
+                let around = row.interval.map_or(String::new(), |[low, high]| {
+                    format!(" ({low:.3} to {high:.3})")
+                });
+                format!("{}: {:.3}{around}", row.batch.get(), row.value)
+            };
             let rows: Vec<String> = rows.iter().map(row).collect();
             format!("progress per sample by batch size: {},", rows.join(", "))
         }

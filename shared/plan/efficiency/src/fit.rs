@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
+use doc::{Efficiency, EfficiencyCurve, EfficiencyRow, EfficiencySource};
 use units::Batch;
 
 use crate::level::{Level, each, levelled};
@@ -21,8 +21,8 @@ pub enum Fit {
     /// By the law, from two batch sizes (or more than a table may have).
     NoiseScale(FittedScale),
     /// From three batch sizes or more: their progress per sample, relative to that of the smallest. Sizes ascend,
-    /// progress never rises.
-    Table(Vec<(Batch, f64)>),
+    /// progress never rises. If a size was trained at more than once, each has the interval of one more training.
+    Table(Vec<EfficiencyRow>),
 }
 
 /// A noise scale learnt from trainings.
@@ -72,11 +72,36 @@ pub fn fit(trainings: &[Reached]) -> Option<Fit> {
 }
 
 /// Progress per sample is one over samples. A larger batch makes no more, so rises are the luck of trainings.
-fn table(sizes: &BTreeMap<Batch, Vec<f64>>) -> Vec<(Batch, f64)> {
+fn table(sizes: &BTreeMap<Batch, Vec<f64>>) -> Vec<EfficiencyRow> {
     let levels = levelled(sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len())));
     let first = levels.first().map_or(0.0, Level::mean);
     let progress = each(&levels).map(|level| (level - first).exp());
-    sizes.keys().copied().zip(progress).collect()
+    let row = |((&batch, logs), value): ((&Batch, &Vec<f64>), f64)| EfficiencyRow {
+        batch,
+        value,
+        interval: luck(sizes, logs.len()).map(|half_width| around(value, half_width)),
+    };
+    sizes.iter().zip(progress).map(row).collect()
+}
+
+/// Half width of the 95 % interval of the logarithm of what one more training takes at a size with `count` trainings;
+/// `None` if no size has two. Two trainings say little about their spread, so it is pooled over the sizes.
+fn luck(sizes: &BTreeMap<Batch, Vec<f64>>, count: usize) -> Option<f64> {
+    let squares = |logs: &Vec<f64>| -> f64 {
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        logs.iter().map(|log| (log - mean).powi(2)).sum()
+    };
+    let freedom = sizes.values().map(|logs| logs.len() - 1).sum();
+    let rest = sizes.values().map(squares).sum();
+    // Both the mean of `count` trainings and the next training have their luck.
+    let both = 1.0 + 1.0 / count as f64;
+    (freedom > 0)
+        .then(|| student(freedom + USUAL_FREEDOM) * (variance(rest, freedom) * both).sqrt())
+}
+
+/// Variance of the logarithm of what one training takes, from the sum of squared residuals.
+fn variance(rest: f64, freedom: usize) -> f64 {
+    (rest + USUAL_FREEDOM as f64 * USUAL_ERROR.powi(2)) / (freedom + USUAL_FREEDOM) as f64
 }
 
 /// By the law a training needs `n = c (phi + B)` samples; `c` is the mean for every `phi`. The interval is that of the
@@ -101,9 +126,7 @@ fn noise_scale(sizes: &BTreeMap<Batch, Vec<f64>>) -> Option<FittedScale> {
         .min_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let (index, &(phi, rest)) = best?;
     let freedom = rows.len() - 2;
-    let all = freedom + USUAL_FREEDOM;
-    let variance = (rest + USUAL_FREEDOM as f64 * USUAL_ERROR.powi(2)) / all as f64;
-    let bound = rest + student(all).powi(2) * variance;
+    let bound = rest + student(freedom + USUAL_FREEDOM).powi(2) * variance(rest, freedom);
     let inside = || {
         curve
             .iter()
@@ -132,6 +155,10 @@ fn noise_scale(sizes: &BTreeMap<Batch, Vec<f64>>) -> Option<FittedScale> {
     })
 }
 
+fn lowest(row: &EfficiencyRow) -> f64 {
+    row.interval.map_or(row.value, |[low, _]| low)
+}
+
 impl Fit {
     /// Converts the fit to the form of a workload; `None` if it is out of the range of a document.
     #[must_use]
@@ -141,10 +168,13 @@ impl Fit {
                 efficiency(scale.samples, scale.interval, EfficiencySource::Learnt)
             }
             // A workload has no smaller progress than this.
-            Self::Table(rows) => rows.iter().all(|row| row.1 > 1e-9).then(|| Efficiency {
-                curve: EfficiencyCurve::Progress(rows.clone()),
-                source: EfficiencySource::Learnt,
-            }),
+            Self::Table(rows) => rows
+                .iter()
+                .all(|row| lowest(row) > 1e-9)
+                .then(|| Efficiency {
+                    curve: EfficiencyCurve::Progress(rows.clone()),
+                    source: EfficiencySource::Learnt,
+                }),
         }
     }
 }
@@ -189,8 +219,31 @@ mod tests {
                 .iter()
                 .zip([(8, 1.0), (16, 1.0), (32, 1.0), (64, level / 12.0)])
         {
-            assert_eq!(row.0.as_f64() as u64, batch);
-            assert!((row.1 - progress).abs() < 1e-12, "{table:?}");
+            assert_eq!(row.batch.as_f64() as u64, batch);
+            assert!((row.value - progress).abs() < 1e-12, "{table:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_were_trained_at_twice_give_the_interval_of_the_next_training() {
+        let Some(Fit::Table(once)) = fit(&reached(&[(8, 1.0), (16, 2.0), (32, 4.0)])) else {
+            panic!("no table");
+        };
+        assert!(once.iter().all(|row| row.interval.is_none()), "{once:?}");
+        let e = std::f64::consts::E;
+        let Some(Fit::Table(twice)) =
+            fit(&reached(&[(8, 1.0), (16, 2.0), (16, 2.0 * e), (32, 90.0)]))
+        else {
+            panic!("no table");
+        };
+        // One degree of freedom with a square of 1/2 beside the prior's four; Student's t for 5 is 2.57.
+        let spread = ((0.5 + 4.0 * 0.04) / 5.0_f64).sqrt();
+        for (row, count) in twice.iter().zip([1.0, 2.0, 1.0]) {
+            let [low, high] = row.interval.unwrap();
+            let wanted = 2.57 * spread * f64::sqrt(1.0 + 1.0 / count);
+            for found in [high / row.value, row.value / low] {
+                assert!((found.ln() / wanted - 1.0).abs() < 0.01, "{row:?}");
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-use doc::{Efficiency, EfficiencyCurve, Task};
+use doc::{Efficiency, EfficiencyCurve, EfficiencyRow, Task};
 use units::Batch;
 
 use crate::level::{each, levelled};
@@ -26,9 +26,17 @@ enum Curve {
         samples: f64,
         interval: Option<[f64; 2]>,
     },
-    /// Logarithms of batch size and of progress per sample; sizes ascend, progress never rises.
-    Table(Vec<(f64, f64)>),
+    Table {
+        rows: Rows,
+        /// Logarithm of the progress per sample at the reference size.
+        at_reference: f64,
+        /// The rows at each end of their intervals.
+        ends: Option<[Rows; 2]>,
+    },
 }
+
+/// Logarithms of batch size and of progress per sample; sizes ascend, progress never rises.
+type Rows = Vec<(f64, f64)>;
 
 impl Law {
     /// The workload's declaration for a task; `None` if there is none.
@@ -46,9 +54,9 @@ impl Law {
                 samples: *samples,
                 interval: *interval,
             },
-            EfficiencyCurve::Progress(rows) => table(rows, f64::ln),
+            EfficiencyCurve::Progress(rows) => table(rows, reference, f64::ln),
             // A round trains on a fixed number of samples: progress per sample is one over rounds.
-            EfficiencyCurve::Rounds(rows) => table(rows, |rounds| -rounds.ln()),
+            EfficiencyCurve::Rounds(rows) => table(rows, reference, |rounds| -rounds.ln()),
         };
         Self {
             reference: reference.as_f64(),
@@ -74,24 +82,42 @@ impl Law {
         let b = batch.as_f64();
         match &self.curve {
             Curve::NoiseScale { samples, .. } => by_noise_scale(*samples, self.reference, b),
-            Curve::Table(rows) => (progress(rows, b) - progress(rows, self.reference)).exp(),
+            Curve::Table {
+                rows, at_reference, ..
+            } => (progress(rows, b) - at_reference).exp(),
         }
     }
 
-    /// The laws of the lower and of the upper end of the noise scale's interval; `None` if no interval is known.
+    /// The laws of the lower and of the upper end of the noise scale's interval, or of those of a table's rows; `None`
+    /// if no interval is known.
+    ///
+    /// At an end of a table the progress stays relative to that of the reference size in the table itself: the rounds
+    /// at the reference size have an error, too.
     #[must_use]
     pub fn ends(&self) -> Option<[Self; 2]> {
-        let Curve::NoiseScale { interval, .. } = &self.curve else {
-            return None;
-        };
-        let at = |samples: f64| Self {
+        let law = |curve| Self {
             reference: self.reference,
-            curve: Curve::NoiseScale {
-                samples,
-                interval: None,
-            },
+            curve,
         };
-        Some((*interval)?.map(at))
+        match &self.curve {
+            Curve::NoiseScale { interval, .. } => {
+                let at = |samples| Curve::NoiseScale {
+                    samples,
+                    interval: None,
+                };
+                interval.map(|ends| ends.map(|samples| law(at(samples))))
+            }
+            Curve::Table {
+                at_reference, ends, ..
+            } => {
+                let at = |rows| Curve::Table {
+                    rows,
+                    at_reference: *at_reference,
+                    ends: None,
+                };
+                ends.clone().map(|ends| ends.map(|rows| law(at(rows))))
+            }
+        }
     }
 }
 
@@ -100,11 +126,22 @@ pub(crate) fn by_noise_scale(phi: f64, reference: f64, batch: f64) -> f64 {
     (phi + reference) / (phi + batch)
 }
 
-/// Rounds are whole numbers, so a table may rise slightly (`doc` bounds by how much). Rises are levelled.
-fn table(rows: &[(Batch, f64)], log_progress: impl Fn(f64) -> f64) -> Curve {
-    let levels = levelled(rows.iter().map(|row| (log_progress(row.1), 1)));
-    let sizes = rows.iter().map(|row| row.0.as_f64().ln());
-    Curve::Table(sizes.zip(each(&levels)).collect())
+/// Rounds are whole numbers, so a table may rise slightly (`doc` bounds by how much). Rises are levelled, at each end
+/// of the intervals separately: the fit is monotone in its values, so the ends stay on their sides of the table.
+fn table(rows: &[EfficiencyRow], reference: Batch, log_progress: impl Fn(f64) -> f64) -> Curve {
+    let level = |value: &dyn Fn(&EfficiencyRow) -> f64| -> Rows {
+        let levels = levelled(rows.iter().map(|row| (log_progress(value(row)), 1)));
+        let sizes = rows.iter().map(|row| row.batch.as_f64().ln());
+        sizes.zip(each(&levels)).collect()
+    };
+    let levels = level(&|row| row.value);
+    let known = !rows.is_empty() && rows.iter().all(|row| row.interval.is_some());
+    let end = |k: usize| level(&|row| row.interval.map_or(row.value, |ends| ends[k]));
+    Curve::Table {
+        at_reference: progress(&levels, reference.as_f64()),
+        ends: known.then(|| [end(0), end(1)]),
+        rows: levels,
+    }
 }
 
 /// Logarithm of the progress per sample at a batch size: linear between two rows in both logarithms, like the law on
@@ -136,8 +173,15 @@ mod tests {
         Batch::new(size).unwrap()
     }
 
+    fn row(size: u64, value: f64, interval: Option<[f64; 2]>) -> EfficiencyRow {
+        EfficiencyRow {
+            interval,
+            ..EfficiencyRow::of(batch(size), value)
+        }
+    }
+
     fn rounds(rows: &[(u64, f64)], reference: u64) -> Law {
-        let rows = rows.iter().map(|&(b, n)| (batch(b), n)).collect();
+        let rows = rows.iter().map(|&(b, n)| row(b, n, None)).collect();
         let efficiency = Efficiency {
             curve: EfficiencyCurve::Rounds(rows),
             source: EfficiencySource::Declared,
@@ -209,5 +253,37 @@ mod tests {
             let [low, high] = ends;
             assert!(low < value && value < high, "{size}: {low} {value} {high}");
         }
+    }
+
+    #[test]
+    fn an_interval_of_rows_is_one_of_the_rounds_at_every_size() {
+        let rows = vec![
+            row(16, 4.0, Some([2.0, 6.0])),
+            // Fewer rounds than at 16, at the upper end only.
+            row(32, 4.0, Some([3.0, 5.0])),
+            row(64, 8.0, Some([8.0, 16.0])),
+        ];
+        let efficiency = Efficiency {
+            curve: EfficiencyCurve::Rounds(rows),
+            source: EfficiencySource::Declared,
+        };
+        let law = Law::new(&efficiency, batch(16));
+        let ends = law.ends().unwrap();
+        let rounds = |law: &Law, size| 4.0 / law.at(batch(size));
+        let level = 30.0_f64.sqrt();
+        for (size, low, high) in [
+            (8, 2.0, level),
+            // The reference size has its own error.
+            (16, 2.0, level),
+            (32, 3.0, level),
+            (64, 8.0, 16.0),
+            (128, 16.0, 32.0),
+        ] {
+            let found = ends.each_ref().map(|end| rounds(end, size));
+            for (found, wanted) in found.into_iter().zip([low, high]) {
+                assert!((found / wanted - 1.0).abs() < 1e-12, "{size}: {found}");
+            }
+        }
+        assert_eq!(ends[0].ends(), None);
     }
 }

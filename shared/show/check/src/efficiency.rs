@@ -10,7 +10,7 @@ use doc::{
 };
 use units::{Batch, TaskId};
 
-use self::learnt::{Learnt, Scale as FittedScale, learnt};
+use self::learnt::{Learnt, Row, Scale as FittedScale, learnt};
 use self::student::student;
 use crate::judge::Judge;
 
@@ -248,7 +248,7 @@ fn judge_scale(claimed: &EfficiencyCurve, own: &FittedScale, j: &mut Judge) {
     });
 }
 
-fn judge_table(claimed: &EfficiencyCurve, own: &[(u32, f64)], j: &mut Judge) {
+fn judge_table(claimed: &EfficiencyCurve, own: &[Row], j: &mut Judge) {
     let EfficiencyCurve::Progress(rows) = claimed else {
         let problem = "progress at three batch sizes or more";
         return j.contradiction("efficiency", "learnt", problem);
@@ -258,12 +258,21 @@ fn judge_table(claimed: &EfficiencyCurve, own: &[(u32, f64)], j: &mut Judge) {
         told.join(", ")
     };
     j.field("efficiency", |j| {
-        let claimed = sizes(&mut rows.iter().map(|r| r.0.get()));
-        let shown = sizes(&mut own.iter().map(|r| r.0));
+        let claimed = sizes(&mut rows.iter().map(|r| r.batch.get()));
+        let shown = sizes(&mut own.iter().map(|r| r.batch));
         j.same("table", claimed, shown);
         j.field("table", |j| {
             for (i, (claimed, own)) in rows.iter().zip(own).enumerate() {
-                j.index(i, |j| near(j, "progress", claimed.1, own.1));
+                j.index(i, |j| {
+                    near(j, "progress", claimed.value, own.progress);
+                    match (claimed.interval, own.interval) {
+                        (Some(claimed), Some(own)) => {
+                            near(j, "interval", claimed[0], own[0]);
+                            near(j, "interval", claimed[1], own[1]);
+                        }
+                        (claimed, own) => j.same("interval", claimed.is_some(), own.is_some()),
+                    }
+                });
             }
         });
     });

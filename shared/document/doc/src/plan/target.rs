@@ -1,4 +1,4 @@
-use units::{Batch, Seconds, TaskId};
+use units::{Batch, Seconds, TaskId, shown};
 
 use super::choice::{Choice, choice};
 use crate::checker::{optional, positive};
@@ -17,6 +17,9 @@ pub struct Target {
     pub together_high: Option<Seconds>,
     /// Time with rounds in which the tasks run one after another, each on the whole device.
     pub one_after_another: Seconds,
+    /// 95 % interval of `one_after_another / together`, without the errors that both share: ends in order, 0 or more.
+    /// Absent unless a table of efficiency has intervals.
+    pub gain_interval: Option<[f64; 2]>,
     /// The plan with the shortest round.
     pub fastest_samples: Option<FastestSamples>,
     /// The target of each task.
@@ -57,6 +60,12 @@ pub(super) fn target(wire: &wire::Target, c: &mut Checker) -> Option<Target> {
         "one_after_another_s",
         Seconds::new(wire.one_after_another_s),
     );
+    let gain = optional(
+        c,
+        "gain_interval",
+        wire.gain_interval.as_ref(),
+        gain_interval,
+    );
     let fastest = optional(c, "fastest_samples", wire.fastest_samples.as_ref(), fastest);
     if wire.tasks.is_empty() {
         c.field("tasks", |c| {
@@ -70,9 +79,23 @@ pub(super) fn target(wire: &wire::Target, c: &mut Checker) -> Option<Target> {
         together_low: low?,
         together_high: high?,
         one_after_another: alone?,
+        gain_interval: gain?,
         fastest_samples: fastest?,
         tasks: tasks?,
     })
+}
+
+fn gain_interval(&[low, high]: &[f64; 2], c: &mut Checker) -> Option<[f64; 2]> {
+    let fine = 0.0 <= low && low <= high && high <= units::MOST;
+    if !fine {
+        let problem = format_args!("{} to {} is not an interval", shown(low), shown(high));
+        c.fault(
+            Code::OutOfRange,
+            problem,
+            "give [low, high] with 0 <= low <= high",
+        );
+    }
+    fine.then_some([low, high])
 }
 
 fn fastest(wire: &wire::FastestSamples, c: &mut Checker) -> Option<FastestSamples> {
@@ -118,6 +141,7 @@ impl Target {
             together_low_s: self.together_low.get(),
             together_high_s: self.together_high.map(Seconds::get),
             one_after_another_s: self.one_after_another.get(),
+            gain_interval: self.gain_interval,
             fastest_samples: self.fastest_samples.as_ref().map(fastest),
             tasks: self.tasks.iter().map(task).collect(),
         }

@@ -34,6 +34,10 @@ pub struct EfficiencyRow {
     /// Number of rounds (or epochs) until the target is reached. Each round trains on the same number of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<f64>,
+    /// 95 % interval of this row's `rounds` or `progress` for one more training at this batch size: lower and upper
+    /// end; in all rows or in none. Absent if unknown: then plans take the rows as exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 /// Source of an efficiency, from the least to the most trusted.

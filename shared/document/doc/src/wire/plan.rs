@@ -253,7 +253,7 @@ pub struct Target {
     /// Time to the targets with the plan, in seconds.
     pub together_s: f64,
     /// Lower end of the 95 % interval of `together_s`, in seconds. It follows from the intervals of the throughputs
-    /// and, if known, of the noise scales.
+    /// and, if known, of the noise scales and of the rows of tables of efficiency.
     pub together_low_s: f64,
     /// Upper end of that interval, in seconds; absent if the interval of a rate reaches 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,6 +261,12 @@ pub struct Target {
     /// Time to the targets in seconds if, in each round, the tasks run one after another on the whole device. Their
     /// batch sizes are such that changing any single one is no faster.
     pub one_after_another_s: f64,
+    /// 95 % interval of `one_after_another_s / together_s`: lower and upper end. The error of the rounds of a task with
+    /// the same batch size on both sides is left out, because both take equally many; at different sizes the errors
+    /// are independent. Present if a table of efficiency has intervals. The lower end is 0 if `together_high_s` is
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_interval: Option<[f64; 2]>,
     /// Plan with the shortest round, regardless of the value of a sample, and its time to the targets; absent if none
     /// was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]

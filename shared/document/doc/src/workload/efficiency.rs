@@ -30,16 +30,39 @@ pub enum EfficiencyCurve {
         interval: Option<[f64; 2]>,
     },
     /// Table of relative progress per sample: at least two batch sizes, ascending; progress above 0.
-    Progress(Vec<(Batch, f64)>),
+    Progress(Vec<EfficiencyRow>),
     /// Table of rounds until the target: at least two batch sizes, ascending; rounds above 0.
-    Rounds(Vec<(Batch, f64)>),
+    Rounds(Vec<EfficiencyRow>),
+}
+
+/// One batch size in a table of efficiency.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EfficiencyRow {
+    /// Batch size.
+    pub batch: Batch,
+    /// Progress per sample, or rounds.
+    pub value: f64,
+    /// 95 % interval for one more training at this size: positive, around `value`; known for all rows or for none.
+    pub interval: Option<[f64; 2]>,
+}
+
+impl EfficiencyRow {
+    /// A row without an interval.
+    #[must_use]
+    pub fn of(batch: Batch, value: f64) -> Self {
+        Self {
+            batch,
+            value,
+            interval: None,
+        }
+    }
 }
 
 /// The first pair of rows that no valid table has: progress per sample rises by more than [`LARGEST_RISE`].
-fn rise(progress: &[(Batch, f64)]) -> Option<(usize, usize)> {
+fn rise(progress: &[f64]) -> Option<(usize, usize)> {
     (1..progress.len()).find_map(|large| {
-        let least = (0..large).min_by(|a, b| progress[*a].1.total_cmp(&progress[*b].1))?;
-        (progress[large].1 > LARGEST_RISE * progress[least].1).then_some((least, large))
+        let least = (0..large).min_by(|a, b| progress[*a].total_cmp(&progress[*b]))?;
+        (progress[large] > LARGEST_RISE * progress[least]).then_some((least, large))
     })
 }
 
@@ -54,6 +77,15 @@ impl Efficiency {
     #[must_use]
     pub fn is_table(&self) -> bool {
         !matches!(self.curve, EfficiencyCurve::NoiseScale { .. })
+    }
+
+    /// The rows of a table; none for a noise scale.
+    #[must_use]
+    pub fn rows(&self) -> &[EfficiencyRow] {
+        match &self.curve {
+            EfficiencyCurve::NoiseScale { .. } => &[],
+            EfficiencyCurve::Progress(rows) | EfficiencyCurve::Rounds(rows) => rows,
+        }
     }
 
     pub(crate) fn from_wire(wire: &wire::Efficiency, c: &mut Checker) -> Option<Self> {
@@ -90,10 +122,11 @@ impl Efficiency {
             source: self.source,
             ..wire::Efficiency::default()
         };
-        let row = |&(batch, _): &(Batch, f64)| wire::EfficiencyRow {
-            batch: u64::from(batch.get()),
+        let row = |r: &EfficiencyRow| wire::EfficiencyRow {
+            batch: u64::from(r.batch.get()),
             progress: None,
             rounds: None,
+            interval: r.interval,
         };
         match &self.curve {
             EfficiencyCurve::NoiseScale { samples, interval } => wire::Efficiency {
@@ -105,7 +138,7 @@ impl Efficiency {
                 table: rows
                     .iter()
                     .map(|r| wire::EfficiencyRow {
-                        progress: Some(r.1),
+                        progress: Some(r.value),
                         ..row(r)
                     })
                     .collect(),
@@ -115,7 +148,7 @@ impl Efficiency {
                 table: rows
                     .iter()
                     .map(|r| wire::EfficiencyRow {
-                        rounds: Some(r.1),
+                        rounds: Some(r.value),
                         ..row(r)
                     })
                     .collect(),
@@ -171,34 +204,49 @@ fn table(wire: &[wire::EfficiencyRow], c: &mut Checker) -> Option<EfficiencyCurv
     let by_rounds = wire[0].rounds.is_some();
     let mut rows = c.list("table", wire, |row, c| table_row(*row, by_rounds, c))?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by_key(|&i| rows[i].0);
-    rows.sort_by_key(|r| r.0);
+    order.sort_by_key(|&i| rows[i].batch);
+    rows.sort_by_key(|r| r.batch);
     c.field("table", |c| {
-        if let Some(i) = (1..rows.len()).find(|&i| rows[i].0 == rows[i - 1].0) {
+        if let Some(i) = (1..rows.len()).find(|&i| rows[i].batch == rows[i - 1].batch) {
             let second = order[i].max(order[i - 1]);
             c.index(second, |c| {
-                let problem = format_args!("batch size {} is given twice", rows[i].0.get());
+                let problem = format_args!("batch size {} is given twice", rows[i].batch.get());
                 c.fault(Code::Duplicate, problem, "remove one of the two");
             });
             return None;
         }
         let progress: Vec<_> = rows
             .iter()
-            .map(|&(batch, value)| (batch, if by_rounds { 1.0 / value } else { value }))
+            .map(|r| if by_rounds { 1.0 / r.value } else { r.value })
             .collect();
         if let Some((small, large)) = rise(&progress) {
             c.index(order[large], |c| {
-                let of = |i: usize| (rows[i].1, rows[i].0.get());
+                let of = |i: usize| (rows[i].value, rows[i].batch.get());
                 let ((more, at), (less, below)) = (of(large), of(small));
                 let what = if by_rounds { "rounds" } else { "progress" };
                 let problem = format_args!(
                     "{what} {more} at batch size {at}, {less} at {below}: a sample would be worth \
                      {:.3} times as much in the larger batch",
-                    progress[large].1 / progress[small].1
+                    progress[large] / progress[small]
                 );
                 let advice = "a larger batch makes no more progress per sample; up to 1.5 times is \
                               taken for noise: correct one of the two rows or remove it";
                 c.fault(Code::NotMonotone, problem, advice);
+            });
+            return None;
+        }
+        let known = |row: &wire::EfficiencyRow| row.interval.is_some();
+        if let Some(i) = wire.iter().position(|row| known(row) != known(&wire[0])) {
+            c.index(i, |c| {
+                let has = |row| if known(row) { "has one" } else { "has none" };
+                let problem = format_args!("it {}, the first row {}", has(&wire[i]), has(&wire[0]));
+                c.field("interval", |c| {
+                    c.fault(
+                        Code::Conflict,
+                        problem,
+                        "give `interval` in every row, or in none",
+                    );
+                });
             });
             return None;
         }
@@ -211,7 +259,7 @@ fn table(wire: &[wire::EfficiencyRow], c: &mut Checker) -> Option<EfficiencyCurv
     })
 }
 
-fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Option<(Batch, f64)> {
+fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Option<EfficiencyRow> {
     let batch = c.unit("batch", Batch::new(wire.batch));
     let (name, value, other) = if by_rounds {
         ("rounds", wire.rounds, wire.progress)
@@ -225,7 +273,8 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
         return None;
     };
     // Beyond 1e9 the reciprocal of the number of rounds would lose precision; no training takes 10^9 rounds.
-    if !(value > 1e-9 && value < 1e9) {
+    let is_figure = |value: f64| value > 1e-9 && value < 1e9;
+    if !is_figure(value) {
         c.field(name, |c| {
             let problem = format_args!("{} is not a figure of {name}", shown(value));
             c.fault(
@@ -236,7 +285,25 @@ fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Opt
         });
         return None;
     }
-    Some((batch?, value))
+    if let Some([low, high]) = wire.interval
+        && !(is_figure(low) && low <= value && value <= high && is_figure(high))
+    {
+        c.field("interval", |c| {
+            let problem = format_args!(
+                "{} to {} is not an interval around {value}",
+                shown(low),
+                shown(high)
+            );
+            let advice = format_args!("give [low, high] with 1e-9 < low <= {name} <= high < 1e9");
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+        return None;
+    }
+    Some(EfficiencyRow {
+        batch: batch?,
+        value,
+        interval: wire.interval,
+    })
 }
 
 /// Reads the reference size, which must be one of the task's batch sizes: a plan keeps this size if no

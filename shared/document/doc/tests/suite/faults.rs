@@ -226,6 +226,10 @@ fn of_an_efficiency() {
         let row = |&(batch, rounds): &(u64, f64)| json!({"batch": batch, "rounds": rounds});
         json!({"table": rows.iter().map(row).collect::<Vec<_>>()})
     };
+    let around = |first: Value, second: Value| {
+        json!({"table": [{"batch": 8, "rounds": 4, "interval": first},
+                         {"batch": 64, "rounds": 10, "interval": second}]})
+    };
     let none = json!({});
     for (efficiency, more) in [
         (law(), none.clone()),
@@ -240,6 +244,7 @@ fn of_an_efficiency() {
             json!({"table": [{"batch": 64, "progress": 0.5}, {"batch": 8, "progress": 1}]}),
             none.clone(),
         ),
+        (around(json!([3, 6]), json!([10, 10])), none.clone()),
     ] {
         let text = efficiency.to_string();
         assert_eq!(efficiency_fault(efficiency, more), None, "{text}");
@@ -317,6 +322,30 @@ fn of_an_efficiency() {
             Code::NotMonotone,
         ),
         (mixed, none.clone(), "efficiency.table[1]", Code::Conflict),
+        (
+            around(json!([3, 6]), json!([12, 8])),
+            none.clone(),
+            "efficiency.table[1].interval",
+            Code::OutOfRange,
+        ),
+        (
+            around(json!([0, 6]), json!([8, 12])),
+            none.clone(),
+            "efficiency.table[0].interval",
+            Code::OutOfRange,
+        ),
+        (
+            around(json!([5, 6]), json!([8, 12])),
+            none.clone(),
+            "efficiency.table[0].interval",
+            Code::OutOfRange,
+        ),
+        (
+            around(json!([3, 6]), Value::Null),
+            none.clone(),
+            "efficiency.table[1].interval",
+            Code::Conflict,
+        ),
         (unnamed, none.clone(), "efficiency.table[0]", Code::Conflict),
         (law(), json!({"batch": 64}), "batch", Code::Conflict),
         (

@@ -33,7 +33,8 @@ pub(crate) fn target<C: Throughput + ?Sized>(
         return Ok(None);
     };
     let together = problem.joined_times(&times);
-    let (low, high) = interval(rates, problem, parts, together);
+    let errors = Errors::of(rates, problem, parts, together, serial);
+    let (low, high) = errors.interval(together, errors.efficiencies);
     let mut tasks: Vec<(usize, TaskTarget)> = Vec::new();
     for part in parts {
         for (&i, setting) in part.members.iter().zip(&part.solution.settings) {
@@ -63,12 +64,17 @@ pub(crate) fn target<C: Throughput + ?Sized>(
     if !alone.is_finite() {
         return Ok(None);
     }
+    let gain = workload.has_table_intervals().then(|| {
+        let (low, high) = errors.interval(together, errors.relative);
+        [high.map_or(0.0, |high| alone / high), alone / low]
+    });
     Ok(Some(Target {
         share: together < alone,
         together: seconds(together)?,
         together_low: seconds(low)?,
         together_high: high.map(seconds).transpose()?,
         one_after_another: seconds(alone)?,
+        gain_interval: gain,
         fastest_samples: fastest
             .map(|(time, settings)| {
                 seconds(time).map(|seconds| FastestSamples {
@@ -81,47 +87,89 @@ pub(crate) fn target<C: Throughput + ?Sized>(
     }))
 }
 
-/// 95 % interval of the time to target `together`; its upper end is absent if the interval of a rate includes 0.
+/// Errors of a time to target.
 ///
 /// The throughputs come from one model, so their errors are assumed to be fully correlated. The efficiency of each
 /// task comes from its own training, so these errors are independent of each other and of the model's. The relative
 /// deviations that each causes alone add in squares (propagation of errors, to first order).
-fn interval<C: Throughput + ?Sized>(
-    rates: &C,
-    problem: &Problem,
-    parts: &[Part],
-    together: f64,
-) -> (f64, Option<f64>) {
-    let at = |deviations: f64, other: Option<(usize, &Law)>| {
-        let times = each_time(rates, problem, parts, deviations, other)?;
-        Some(problem.joined_times(&times))
-    };
-    // With holds, higher rates may make a round longer, so the interval must be made to include the mean.
-    let low = at(INTERVAL, None).unwrap_or(together).min(together);
-    let high = at(-INTERVAL, None).map(|high| high.max(together));
-    let (mut below, mut above) = (0.0, 0.0);
-    for (i, task) in problem.tasks.iter().enumerate() {
-        let ends = task.progress.law.as_ref().and_then(Law::ends);
-        // Which end of the noise scale is slower depends on whether the batch size is above or below the reference.
-        let moved: Vec<f64> = ends
-            .iter()
-            .flatten()
-            .filter_map(|law| at(0.0, Some((i, law))))
-            .map(|time| (time / together).ln())
-            .collect();
-        let most = |sign: f64| moved.iter().map(|m| sign * m).fold(0.0, f64::max);
-        below += most(-1.0).powi(2);
-        above += most(1.0).powi(2);
+struct Errors {
+    /// The time with all throughputs at the upper and at the lower end of their intervals; absent if the interval of a
+    /// rate includes 0.
+    by_rates: (f64, Option<f64>),
+    /// Squares of the logarithms by which efficiencies may shorten and lengthen the time.
+    efficiencies: [f64; 2],
+    /// The same relative to the time of one task after another.
+    ///
+    /// A task that trains at the same batch size in both takes the same number of rounds there, so its error is left
+    /// out: it lengthens or shortens both times. At two sizes both numbers may be wrong, independently; that of one
+    /// after another changes its time by the ratio of the rounds at most.
+    relative: [f64; 2],
+}
+
+impl Errors {
+    fn of<C: Throughput + ?Sized>(
+        rates: &C,
+        problem: &Problem,
+        parts: &[Part],
+        together: f64,
+        serial: &Baseline,
+    ) -> Self {
+        let at = |deviations: f64, other: Option<(usize, &Law)>| {
+            let times = each_time(rates, problem, parts, deviations, other)?;
+            Some(problem.joined_times(&times))
+        };
+        let mut chosen = vec![None; problem.tasks.len()];
+        for part in parts {
+            for (&i, setting) in part.members.iter().zip(&part.solution.settings) {
+                chosen[i] = Some(setting.batch);
+            }
+        }
+        let (mut efficiencies, mut relative) = ([0.0; 2], [0.0; 2]);
+        for (i, task) in problem.tasks.iter().enumerate() {
+            let Some(law) = &task.progress.law else {
+                continue;
+            };
+            let Some(ends) = law.ends() else { continue };
+            // Which end is slower depends on whether the batch size is above or below the reference.
+            let moved = ends
+                .each_ref()
+                .map(|end| at(0.0, Some((i, end))).map_or(0.0, |time| (time / together).ln()));
+            let alone = serial.tasks[i].batch;
+            let other = ends
+                .each_ref()
+                .map(|end| (law.at(alone) / end.at(alone)).ln());
+            let most =
+                |of: [f64; 2], sign: f64| of.into_iter().map(|m| sign * m).fold(0.0, f64::max);
+            for (k, sign) in [-1.0, 1.0].into_iter().enumerate() {
+                let own = most(moved, sign).powi(2);
+                efficiencies[k] += own;
+                if chosen[i] != Some(alone) {
+                    relative[k] += own + most(other, -sign).powi(2);
+                }
+            }
+        }
+        Self {
+            // With holds, higher rates may make a round longer, so the interval must be made to include the mean.
+            by_rates: (
+                at(INTERVAL, None).unwrap_or(together).min(together),
+                at(-INTERVAL, None).map(|high| high.max(together)),
+            ),
+            efficiencies,
+            relative,
+        }
     }
-    // Without errors of efficiencies, the interval is exactly that of the rates.
-    let joined = |end: f64, sign: f64, others: f64| match others > 0.0 {
-        true => together * (sign * ((end / together).ln().powi(2) + others).sqrt()).exp(),
-        false => end,
-    };
-    (
-        joined(low, -1.0, below),
-        high.map(|high| joined(high, 1.0, above)),
-    )
+
+    /// 95 % interval of the time to target `together`, whose efficiencies have these errors.
+    fn interval(&self, together: f64, others: [f64; 2]) -> (f64, Option<f64>) {
+        // Without errors of efficiencies, the interval is exactly that of the rates.
+        let joined = |end: f64, sign: f64, others: f64| match others > 0.0 {
+            true => together * (sign * ((end / together).ln().powi(2) + others).sqrt()).exp(),
+            false => end,
+        };
+        let (low, high) = self.by_rates;
+        let high = high.map(|high| joined(high, 1.0, others[1]));
+        (joined(low, -1.0, others[0]), high)
+    }
 }
 
 /// Seconds until each task reaches its target, with rates `deviations` standard deviations above their means.
@@ -150,4 +198,28 @@ fn each_time<C: Throughput + ?Sized>(
         }
     }
     Some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_rates_and_of_rounds_add_in_squares() {
+        let e = std::f64::consts::E;
+        let errors = Errors {
+            by_rates: (10.0 / e.powi(3), Some(10.0 * e.powi(3))),
+            efficiencies: [16.0, 0.0],
+            relative: [0.0, 16.0],
+        };
+        let (low, high) = errors.interval(10.0, errors.efficiencies);
+        assert!((low * e.powi(5) / 10.0 - 1.0).abs() < 1e-12, "{low}");
+        assert_eq!(high, errors.by_rates.1);
+        let (low, high) = errors.interval(10.0, errors.relative);
+        assert_eq!(low, errors.by_rates.0);
+        assert!(
+            (high.unwrap() / e.powi(5) / 10.0 - 1.0).abs() < 1e-12,
+            "{high:?}"
+        );
+    }
 }

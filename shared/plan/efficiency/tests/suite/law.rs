@@ -1,6 +1,6 @@
 //! Properties of every law.
 
-use doc::{Efficiency, EfficiencyCurve, EfficiencySource};
+use doc::{Efficiency, EfficiencyCurve, EfficiencyRow, EfficiencySource};
 use efficiency::{Fit, Law, Reached, fit};
 use proptest::prelude::*;
 use units::Batch;
@@ -22,7 +22,10 @@ fn curve() -> impl Strategy<Value = EfficiencyCurve> {
         let mut rounds = 10.0;
         let row = |(size, factor): (u64, f64)| {
             rounds *= factor;
-            (batch(size), rounds)
+            EfficiencyRow {
+                interval: Some([0.5 * rounds, 3.0 * rounds]),
+                ..EfficiencyRow::of(batch(size), rounds)
+            }
         };
         EfficiencyCurve::Rounds(sizes.into_iter().zip(factors).map(row).collect())
     });

@@ -310,8 +310,8 @@ fn a_table_of_efficiencies_stays() {
     let before = towards_targets();
     let mut model = before.plan.model.clone().unwrap();
     let table = doc::EfficiencyCurve::Rounds(vec![
-        (Batch::new(16).unwrap(), 4.0),
-        (Batch::new(32).unwrap(), 5.0),
+        doc::EfficiencyRow::of(Batch::new(16).unwrap(), 4.0),
+        doc::EfficiencyRow::of(Batch::new(32).unwrap(), 5.0),
     ]);
     for task in &mut model.workload.tasks {
         task.efficiency.as_mut().unwrap().curve = table.clone();

@@ -26,8 +26,14 @@ const EQUAL: f64 = 1e-12;
 /// Value of a sample as learnt from the trainings.
 pub enum Learnt {
     Scale(Scale),
-    /// Batch size, and progress per sample relative to that of the smallest.
-    Table(Vec<(u32, f64)>),
+    Table(Vec<Row>),
+}
+
+/// A batch size with its progress per sample relative to that of the smallest, and the interval of one more training.
+pub struct Row {
+    pub batch: u32,
+    pub progress: f64,
+    pub interval: Option<[f64; 2]>,
 }
 
 pub struct Scale {
@@ -173,11 +179,35 @@ pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
 
 /// Progress per sample, the reciprocal of the samples needed: the non-increasing table closest to the trainings in
 /// least squares of the logarithm.
-fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<(u32, f64)> {
+///
+/// The interval is that of a further observation (Student's t, variance pooled over the sizes with its prior), if a
+/// size has more than one training.
+fn table(sizes: &BTreeMap<u32, Vec<f64>>) -> Vec<Row> {
     let items = sizes.values().map(|l| (-l.iter().sum::<f64>(), l.len()));
     let levels = falling(&items.collect::<Vec<_>>());
-    let progress = levels.iter().map(|level| (level - levels[0]).exp());
-    sizes.keys().copied().zip(progress).collect()
+    let (mut squares, mut repeats) = (0.0, 0.0);
+    for logs in sizes.values() {
+        let n = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / n;
+        squares += logs
+            .iter()
+            .map(|log| (log - mean) * (log - mean))
+            .sum::<f64>();
+        repeats += n - 1.0;
+    }
+    let freedom = repeats + USUAL.1;
+    let deviation = ((squares + USUAL.1 * USUAL.0 * USUAL.0) / freedom).sqrt();
+    let row = |((&batch, logs), level): ((&u32, &Vec<f64>), &f64)| {
+        let progress = (level - levels[0]).exp();
+        let half_width = student(freedom) * deviation * (1.0 + 1.0 / logs.len() as f64).sqrt();
+        let factor = half_width.exp().min(100.0);
+        Row {
+            batch,
+            progress,
+            interval: (repeats > 0.0).then_some([progress / factor, progress * factor]),
+        }
+    };
+    sizes.iter().zip(&levels).map(row).collect()
 }
 
 /// Fits `c (phi + B)` to the samples that the trainings needed, by least squares of the logarithm, and returns the

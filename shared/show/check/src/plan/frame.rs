@@ -44,6 +44,16 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The same frame for a workload with other efficiencies, whose lengths of rounds are known otherwise.
+    pub fn of<'b>(&'b self, workload: &'b Workload) -> Frame<'b> {
+        Frame {
+            workload,
+            round: None,
+            data: self.data.clone(),
+            ..*self
+        }
+    }
+
     /// Predicts every task beside the other tasks on its GPU.
     pub fn evaluate(&self, choices: &Choices) -> Value {
         let n = choices.batch.len();

@@ -2,15 +2,16 @@
 //!
 //! The plan does not record the order within its rounds. But it records when each task reaches its target, and from
 //! these times follows the length of the rounds in every stage. [`Round::end`] then bounds their length at other
-//! rates. With a noise scale at an end of its interval, another task may finish first, and a set of tasks may remain
+//! rates. With an efficiency at an end of its interval, another task may finish first, and a set of tasks may remain
 //! that occurs in no stage of the plan. The length of its rounds is then only known to lie between the lower bound for
 //! any order and the length of a simple order.
 
-use doc::{EfficiencyCurve, Target};
+use doc::Target;
 use units::Seconds;
 
 use super::choices::Choices;
 use super::frame::{Frame, each_time};
+use super::progress::{at_end, errors_alone};
 use super::round::{Range, Round, by_model};
 use crate::judge::Judge;
 
@@ -18,6 +19,9 @@ use crate::judge::Judge;
 const INTERVAL: f64 = 1.96;
 /// Relative tolerance for rounding: sums are taken in another order, and lengths are differences of sums.
 const SLACK: f64 = 1e-5;
+
+/// Minimum and maximum of a squared deviation below the mean, and of one above it.
+type Squares = [(f64, f64); 2];
 
 /// The rounds of a plan, derived from the times of its tasks.
 struct Rounds<'a> {
@@ -42,11 +46,21 @@ pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choice
         told,
         together: claimed.together.get(),
     };
-    let others = rounds.efficiencies();
+    let (whole, relative) = rounds.efficiencies(claimed);
     let low = claimed.together_low.get();
-    rounds.end(INTERVAL, others[0], "together_low_s", Some(low), j);
+    rounds.end(INTERVAL, whole[0], None, ("together_low_s", Some(low)), j);
     let high = claimed.together_high.map(Seconds::get);
-    rounds.end(-INTERVAL, others[1], "together_high_s", high, j);
+    rounds.end(-INTERVAL, whole[1], None, ("together_high_s", high), j);
+    if let Some([least, most]) = claimed.gain_interval {
+        let alone = Some(claimed.one_after_another.get());
+        j.field("gain_interval", |j| {
+            rounds.end(INTERVAL, relative[0], alone, ("high", Some(most)), j);
+            match high {
+                Some(_) => rounds.end(-INTERVAL, relative[1], alone, ("low", Some(least)), j),
+                None => j.number("low", least, 0.0),
+            }
+        });
+    }
 }
 
 /// The set of tasks and the length of the rounds of each stage, derived from the times at which the tasks finish.
@@ -75,13 +89,13 @@ fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Ve
 
 impl Rounds<'_> {
     /// Judges one end of the interval, where each rate is off by this many standard errors; `others` is the amount
-    /// that noise scales add to the squared logarithm.
+    /// that efficiencies add to the squared logarithm. With `alone`, the claim is the ratio of that time to the end.
     fn end(
         &self,
         errors: f64,
         others: (f64, f64),
-        name: &str,
-        claimed: Option<f64>,
+        alone: Option<f64>,
+        (name, claimed): (&str, Option<f64>),
         j: &mut Judge,
     ) {
         let ask = by_model(self.frame.predictor);
@@ -117,7 +131,10 @@ impl Rounds<'_> {
         let (low, high) = (of(|r| r.low), of(|r| r.high));
         let (near, far) = (low.min(high), low.max(high));
         let sign = if errors > 0.0 { -1.0 } else { 1.0 };
-        let at = |off: f64, others: f64| self.together * (sign * (off * off + others).sqrt()).exp();
+        let at = |off: f64, others: f64| {
+            let end = self.together * (sign * (off * off + others).sqrt()).exp();
+            alone.map_or(end, |alone| alone / end)
+        };
         let (a, b) = (at(near, others.0), at(far, others.1));
         let (least, most) = (a.min(b), a.max(b));
         if claimed < least * (1.0 - SLACK) || claimed > most * (1.0 + SLACK) {
@@ -126,32 +143,20 @@ impl Rounds<'_> {
         }
     }
 
-    /// Amounts that the intervals of noise scales add to the squared logarithm of the time to target, below it and
-    /// above it: minimum and maximum of each.
-    fn efficiencies(&self) -> [(f64, f64); 2] {
+    /// Amounts that the intervals of efficiencies add to the squared logarithm of the time to target, below it and
+    /// above it, and to that of its ratio to one task after another: minimum and maximum of each.
+    fn efficiencies(&self, claimed: &Target) -> (Squares, Squares) {
         let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
-        let mut sums = [(0.0, 0.0); 2];
-        for i in 0..self.frame.workload.tasks.len() {
+        let (mut whole, mut relative) = ([(0.0, 0.0); 2], [(0.0, 0.0); 2]);
+        for (i, task) in self.frame.workload.tasks.iter().enumerate() {
             let mut largest = [(0.0_f64, 0.0_f64); 2];
             for end in 0..2 {
-                let mut workload = self.frame.workload.clone();
-                let known = workload.tasks[i].efficiency.as_mut();
-                let Some(EfficiencyCurve::NoiseScale {
-                    samples,
-                    interval: Some(ends),
-                }) = known.map(|known| &mut known.curve)
-                else {
+                let Some(moved) = at_end(task, end) else {
                     continue;
                 };
-                *samples = ends[end];
-                let moved = Frame {
-                    workload: &workload,
-                    predictor: self.frame.predictor,
-                    kind: self.frame.kind,
-                    constraints: self.frame.constraints,
-                    round: None,
-                    data: self.frame.data.clone(),
-                };
+                let mut workload = self.frame.workload.clone();
+                workload.tasks[i] = moved;
+                let moved = self.frame.of(&workload);
                 let off = |pick: fn(Range) -> f64| {
                     let length = |left: &[usize]| Some(pick(self.length(left)?));
                     let times = each_time(&moved, self.chosen, &all, length)?;
@@ -163,11 +168,16 @@ impl Rounds<'_> {
                 largest[0] = (largest[0].0.max(-high), largest[0].1.max(-low));
                 largest[1] = (largest[1].0.max(low), largest[1].1.max(high));
             }
-            for (sum, (least, most)) in sums.iter_mut().zip(largest) {
-                *sum = (sum.0 + least * least, sum.1 + most * most);
+            let alone = errors_alone(claimed, task, self.chosen.batch[i]);
+            for (side, (least, most)) in largest.into_iter().enumerate() {
+                let own = (least * least, most * most);
+                whole[side] = added(whole[side], own);
+                if let Some(alone) = alone {
+                    relative[side] = added(relative[side], added(own, (alone[side], alone[side])));
+                }
             }
         }
-        sums
+        (whole, relative)
     }
 
     /// Length of a round of some tasks: exact if a stage of the plan has this set, otherwise bounds.
@@ -184,4 +194,8 @@ impl Rounds<'_> {
                 .together(self.frame.predictor, self.chosen),
         }
     }
+}
+
+fn added(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    (a.0 + b.0, a.1 + b.1)
 }

@@ -1,12 +1,12 @@
 //! When the tasks of a plan reach their targets.
 
-use doc::{EfficiencyCurve, Feasible, Scheme};
+use doc::{Feasible, Scheme};
 use units::Seconds;
 
 use super::choices::Choices;
 use super::frame::Frame;
 use super::interval;
-use super::progress::efficiency;
+use super::progress::{at_end, efficiency, errors_alone};
 use crate::judge::Judge;
 
 /// Judges the times at which the tasks reach their targets according to the plan.
@@ -24,6 +24,17 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge
     j.field("target", |j| {
         let together = claimed.together.get();
         j.number("together_s", together, -plan.objective.value);
+        let is_given = claimed.gain_interval.is_some();
+        if is_given != frame.workload.has_table_intervals() {
+            let [given, truth] = match is_given {
+                true => ["an interval", "none: no table of efficiency has intervals"],
+                false => [
+                    "nothing",
+                    "an interval: a table of efficiency has intervals",
+                ],
+            };
+            j.contradiction("gain_interval", given, truth);
+        }
         interval(claimed, frame, chosen, j);
         let serial = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
         let alone = claimed.one_after_another.get();
@@ -66,14 +77,22 @@ fn interval(claimed: &doc::Target, frame: &Frame<'_>, chosen: &Choices, j: &mut 
         .unwrap_or(together)
         .min(together);
     let most = compute_time(frame, chosen, -1.96).map(|high| high.max(together));
-    let (below, above) = efficiency_errors(frame, chosen, together);
+    let (whole, relative) = efficiency_errors(claimed, frame, chosen);
     let widened = |end: f64, sign: f64, others: f64| {
         let squares = (end / together).ln().powi(2) + others;
         together * (sign * squares.sqrt()).exp()
     };
-    j.number("together_low_s", low, widened(least, -1.0, below));
-    let most = most.map(|most| widened(most, 1.0, above));
-    j.optional_number("together_high_s", high, most);
+    j.number("together_low_s", low, widened(least, -1.0, whole[0]));
+    let highest = most.map(|most| widened(most, 1.0, whole[1]));
+    j.optional_number("together_high_s", high, highest);
+    if let Some([low, high]) = claimed.gain_interval {
+        let alone = claimed.one_after_another.get();
+        j.field("gain_interval", |j| {
+            let least_gain = most.map_or(0.0, |most| alone / widened(most, 1.0, relative[1]));
+            j.number("low", low, least_gain);
+            j.number("high", high, alone / widened(least, -1.0, relative[0]));
+        });
+    }
 }
 
 /// Seconds to the target by compute alone, with rates this many standard errors above their means.
@@ -89,42 +108,39 @@ fn compute_time(frame: &Frame<'_>, chosen: &Choices, errors: f64) -> Option<f64>
     Some(frame.joined(&times))
 }
 
-/// Amounts that the intervals of noise scales add to the squared logarithm of the time to target, below it and above
-/// it. Each task's noise scale is set to each of its ends while everything else stays the same; the squares of the
-/// largest deviations to each side are summed over the tasks.
-fn efficiency_errors(frame: &Frame<'_>, chosen: &Choices, together: f64) -> (f64, f64) {
-    let mut squares = [0.0_f64; 2];
-    for i in 0..frame.workload.tasks.len() {
+/// Amounts that the intervals of efficiencies add to the squared logarithm of the time to target, below it and above
+/// it; and the amounts that they add to that of the time relative to one task after another. Each task's efficiency is
+/// set to each of its ends while everything else stays the same; the squares of the largest deviations to each side
+/// are summed over the tasks.
+fn efficiency_errors(
+    claimed: &doc::Target,
+    frame: &Frame<'_>,
+    chosen: &Choices,
+) -> ([f64; 2], [f64; 2]) {
+    let together = claimed.together.get();
+    let (mut whole, mut relative) = ([0.0; 2], [0.0; 2]);
+    for (i, task) in frame.workload.tasks.iter().enumerate() {
         let mut largest = [0.0_f64; 2];
         for end in 0..2 {
+            let Some(moved) = at_end(task, end) else {
+                continue;
+            };
             let mut workload = frame.workload.clone();
-            let Some(known) = &mut workload.tasks[i].efficiency else {
-                continue;
-            };
-            let EfficiencyCurve::NoiseScale { samples, interval } = &mut known.curve else {
-                continue;
-            };
-            let Some(ends) = *interval else { continue };
-            *samples = ends[end];
-            let moved = Frame {
-                workload: &workload,
-                predictor: frame.predictor,
-                kind: frame.kind,
-                constraints: frame.constraints,
-                round: None,
-                data: frame.data.clone(),
-            };
-            if let Some(time) = compute_time(&moved, chosen, 0.0) {
+            workload.tasks[i] = moved;
+            if let Some(time) = compute_time(&frame.of(&workload), chosen, 0.0) {
                 let off = (time / together).ln();
                 largest[0] = largest[0].max(-off);
                 largest[1] = largest[1].max(off);
             }
         }
-        for (sum, off) in squares.iter_mut().zip(largest) {
-            *sum += off * off;
+        let alone = errors_alone(claimed, task, chosen.batch[i]);
+        for side in 0..2 {
+            let own = largest[side] * largest[side];
+            whole[side] += own;
+            relative[side] += alone.map_or(0.0, |alone| own + alone[side]);
         }
     }
-    (squares[0], squares[1])
+    (whole, relative)
 }
 
 fn tasks(

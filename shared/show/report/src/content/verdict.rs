@@ -78,16 +78,14 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
 fn of_target(found: &Feasible, t: &Target) -> String {
     let (together, alone) = (t.together.get(), t.one_after_another.get());
     let advice = if t.share { "Share" } else { "Do not share" };
-    let certain = if t.share {
-        t.together_high.is_some_and(|high| high.get() < alone)
-    } else {
-        t.together_low.get() >= alone
-    };
-    let doubt = if certain {
+    let doubt = if is_certain(t) {
         ""
     } else {
         " (within the error of the prediction)"
     };
+    let gain = t.gain_interval.map_or_else(String::new, |[low, high]| {
+        format!("; 95 %: {} to {}", change(low), change(high))
+    });
     let which = match found.objective.kind {
         ObjectiveKind::ProgressLast => "last",
         _ => "mean",
@@ -103,7 +101,7 @@ fn of_target(found: &Feasible, t: &Target) -> String {
     });
     format!(
         "{advice}{doubt} at {}: target ({which} of the tasks) in {} s (95 %: {}{high}); one after \
-         another in {} s, at its best {} ({}).{fastest}",
+         another in {} s, at its best {} ({}{gain}).{fastest}",
         sizes(found.decisions.iter().map(|d| d.batch)),
         plain(together),
         plain(t.together_low.get()),
@@ -111,6 +109,17 @@ fn of_target(found: &Feasible, t: &Target) -> String {
         sizes(t.tasks.iter().map(|t| t.alone_batch)),
         change(alone / together),
     )
+}
+
+/// Whether the answer holds within the errors; the interval of the gain leaves out those that both times share.
+fn is_certain(t: &Target) -> bool {
+    let alone = t.one_after_another.get();
+    match (t.gain_interval, t.share) {
+        (Some([low, _]), true) => low > 1.0,
+        (Some([_, high]), false) => high <= 1.0,
+        (None, true) => t.together_high.is_some_and(|high| high.get() < alone),
+        (None, false) => t.together_low.get() >= alone,
+    }
 }
 
 /// Progress per second relative to each task's maximum alone, if the plan maximises progress.
@@ -225,5 +234,32 @@ fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
         format!(" For this work {name} ({shares}) is better than the plan: {said}.")
     } else {
         format!(" Best equal shares: {name} ({shares}), {said}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Seconds;
+
+    #[test]
+    fn an_error_that_both_times_share_makes_no_doubt() {
+        let seconds = |s| Seconds::new(s).unwrap();
+        let target = |together, gain_interval| Target {
+            share: together < 100.0,
+            together: seconds(together),
+            together_low: seconds(together / 2.0),
+            together_high: Some(seconds(together * 2.0)),
+            one_after_another: seconds(100.0),
+            gain_interval,
+            fastest_samples: None,
+            tasks: Vec::new(),
+        };
+        assert!(!is_certain(&target(80.0, None)));
+        assert!(is_certain(&target(80.0, Some([1.1, 1.4]))));
+        assert!(!is_certain(&target(80.0, Some([0.9, 1.7]))));
+        assert!(!is_certain(&target(120.0, None)));
+        assert!(is_certain(&target(120.0, Some([0.7, 0.9]))));
+        assert!(!is_certain(&target(120.0, Some([0.7, 1.1]))));
     }
 }

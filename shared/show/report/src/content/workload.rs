@@ -87,7 +87,9 @@ pub fn efficiency(known: &Efficiency) -> String {
             format!("noise scale {}{around}", plain(*samples))
         }
         EfficiencyCurve::Progress(rows) | EfficiencyCurve::Rounds(rows) => {
-            format!("{} batch sizes", rows.len())
+            let known = rows.iter().any(|row| row.interval.is_some());
+            let around = if known { " with intervals" } else { "" };
+            format!("{} batch sizes{around}", rows.len())
         }
     };
     format!("{curve}, {source}")

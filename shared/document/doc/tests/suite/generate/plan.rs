@@ -125,6 +125,7 @@ fn decorate(
         together_low_s: 0.5,
         together_high_s: Some(n(7).abs()),
         one_after_another_s: n(8).abs(),
+        gain_interval: Some([0.5, n(7).abs() + 0.5]),
         fastest_samples: Some(wire::FastestSamples {
             seconds: n(9).abs(),
             tasks: Vec::new(),

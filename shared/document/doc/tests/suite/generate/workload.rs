@@ -71,11 +71,21 @@ fn efficiency() -> BoxedStrategy<wire::Efficiency> {
         interval: around.map(|(low, high)| [low * noise_scale, high * noise_scale]),
         ..wire::Efficiency::default()
     });
-    let table = (1e-3..1e3_f64, any::<bool>()).prop_map(|(value, by_rounds)| {
-        let row = |k: u64| wire::EfficiencyRow {
-            batch: 8 + k,
-            progress: (!by_rounds).then(|| value / (k + 1) as f64),
-            rounds: by_rounds.then(|| value * (k + 1) as f64),
+    let around = option::of((0.1..=1.0_f64, 1.0..10.0_f64));
+    let table = (1e-3..1e3_f64, any::<bool>(), around).prop_map(|(value, by_rounds, around)| {
+        let row = |k: u64| {
+            let factor = (k + 1) as f64;
+            let value = if by_rounds {
+                value * factor
+            } else {
+                value / factor
+            };
+            wire::EfficiencyRow {
+                batch: 8 + k,
+                progress: (!by_rounds).then_some(value),
+                rounds: by_rounds.then_some(value),
+                interval: around.map(|(low, high)| [low * value, high * value]),
+            }
         };
         wire::Efficiency {
             table: (0..3).map(row).collect(),
