@@ -11,7 +11,7 @@ import math
 import pathlib
 import statistics
 import sys
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -98,6 +98,13 @@ class Task:
         return min(RATES, key=lambda rate: (statistics.mean(reached[rate]), -last[rate]))
 
 
+class Miss(NamedTuple):
+    """Rounds of a training over those of a table, and the factor that its interval allows, up and down."""
+
+    over: float
+    factor: float
+
+
 class Seen:
     """What the virtual clock asks about curves, for one target of each task and one pair of runs."""
 
@@ -116,14 +123,28 @@ class Seen:
         runs = self._of(setting.task, batches[0], JUDGES)
         return [min(NEVER, first_round(r, self.targets[setting.task])) for r in runs]
 
-    def known(self, kind: str) -> dict[str, dict]:
+    def known(self, kind: str, spread: float = law.SPREAD) -> dict[str, dict]:
         """What the workload says of the tasks if rounds are counted in this way. The trainings after the first two keep
-        the learning rate that these chose."""
+        the learning rate that these chose. `spread` is the prior of the intervals."""
         count, rounds = KINDS[kind]
         first = FIRST.index(self.pair[0])
         seeds = [FIRST[(first + k) % len(FIRST)] for k in range(count)]
-        return {t: law.learnt({b: rounds(self._of(t, b, seeds), self.targets[t]) for b in BATCHES}, REFERENCE)
-                for t in self.tasks}
+        found = {}
+        for t, target in self.targets.items():
+            runs = {b: self._of(t, b, seeds) for b in BATCHES}
+            factor = law.within(([first_round(r, target) for r in own] for own in runs.values()), spread)
+            found[t] = law.learnt({b: rounds(own, target) for b, own in runs.items()}, REFERENCE, factor)
+        return found
+
+    def misses(self, task: str, spread: float) -> list[Miss]:
+        """How the judges' trainings at each size compare with the table of two trainings."""
+        known = self.known("two trainings", spread)[task]
+        found = []
+        for row in known["efficiency"]["table"]:
+            planned, factor = known["rounds_to_target"] / row["progress"], row["interval"][1] / row["progress"]
+            runs = self._of(task, row["batch"], JUDGES)
+            found += [Miss(min(NEVER, first_round(r, self.targets[task])) / planned, factor) for r in runs]
+        return found
 
 
 def row(schemes: Schemes, seen: Seen) -> dict:
@@ -145,12 +166,16 @@ def row(schemes: Schemes, seen: Seen) -> dict:
     return {"over_hindsight": over, "rounds_over_planned": off}
 
 
-def played(mixes: Sequence[Sequence[str]], inputs: pathlib.Path, kept: pathlib.Path,
+def loaded(inputs: pathlib.Path, kept: pathlib.Path) -> dict[str, Task]:
+    """The data sets, with their curves."""
+    kept.mkdir(parents=True, exist_ok=True)
+    return {name: Task(name, inputs, kept) for name in TABLES}
+
+
+def played(mixes: Sequence[Sequence[str]], sets: Mapping[str, Task], kept: pathlib.Path,
            recorded: pathlib.Path) -> list[dict]:
     """The rows of the mixes."""
     own, _ = devices.clients(CLIENTS, recorded, HERE / "devices.csv", seed=CLIENTS)
-    kept.mkdir(parents=True, exist_ok=True)
-    sets = {name: Task(name, inputs, kept) for mix in mixes for name in mix}
     simulated, rows = pipe.Devices(kept / "devices"), []
     for mix in mixes:
         tasks = {t: sets[name] for t, name in zip(pipe.MODELS, mix)}
@@ -166,7 +191,41 @@ def played(mixes: Sequence[Sequence[str]], inputs: pathlib.Path, kept: pathlib.P
     return rows
 
 
-def summary(rows: Sequence[Mapping]) -> dict:
+def held(misses: Sequence[Miss]) -> dict:
+    """Percent of the trainings within their interval, below and above it, and the median factor; beside it the percent
+    within this factor at every size, for which nobody needs to measure a spread."""
+    def percent(hits: Iterable[bool]) -> float:
+        return round(100 * statistics.mean(map(int, hits)), 1)
+
+    middle = statistics.median(m.factor for m in misses)
+    return {"within": percent(1 / m.factor <= m.over <= m.factor for m in misses),
+            "below": percent(m.over < 1 / m.factor for m in misses),
+            "above": percent(m.over > m.factor for m in misses), "factor": round(middle, 2),
+            "within_constant": percent(1 / middle <= m.over <= middle for m in misses), "trainings": len(misses)}
+
+
+SPREADS = tuple(k / 20 for k in range(4, 17))
+"""Candidates of `law.SPREAD`."""
+
+
+def intervals(sets: Mapping[str, Task]) -> dict:
+    """How often the intervals of tables by two trainings hold, with the prior in use, and with the least prior that is
+    enough for the other three data sets."""
+    def of(names: Iterable[str], spread: float) -> list[Miss]:
+        return [m for name in names for k in ROUNDS for pair in PAIRS
+                for m in Seen({name: sets[name]}, k, pair).misses(name, spread)]
+
+    out, chosen = [], {}
+    for name in sets:
+        others = [n for n in sets if n != name]
+        spread = next(s for s in SPREADS if held(of(others, s))["within"] >= 95)
+        own = of([name], spread)
+        out += own
+        chosen[name] = {"spread": spread, **held(own)}
+    return {"in_use": {"spread": law.SPREAD, **held(of(sets, law.SPREAD))}, "left_out": {"all": held(out), **chosen}}
+
+
+def summary(rows: Sequence[Mapping], sets: Mapping[str, Task]) -> dict:
     """Median and worst of each scheme over the rows and by the rounds of the target; and how many times the planned
     rounds a training takes at the planned sizes, in 95 of 100."""
     def of(some: Sequence[Mapping]) -> dict:
@@ -179,9 +238,12 @@ def summary(rows: Sequence[Mapping]) -> dict:
             "by_rounds": {str(k): of([r for r in rows if r["rounds"] == k]) for k in ROUNDS},
             "rounds_over_planned": {kind: {"low": round(float(np.quantile(o, 0.025)), 2), "median": round(
                 statistics.median(o), 2), "high": round(float(np.quantile(o, 0.975)), 2)} for kind, o in off.items()},
+            "intervals": intervals(sets),
             "rows": [{k: v for k, v in r.items() if k != "rounds_over_planned"} for r in rows]}
 
 
 if __name__ == "__main__":
-    found = played(MIXES, *map(pathlib.Path, sys.argv[1:]))
-    (HERE / "few.json").write_text(json.dumps(summary(found), indent=1) + "\n")
+    inputs, kept, recorded = map(pathlib.Path, sys.argv[1:])
+    sets = loaded(inputs, kept)
+    told = summary(played(MIXES, sets, kept, recorded), sets)
+    (HERE / "few.json").write_text(json.dumps(told, indent=1) + "\n")

@@ -150,6 +150,21 @@ class Few(unittest.TestCase):
         self.assertEqual(few.by_whole(runs, 0.7), 3.0)
         self.assertAlmostEqual(few.by_crossing(runs, 0.7), math.sqrt(1.75 * 3.5))
 
+    def test_the_interval_pools_the_spread_of_sizes(self):
+        # Four sizes with a square of 1/2 each beside the prior: Student's t for 8 degrees of freedom is 2.31.
+        pairs = [[n, n * math.e] for n in (4, 5, 6, 9)]
+        spread = math.sqrt((4 * 0.5 + law.SPREAD_FREEDOM * law.SPREAD ** 2) / (4 + law.SPREAD_FREEDOM))
+        self.assertAlmostEqual(math.log(law.within(pairs)) / (2.31 * spread * math.sqrt(1.5)), 1, places=2)
+        self.assertEqual(law.within([*pairs, [3, math.inf]]), law.within(pairs))
+        self.assertIsNone(law.within([[3, math.inf]]))
+        for row in law.learnt({16: 4, 32: 6}, 32, 2.0)["efficiency"]["table"]:
+            self.assertEqual(row["interval"], [row["progress"] / 2, row["progress"] * 2])
+
+    def test_held_counts_both_sides_and_a_constant(self):
+        found = few.held([few.Miss(*m) for m in ((0.4, 2.0), (0.9, 2.0), (1.5, 1.2), (2.5, 3.0))])
+        self.assertEqual(found, {"within": 50.0, "below": 25.0, "above": 25.0, "factor": 2.0, "within_constant": 50.0,
+                                 "trainings": 4})
+
     def test_the_kept_figures_are_those_of_the_rows(self):
         told = json.loads((HERE / "few.json").read_text())
         self.assertEqual(len(told["rows"]), len(few.MIXES) * len(few.ROUNDS) * len(few.PAIRS))
@@ -164,6 +179,9 @@ class Few(unittest.TestCase):
         single = every["two trainings: each task's best size alone"]
         by_rounds = {kind: [told["by_rounds"][str(k)][kind]["median"] for k in few.ROUNDS] for kind in few.KINDS}
 
+        held, left = told["intervals"]["in_use"], told["intervals"]["left_out"]
+        by_set = [left[name]["within"] for name in few.TABLES]
+
         def listed(kind):
             return "{:.3f}, {:.3f} and {:.3f}".format(*by_rounds[kind])
 
@@ -173,12 +191,19 @@ class Few(unittest.TestCase):
             f"gives {between['median']:.3f} and {between['worst']:.3f}, two more trainings at each size "
             f"{four['median']:.3f} and {four['worst']:.3f}",
             f"{listed('four trainings')}, instead of {listed('two trainings')}",
-            f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds"),
+            f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds",
+            f"for {held['within']} % of the {held['trainings']} trainings of the judges, {held['below']} % below and "
+            f"{held['above']} % above, with a median factor of {held['factor']}",
+            f"the intervals hold for {left['all']['within']} %", f"holds for {held['within_constant']} % at the same"),
             "../../docs/federated.md": (
                 f"took {two['median']:.2f} times the time of the best in hindsight in the median, and "
                 f"{two['worst']:.2f} times at worst",
                 f"took {single['median']:.2f} and {single['worst']:.2f} times",
-                f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds")}
+                f"between {off['low']:.2f} and {off['high']:.2f} times the planned rounds",
+                f"{held['within']} % of {held['trainings']} other trainings stay within it",
+                f"the median factor is {held['factor']}", f"a prior of {law.SPREAD} with {law.SPREAD_FREEDOM} degrees",
+                f"holds for {min(by_set)} to {max(by_set)} % of the fourth",
+                f"holds for {held['within_constant']} %")}
         for name, sentences in quoted.items():
             text = " ".join((HERE / name).read_text().split())
             for sentence in sentences:
