@@ -90,10 +90,14 @@ impl Pairing {
         windows(&self.kinds, 0).len() as f64 * (self.length(tracks) + SETTLE)
     }
 
-    /// Maximum seconds of each command alone in a comparison for which all together run alone for `spare` seconds.
+    /// Number of commands that run alone in a comparison.
+    pub(crate) fn count(&self) -> usize {
+        windows(&self.kinds, 0).len() - 1
+    }
+
+    /// Maximum seconds of each of them, if they may run alone for `spare` seconds in all.
     pub(crate) fn longest(&self, spare: f64) -> f64 {
-        let alone = windows(&self.kinds, 0).len() - 1;
-        spare / alone as f64 - SETTLE
+        spare / self.count() as f64 - SETTLE
     }
 
     /// Begins a comparison at `now`.

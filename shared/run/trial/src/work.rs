@@ -76,8 +76,8 @@ struct Working {
     comparing: Option<(Pairing, Comparison)>,
     /// Seconds in which a command ran alone for a comparison.
     alone_s: f64,
-    /// Length of the last probe that showed nothing.
-    probed: f64,
+    /// Seconds of a command alone below which a probe would show nothing.
+    least: f64,
     /// Whether further comparisons may still change the decision.
     open: bool,
     in_turns: Option<f64>,
@@ -94,7 +94,7 @@ impl Working {
             rounds: Vec::new(),
             comparing: None,
             alone_s: 0.0,
-            probed: 0.0,
+            least: WINDOW,
             open: commands.len() > 1,
             in_turns: None,
             again: BTreeSet::new(),
@@ -130,8 +130,12 @@ impl Working {
         };
         self.alone_s += comparison.alone_s;
         match found {
-            Ok(round) => self.rounds.push(round),
-            Err(Gap::Rare) => self.probed = pairing.probe.unwrap_or(0.0),
+            Ok(round) => {
+                self.least = comparison.alone_s / pairing.count() as f64;
+                self.rounds.push(round);
+            }
+            // Each probe is twice as long as the last one, so that together they take twice the time of the longest.
+            Err(Gap::Rare) => self.least = 2.0 * pairing.probe.unwrap_or(0.0),
             // A command that waits for a stopped one can neither be compared nor run alone.
             Err(_) => self.open = false,
         }
@@ -171,8 +175,7 @@ impl Working {
         let spare = SPENT * expected(tracks, turn.now) - self.alone_s;
         if pairing.cost(tracks) - pairing.length(tracks) > spare {
             let most = pairing.longest(spare);
-            // Each probe is twice as long as the last one, so that together they take twice the time of the longest.
-            if most < WINDOW.max(2.0 * self.probed) {
+            if most < self.least {
                 return;
             }
             pairing.probe = Some(most);

@@ -177,7 +177,12 @@ fn the_environment_is_a_list() {
     let log = bench.log();
     let mut names: Vec<_> = log.lines().filter_map(|l| l.split('=').next()).collect();
     names.sort_unstable();
-    let wanted = ["GOMP_SPINCOUNT", "MT_JOB_MARK", "MT_TASK", "PYTHONUNBUFFERED"];
+    let wanted = [
+        "GOMP_SPINCOUNT",
+        "MT_JOB_MARK",
+        "MT_TASK",
+        "PYTHONUNBUFFERED",
+    ];
     assert_eq!(names, wanted);
 }
 
