@@ -335,6 +335,8 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--page")
     args = parser.parse_args()
+    if args.page and args.no_peers:
+        parser.error("--page compares with the peers; leave out --no-peers")
     # Answers of the peers are kept by the problem's name.
     args.out = f"{args.out}/{args.day}"
     os.makedirs(args.out, exist_ok=True)
