@@ -13,7 +13,7 @@ pub struct JobSpec {
     pub task: TaskId,
     /// Program and arguments; not empty.
     pub argv: Vec<OsString>,
-    /// Its environment; [`crate::defaults`] are added.
+    /// Its environment; [`crate::defaults()`] are added.
     pub env: BTreeMap<OsString, OsString>,
     /// Working directory; `None`: that of this process.
     pub cwd: Option<PathBuf>,
