@@ -172,9 +172,10 @@ impl Working {
             window: WINDOW,
             probe: None,
         };
-        let spare = SPENT * expected(tracks, turn.now) - self.alone_s;
-        if pairing.cost(tracks) - pairing.length(tracks) > spare {
-            let most = pairing.longest(spare);
+        let spare = |least: f64| SPENT * expected(tracks, turn.now, least) - self.alone_s;
+        if pairing.cost(tracks) - pairing.length(tracks) > spare(MINUTE) {
+            // A probe shows nothing of most commands, so a short run must not pay for one of a minute.
+            let most = pairing.longest(spare(0.0));
             if most < self.least {
                 return;
             }
@@ -239,12 +240,12 @@ fn have_ended(stage: &Stage) -> bool {
     stage.tracks.iter().all(|track| track.ended.is_some())
 }
 
-/// Expected seconds of the whole run, from the printed totals.
-fn expected(tracks: &[Track], now: f64) -> f64 {
+/// Expected seconds of the whole run, from the printed totals; without them, as long again, and at least `least`.
+fn expected(tracks: &[Track], now: f64, least: f64) -> f64 {
     let ends: Option<Vec<f64>> = tracks.iter().map(Track::expected_end).collect();
     match ends {
         Some(ends) => ends.into_iter().fold(now, f64::max),
-        None => MINUTE.max(2.0 * now),
+        None => least.max(2.0 * now),
     }
 }
 
