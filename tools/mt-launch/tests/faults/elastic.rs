@@ -11,12 +11,12 @@ use doc::EventKind;
 use crate::support::{Corner, Ran, needs_cgroups, ran};
 
 /// A training with steps of 10 samples, 50 ms each, that follows the contract of an elastic job: rank 0 reports, and
-/// saves the current step. `SAVE` is replaced by what it does before that, `START` by what it does when it starts,
-/// `LOAD` by how it stands by.
+/// saves the current step. It saves by renaming, as a training whose GPU is lost is killed at once. `SAVE` is replaced
+/// by what it does before that, `START` by what it does when it starts, `LOAD` by how it stands by.
 const TRAINING: &str = r#"[ "$RANK" = 0 ] || { trap 'exit 0' TERM; while :; do sleep 0.05; done; }
 [ -z "$MT_POOL" ] || { LOAD; }
 n=$(cat $MT_TASK.step 2>/dev/null || echo 0)
-save() { SAVE; echo $n > $MT_TASK.step; echo '{"mt":"parked","step":'$n'}'; exit 0; }
+save() { SAVE; echo $n > $MT_TASK.new; mv $MT_TASK.new $MT_TASK.step; echo '{"mt":"parked","step":'$n'}'; exit 0; }
 trap save TERM
 START
 echo $WORLD_SIZE >> $MT_TASK.sizes
