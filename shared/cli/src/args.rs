@@ -146,20 +146,10 @@ pub struct JobArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub restarts: u32,
     /// Pause before the first restart; each further one is twice as long, up to a minute
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value_t = 1.0
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub backoff: f64,
     /// Time between SIGTERM and SIGKILL when a task is stopped
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value_t = 10.0
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub grace: f64,
     /// Keep the logs of tasks in DIR; default: only while they run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -215,18 +205,13 @@ impl JobArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub struct LimitArgs {
     /// Longest time from the start of a job until it is ready; 0: no limit; default: 120, for schedules no limit
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS")]
     pub ready_timeout: Option<f64>,
     /// Longest time between two steps of a job; 0: no limit; default: 300, for schedules no limit
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS")]
     pub stall_timeout: Option<f64>,
     /// Longest time of a task in a round, restarts included; 0: no limit
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value_t = 0.0
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub task_timeout: f64,
     /// Do not expect progress messages: success is exit status 0
     #[arg(long)]

@@ -55,7 +55,9 @@ fn survive_size_limits() {
 /// The arguments of a tool, or its exit if they only request text, such as `--help`. Not generic, so it is compiled
 /// once.
 fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
-    let command = filled(command).mut_subcommands(filled);
+    // `--seconds -1` gets the message of the range, not that of an unknown option.
+    let command = filled(command).allow_negative_numbers(true);
+    let command = command.mut_subcommands(|verb| filled(verb).allow_negative_numbers(true));
     let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(verb) = misspelt_verb(&command, &words) {
@@ -185,6 +187,27 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
     None
 }
 
+/// How the standard library explains a value that is no number, and what would be right.
+const NUMBERS: [(&str, &str); 6] = [
+    ("invalid digit found in string", "give a whole number"),
+    ("cannot parse integer from empty string", "give a whole number"),
+    ("number too large to fit in target type", "give a smaller number"),
+    ("number too small to fit in target type", "give a larger number"),
+    ("invalid float literal", "give a number"),
+    ("cannot parse float from empty string", "give a number"),
+];
+
+/// A message of clap in words for users.
+fn in_words(text: &str) -> String {
+    // Only where numbers have no sign is the sign of one an invalid digit.
+    let negative = text.contains("invalid value '-");
+    let replaced = |text: String, (said, better): &(&str, &str)| {
+        let least = if negative { ", 0 or more" } else { "" };
+        text.replace(&format!(": {said}"), &format!(": {better}{least}"))
+    };
+    NUMBERS.iter().fold(text.to_owned(), replaced)
+}
+
 /// Prints the requested help, or refuses with clap's message, without its empty lines and its own line about
 /// `--help`, which does not name the command.
 fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
@@ -198,7 +221,7 @@ fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::BadInput,
         _ => {
             let text = error.render().to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let text = in_words(text.strip_prefix("error: ").unwrap_or(&text));
             let lines = text.lines().filter(|line| {
                 let line = line.trim_end();
                 !line.is_empty() && !line.starts_with("For more information, try")

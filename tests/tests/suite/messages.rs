@@ -49,18 +49,20 @@ const DOCUMENTS: [(&str, &str); 9] = [
 ];
 
 /// Options, values and commands that are nearly right, and commands without what they need.
-const USAGE: [&str; 24] = [
+const USAGE: [&str; 26] = [
     "mt",
     "mt rnu",
     "mt slove model.json",
     "mt help slove",
     "mt run --budgte 4",
+    "mt try --seconds -1 true",
     "mt init --devise cpu",
     "mt init --gpu a10",
     "mt-profile --buget 3 workload.json",
     "mt-profile --objective rawr workload.json",
     "mt-fit --methd gp profile.ndjson",
     "mt-solve --objectiv raw model.json",
+    "mt-solve --seed 0.5 model.json",
     "mt-overlap --batch-dela 0 plan.json",
     "mt-launch --dry-rnu plan.json",
     "mt-launch exce --share 60 -- true",

@@ -68,7 +68,7 @@ pub struct Row {
     pub job: &'static str,
     /// What is done to it.
     pub act: Act,
-    /// What must be seen, if not in `but`.
+    /// What must be seen in the columns that `but` does not name.
     pub most: Expect,
     /// Columns where something else must be seen.
     pub but: &'static [(Column, Expect)],

@@ -35,7 +35,6 @@ pub enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(allow_negative_numbers = true)]
 pub struct PlanArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -67,7 +66,6 @@ pub struct PlanArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(allow_negative_numbers = true)]
 pub struct OnlineArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -131,7 +129,6 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(allow_negative_numbers = true)]
 pub struct GenerateArgs {
     /// GPUs: TYPE=COUNT of k80, m60, t4, v100, separated by commas
     #[arg(long, value_name = "LIST", default_value = "v100=8,t4=4,k80=1,m60=2")]

@@ -22,7 +22,7 @@ use units::{Seconds, shown};
 /// keeps its fewest GPUs for --patience steps, then it waits. This is reported on standard error and in the
 /// reason of a decision. The rules of --policy paper and others ignore it.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = HELP, allow_negative_numbers = true)]
+#[command(version, after_help = HELP)]
 pub struct Args {
     /// File of events; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -12,7 +12,7 @@ use overlap::{OrderOptions, PlanRequest};
 /// uploads that ends the round soonest, when each phase starts and ends, the gap to a lower bound, and the
 /// length of the round without overlap. How fast a task computes depends on which tasks compute with it.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(version, after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,

@@ -38,7 +38,7 @@ Ctrl-C, with every finished record written.";
 /// Reads workloads and writes a profile for each, one record per line: first each task alone at each of
 /// its batch sizes, then co-runs.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(version, after_help = EXAMPLES)]
 pub struct Args {
     /// Workloads to profile; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -13,7 +13,7 @@ use units::{Batch, Bytes, Share, TotalShare};
 /// is proven optimal under the model. If nothing is feasible, the plan has no tasks and says which
 /// constraint is violated, by how much, and what would make it feasible; the exit code is then 1.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = include_str!("help.txt"), allow_negative_numbers = true)]
+#[command(version, after_help = include_str!("help.txt"))]
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,

@@ -43,7 +43,7 @@ pub struct ElasticArgs {
     #[arg(long, value_name = "STEPS", requires = "checkpoint")]
     checkpoint_every: Option<u64>,
     /// Done when the mean loss of the last ten steps is at most X
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     target_loss: Option<f64>,
 }
 

@@ -185,7 +185,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     if pending.len() < all {
         // `squeue -r` has a line for every waiting task of an array, all with the same number.
         warnings.push(format!(
-            "{} lines repeat the number of a job before them; the first of each counts",
+            "lines that repeat the number of a job before them: {}; the first of each counts",
             all - pending.len()
         ));
     }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(found.lines().lines().count(), 2);
         assert!(found.lines().contains("jobid=7 nice=2147483645\n"));
         assert!(
-            found.warnings[0].starts_with("1 lines repeat"),
+            found.warnings[0].contains("a job before them: 1;"),
             "{:?}",
             found.warnings
         );

@@ -14,8 +14,7 @@ pub fn told(failure: &Failure) -> String {
     let mut text = format!("alone, {}", failure.reason);
     if let [.., _, last] = lines[..] {
         // The record also contains the last line.
-        let said = format!("; its last line was: {last}");
-        let reason = failure.reason.trim_end_matches(&said);
+        let reason = failure.reason.trim_end_matches(&jobs::last_words(last));
         text = format!("alone, {reason}; the end of what it printed:");
         let shown = lines.iter().skip(lines.len().saturating_sub(LINES));
         text.extend(shown.map(|line| format!("\n  | {line}")));

@@ -39,7 +39,7 @@ pub(crate) fn how(exit: Exit) -> String {
 pub(crate) fn last_line(tail: &str) -> String {
     match jobs::plain(tail).lines().last() {
         None => "; it printed nothing".to_owned(),
-        Some(line) => format!("; its last line was: {line}"),
+        Some(line) => jobs::last_words(line),
     }
 }
 

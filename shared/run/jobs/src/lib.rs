@@ -54,7 +54,7 @@ pub use held::Held;
 pub use helper::Helper;
 pub use journal::{Journal, as_seconds};
 pub use lines::LineCutter;
-pub use log::{LogLimits, RotatingLog, plain};
+pub use log::{LogLimits, RotatingLog, last_words, plain};
 pub use memory::{MemoryMeter, MemoryUse, OutOfMemory, Ram};
 pub use neighbours::Neighbours;
 pub use origin::{Origin, OriginError};

@@ -153,6 +153,15 @@ pub fn plain(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// The last line of a job's output as the end of a sentence about its end; nothing if it printed nothing.
+#[must_use]
+pub fn last_words(line: &str) -> String {
+    match line {
+        "" => String::new(),
+        line => format!("; its last line was: {line}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

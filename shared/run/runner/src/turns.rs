@@ -302,10 +302,7 @@ fn by_exit(
         Exit::Signal(signal) => format!("ended by signal {signal}"),
     };
     let last = tail.lines().last().unwrap_or_default();
-    let why = match last {
-        "" => text.clone(),
-        last => format!("{text}; its last line was: {last}"),
-    };
+    let why = format!("{text}{}", jobs::last_words(last));
     match out_of_memory {
         Some(how) => {
             let why = format!("{text}; it ran out of memory: {how}");

@@ -235,9 +235,9 @@ pub fn worked(work: &Work) -> String {
         };
         let tail = jobs::plain(&ended.tail);
         let last = tail.lines().rfind(|line| !line.is_empty());
-        let said = match last.filter(|_| ended.exit != jobs::Exit::Code(0)) {
-            Some(line) => format!("; its last line was: {line}"),
-            None => String::new(),
+        let said = match ended.exit {
+            jobs::Exit::Code(0) => String::new(),
+            _ => jobs::last_words(last.unwrap_or_default()),
         };
         let _infallible = writeln!(
             text,

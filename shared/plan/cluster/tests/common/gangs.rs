@@ -260,7 +260,7 @@ proptest! {
         let schedule = record(&problem, &priorities);
         prop_assert_eq!(schedule.verify(&problem), Ok(()));
         prop_assert_eq!(state.jobs.len(), jobs);
-        // All at once: with nobody else, the first in rank is no earlier.
+        // Where all arrive at once, the first in rank starts no earlier if it is alone.
         let mut together = problem.clone();
         for n in 0..jobs {
             let mut job = together.jobs[n].clone();

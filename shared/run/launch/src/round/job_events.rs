@@ -196,10 +196,7 @@ impl RoundRun<'_> {
             (false, true) => jobs::NO_MATCH,
             (false, false) => TELLS_NONE,
         };
-        let last = match ended.last_line() {
-            "" => String::new(),
-            last => format!("; its last line was: {last}"),
-        };
+        let last = jobs::last_words(ended.last_line());
         match done < wanted {
             true => Err(format!(
                 "ended after {done} of {wanted} samples{advice}{last}"
