@@ -115,8 +115,17 @@ impl Trying<'_> {
         let within = alone.iter().all(|a| !a.is_silent()) && alone.iter().zip(&wholes).all(is_long);
         let mut rounds = Vec::new();
         let mut joint = 0.0;
-        if within {
-            (rounds, joint) = self.within(&who, &pairing, tracks, tell)?;
+        // A run may end before its comparisons decide. The next run adds to them.
+        let mut goes_on = within;
+        while goes_on {
+            let before = rounds.len();
+            if before > 0 {
+                tell(Told::Again(who.clone()));
+            }
+            let (seconds, undecided) =
+                self.within(&who, &pairing, tracks.clone(), &mut rounds, joint, tell)?;
+            joint += seconds;
+            goes_on = undecided && rounds.len() > before;
         }
         if rounds.is_empty() {
             (rounds, joint) = self.repeated(members, &alone, tell)?;
@@ -137,14 +146,17 @@ impl Trying<'_> {
         })
     }
 
-    /// Comparisons within one run; empty if a command ended too early. Also returns the seconds in which all trained.
+    /// Comparisons within one run, added to `rounds`; `spent`: seconds of joint training of earlier runs. Returns those
+    /// of this run, and whether a command ended before the comparisons had decided.
     fn within(
         &mut self,
         who: &[&Command],
         pairing: &Pairing,
         tracks: Vec<Track>,
+        rounds: &mut Vec<Round>,
+        spent: f64,
         tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<(Vec<Round>, f64), TrialError> {
+    ) -> Result<(f64, bool), TrialError> {
         let limit = self.settings.limit + pairing.alone.iter().map(|a| a.startup).sum::<f64>();
         let window = pairing.length(&tracks);
         let mut stage = Stage::new(
@@ -155,10 +167,10 @@ impl Trying<'_> {
                 limit,
             },
         );
-        let mut rounds: Vec<Round> = Vec::new();
         let mut from = None;
         let mut comparison = None;
         let mut waits = None;
+        let mut undecided = false;
         let at_least = WITHIN * self.settings.window;
         let mut each = |turn: &mut Turn<'_>| {
             if from.is_none() && !turn.stage.is_over(turn.now) {
@@ -166,10 +178,13 @@ impl Trying<'_> {
             }
             let tracks = &turn.stage.tracks;
             let from = *from.get_or_insert(turn.now);
-            let allowed = from + at_least.max(2.0 * pairing.cost(tracks));
+            let allowed = from + at_least.max(2.0 * pairing.cost(tracks)) - spent;
             let samples: Vec<Sample> = rounds.iter().map(Round::sample).collect();
-            let trains = turn.stage.joint().is_some() && tracks.iter().all(|t| t.ended.is_none());
-            if comparison.is_none() && !(trains && more(&samples, turn.now > allowed)) {
+            let has_ended = tracks.iter().any(|t| t.ended.is_some());
+            let more = more(&samples, turn.now > allowed);
+            undecided = has_ended && more;
+            let trains = turn.stage.joint().is_some() && !has_ended;
+            if comparison.is_none() && !(trains && more) {
                 turn.is_over = true;
                 return;
             }
@@ -193,7 +208,7 @@ impl Trying<'_> {
             what: None,
             part: 1.0,
         }));
-        Ok((rounds, seconds - from.unwrap_or(seconds)))
+        Ok((seconds - from.unwrap_or(seconds), undecided))
     }
 
     /// Comparisons of repeated runs in the order alone, together, together, alone, ..., so that a linear drift of the
