@@ -14,7 +14,9 @@ pub fn told(failure: &Failure) -> String {
     let mut text = format!("alone, {}", failure.reason);
     if let [.., _, last] = lines[..] {
         // The record also contains the last line.
-        let reason = failure.reason.trim_end_matches(&jobs::last_words(last));
+        let said = jobs::last_words(last);
+        let without = failure.reason.strip_suffix(&said);
+        let reason = without.unwrap_or(&failure.reason);
         text = format!("alone, {reason}; the end of what it printed:");
         let shown = lines.iter().skip(lines.len().saturating_sub(LINES));
         text.extend(shown.map(|line| format!("\n  | {line}")));

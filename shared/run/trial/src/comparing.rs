@@ -181,10 +181,10 @@ impl Trying<'_> {
             let allowed = from + at_least.max(2.0 * pairing.cost(tracks)) - spent;
             let samples: Vec<Sample> = rounds.iter().map(Round::sample).collect();
             let has_ended = tracks.iter().any(|t| t.ended.is_some());
-            let more = more(&samples, turn.now > allowed);
-            undecided = has_ended && more;
+            let is_open = more(&samples, turn.now > allowed);
+            undecided = has_ended && is_open;
             let trains = turn.stage.joint().is_some() && !has_ended;
-            if comparison.is_none() && !(trains && more) {
+            if comparison.is_none() && !(trains && is_open) {
                 turn.is_over = true;
                 return;
             }
