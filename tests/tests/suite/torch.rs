@@ -74,7 +74,8 @@ fn the_trainer_goes_on_from_its_checkpoint() {
 fn the_campaign_runs_from_profiles_to_its_report() {
     let folder = Folder::new();
     let campaign = example("torch/campaign.sh");
-    let line = format!("{campaign} --device sim --minutes 2 --out out V16+R34");
+    // More time than it needs, also beside other work: what was cut off would be measured when continued.
+    let line = format!("{campaign} --device sim --minutes 20 --out out V16+R34");
     folder.run(&line).assert_code(0);
     let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     let report = read("report.md");
