@@ -190,9 +190,18 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
 /// How the standard library explains a value that is no number, and what would be right.
 const NUMBERS: [(&str, &str); 6] = [
     ("invalid digit found in string", "give a whole number"),
-    ("cannot parse integer from empty string", "give a whole number"),
-    ("number too large to fit in target type", "give a smaller number"),
-    ("number too small to fit in target type", "give a larger number"),
+    (
+        "cannot parse integer from empty string",
+        "give a whole number",
+    ),
+    (
+        "number too large to fit in target type",
+        "give a smaller number",
+    ),
+    (
+        "number too small to fit in target type",
+        "give a larger number",
+    ),
     ("invalid float literal", "give a number"),
     ("cannot parse float from empty string", "give a number"),
 ];
