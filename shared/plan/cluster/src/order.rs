@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(found.lines().lines().count(), 2);
         assert!(found.lines().contains("jobid=7 nice=2147483645\n"));
         assert!(
-            found.warnings[0].contains("a job before them: 1;"),
+            found.warnings[0].starts_with("lines that repeat the number of a job before them: 1;"),
             "{:?}",
             found.warnings
         );

@@ -116,14 +116,21 @@ impl Trying<'_> {
         let mut rounds = Vec::new();
         let mut joint = 0.0;
         // A run may end before its comparisons decide. The next run adds to them.
+        let mut since = None;
         let mut goes_on = within;
         while goes_on {
             let before = rounds.len();
             if before > 0 {
                 tell(Told::Again(who.clone()));
             }
-            let (seconds, undecided) =
-                self.within(&who, &pairing, tracks.clone(), &mut rounds, joint, tell)?;
+            let (seconds, undecided) = self.within(
+                &who,
+                &pairing,
+                tracks.clone(),
+                &mut rounds,
+                &mut since,
+                tell,
+            )?;
             joint += seconds;
             goes_on = undecided && rounds.len() > before;
         }
@@ -146,15 +153,16 @@ impl Trying<'_> {
         })
     }
 
-    /// Comparisons within one run, added to `rounds`; `spent`: seconds of joint training of earlier runs. Returns those
-    /// of this run, and whether a command ended before the comparisons had decided.
+    /// Comparisons within one run, added to `rounds`; `since`: when the first of all runs began to compare, so that
+    /// further start-ups count. Returns the seconds in which all trained, and whether a command ended before the
+    /// comparisons had decided.
     fn within(
         &mut self,
         who: &[&Command],
         pairing: &Pairing,
         tracks: Vec<Track>,
         rounds: &mut Vec<Round>,
-        spent: f64,
+        since: &mut Option<Instant>,
         tell: &mut dyn FnMut(Told<'_>),
     ) -> Result<(f64, bool), TrialError> {
         let limit = self.settings.limit + pairing.alone.iter().map(|a| a.startup).sum::<f64>();
@@ -177,11 +185,12 @@ impl Trying<'_> {
                 return;
             }
             let tracks = &turn.stage.tracks;
-            let from = *from.get_or_insert(turn.now);
-            let allowed = from + at_least.max(2.0 * pairing.cost(tracks)) - spent;
+            from.get_or_insert(turn.now);
+            let spent = since.get_or_insert_with(Instant::now).elapsed();
+            let is_over = spent.as_secs_f64() > at_least.max(2.0 * pairing.cost(tracks));
             let samples: Vec<Sample> = rounds.iter().map(Round::sample).collect();
             let has_ended = tracks.iter().any(|t| t.ended.is_some());
-            let is_open = more(&samples, turn.now > allowed);
+            let is_open = more(&samples, is_over);
             undecided = has_ended && is_open;
             let trains = turn.stage.joint().is_some() && !has_ended;
             if comparison.is_none() && !(trains && is_open) {
