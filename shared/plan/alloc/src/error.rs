@@ -1,4 +1,4 @@
-use units::Share;
+use units::{Share, TaskId};
 
 /// Why a problem cannot be solved at all. (If no plan is feasible, that is a result and not an error.)
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -20,29 +20,29 @@ pub enum AllocError {
     /// A task has no batch size.
     #[error("task {task} has no batch size")]
     NoBatch {
-        /// Index of the task.
-        task: usize,
+        /// The task.
+        task: TaskId,
     },
     /// A required data volume is missing.
     #[error("task {task} has no data volume; the objective `round` and a mismatch need `samples`")]
     NoSamples {
-        /// Index of the task.
-        task: usize,
+        /// The task.
+        task: TaskId,
     },
     /// The value of a sample is needed but unknown.
     #[error(
-        "what a sample of task {task} is worth at each batch size is not known; the objectives `progress` and \
-         `progress-last` need its `efficiency`, or --batch reference"
+        "task {task} has no `efficiency`, so the value of its samples at each batch size is unknown; the objectives \
+         `progress` and `progress-last` need it, or --batch reference"
     )]
     NoEfficiency {
-        /// Index of the task.
-        task: usize,
+        /// The task.
+        task: TaskId,
     },
     /// The work of a sample is required but missing.
     #[error("the work of a sample of task {task} is not known; the balance `workload` needs it")]
     NoWork {
-        /// Index of the task.
-        task: usize,
+        /// The task.
+        task: TaskId,
     },
     /// An exact search was requested that would try all orders of the transfers of many tasks.
     #[error(

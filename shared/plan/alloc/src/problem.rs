@@ -7,7 +7,7 @@ pub(crate) mod round;
 pub(crate) mod to_target;
 
 use doc::{Balance, BatchPolicy, ConstraintKind, Memory, ObjectiveKind, SoloRate, Workload};
-use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
+use units::{Batch, Bytes, Samples, Share, TaskId, TotalShare, Weight};
 
 use units::corun::{MAX_TASKS, Setting, Throughput};
 
@@ -18,6 +18,8 @@ use crate::problem::round::Round;
 /// One task as the search sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
+    /// Its name, for messages.
+    pub id: TaskId,
     /// Batch sizes to choose from, ascending, not empty.
     pub batches: Vec<Batch>,
     /// Local data volume `D_i`; needed by the objective `round` and by a mismatch bound.
@@ -109,7 +111,8 @@ impl Problem {
         if n == 0 || n > MAX_TASKS {
             return Err(AllocError::TaskCount { found: n });
         }
-        for (task, t) in self.tasks.iter().enumerate() {
+        for t in &self.tasks {
+            let task = t.id.clone();
             if t.batches.is_empty() {
                 return Err(AllocError::NoBatch { task });
             }
@@ -324,6 +327,7 @@ impl Problem {
             .enumerate()
             .filter_map(|(i, t)| {
                 Some(Task {
+                    id: t.id.clone(),
                     batches: t.batch_sizes.clone(),
                     samples: t.samples,
                     weight: t.weight.or(one.as_ref().ok().copied())?,

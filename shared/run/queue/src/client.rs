@@ -255,7 +255,7 @@ impl Queue {
         let found = read.map_err(|error| ClientError::Failed(error.to_string()))?;
         if let Some((line, _, problem)) = found.unreadable.first() {
             tell(&format!(
-                "{}:{line}: {problem}; {} lines cannot be read, and the next server puts them aside",
+                "{}:{line}: {problem}; the next server puts unreadable lines ({}) aside",
                 path.display(),
                 found.unreadable.len()
             ));

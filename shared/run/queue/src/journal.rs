@@ -46,12 +46,12 @@ pub fn open(folder: &Path, now_s: f64) -> Result<(Records, Book), RecordsError> 
         // The client that started this server prints this message.
         let (count, file) = (unreadable.len(), path.display());
         let said = match &kept {
-            Ok(aside) => format!("they are in {}", aside.display()),
-            Err(error) => format!("they cannot be put aside ({error}) and stay in it"),
+            Ok(aside) => format!("are in {}", aside.display()),
+            Err(error) => format!("cannot be put aside ({error}) and stay in it"),
         };
         writeln!(
             io::stderr(),
-            "{file}:{line}: {problem}; {count} lines could not be read: {said}"
+            "{file}:{line}: {problem}; unreadable lines ({count}) {said}"
         )
         .ok();
     }

@@ -86,6 +86,7 @@ impl Mix {
         }
         let tasks = (0..tasks).map(|_| {
             Ok(Task {
+                id: units::TaskId::new("a")?,
                 batches: sizes.clone(),
                 samples: Some(Samples::new(10_f64.powf(rng.random_range(3.7..5.3)) as u64)?),
                 weight: Weight::new(1.0)?,

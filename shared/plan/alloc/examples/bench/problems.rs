@@ -117,6 +117,7 @@ pub fn drawn(recipe: Recipe, seed: u64) -> Result<Case, UnitError> {
     let tasks: Result<Vec<Task>, UnitError> = (0..n)
         .map(|i| {
             Ok(Task {
+                id: units::TaskId::new("a")?,
                 batches: (0..recipe.batches).map(batch).collect::<Result<_, _>>()?,
                 samples: Some(Samples::new(5_000 * (1 + i as u64 % 4))?),
                 weight: Weight::new(1.0)?,

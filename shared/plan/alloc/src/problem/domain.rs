@@ -198,6 +198,7 @@ mod tests {
             busy: false,
         };
         let one = Task {
+            id: units::TaskId::new("a").unwrap(),
             batches: vec![Batch::new(32).unwrap()],
             samples: Some(units::Samples::new(100).unwrap()),
             weight: units::Weight::new(1.0).unwrap(),

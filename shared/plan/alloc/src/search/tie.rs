@@ -127,6 +127,7 @@ mod tests {
         };
         let sizes = |all: &[u64]| all.iter().map(|&b| Batch::new(b).unwrap()).collect();
         let of = |batches| Task {
+            id: units::TaskId::new("a").unwrap(),
             batches,
             samples: None,
             weight: Weight::new(1.0).unwrap(),

@@ -54,6 +54,7 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
     let needs = (0_u64..50, 1e8..1e10_f64);
     (batches, 1_u64..100, 0.5..4.0_f64, needs, progress()).prop_map(
         |(batches, samples, weight, (memory, work), progress)| Task {
+            id: units::TaskId::new("a").unwrap(),
             batches: batches
                 .into_iter()
                 .map(|b| Batch::new(b).unwrap())

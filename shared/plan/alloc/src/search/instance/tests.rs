@@ -9,6 +9,7 @@ use crate::{Limits, Task, TaskProgress};
 fn problem(tasks: usize, objective: ObjectiveKind) -> Problem {
     let batches = [16, 64].map(|b| Batch::new(b).unwrap());
     let task = Task {
+        id: units::TaskId::new("a").unwrap(),
         batches: batches.to_vec(),
         samples: Samples::new(1_000).ok(),
         weight: Weight::new(1.0).unwrap(),

@@ -174,6 +174,7 @@ mod tests {
     #[test]
     fn changes_that_multiply_are_judged_as_by_a_prediction_of_both() {
         let task = || Task {
+            id: units::TaskId::new("a").unwrap(),
             batches: vec![Batch::new(32).unwrap()],
             samples: None,
             weight: Weight::new(1.0).unwrap(),

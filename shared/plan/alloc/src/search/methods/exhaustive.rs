@@ -269,6 +269,7 @@ mod tests {
             busy: false,
         };
         let task = Task {
+            id: units::TaskId::new("a").unwrap(),
             batches: vec![Batch::new(1).unwrap()],
             samples: None,
             weight: Weight::new(1.0).unwrap(),
